@@ -1,0 +1,103 @@
+"""Everything that germane raises on purpose.
+
+::
+
+    GermaneError
+    ├── InputError            something the user gave can be mended: file, flag, value (exit code 2)
+    │   ├── MeasureError      a measure's name, parameter or cut-off
+    │   └── MissingPart       an optional extra is not installed; names the extra
+    ├── JudgeError            a judge cannot be used at all: no key, no such model, endpoint dead
+    ├── AnswerError           one answer of a judge is unusable: not JSON, out of range, wrong count
+    ├── TargetError           the system under test failed on one query
+    ├── LedgerError           the store of judgements cannot be read or written
+    └── Interrupted           the user stopped the run; what was done is kept (exit code 130)
+
+An error of one sample never ends an evaluation: it becomes the `why` of that sample's score. What is
+raised to the caller is what makes the whole call meaningless, and its text can be shown as it stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "AnswerError",
+    "GermaneError",
+    "InputError",
+    "Interrupted",
+    "JudgeError",
+    "LedgerError",
+    "MeasureError",
+    "MissingPart",
+    "Place",
+    "TargetError",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a file something stands: line and column count from 1, 0 = not known."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        """`file:line:column`, leaving out what is not known."""
+        parts = [self.file, *(str(n) for n in (self.line, self.column) if n)]
+        return ":".join(parts)
+
+
+class GermaneError(Exception):
+    """The base of every error that germane raises on purpose."""
+
+
+class InputError(GermaneError):
+    """Something the user gave can be mended.
+
+    `place` says where it stands (None = on the command line or in a call), `problem` what is wrong and
+    `fix` what to write instead; `str()` is the whole message.
+    """
+
+    def __init__(self, problem: str, *, fix: str = "", place: Place | None = None) -> None:
+        self.problem, self.fix, self.place = problem, fix, place
+        super().__init__(problem, fix, place)
+
+    def __str__(self) -> str:
+        """`place: problem; fix` on one line."""
+        where = f"{self.place}: " if self.place else ""
+        return f"{where}{self.problem}{'; ' + self.fix if self.fix else ''}"
+
+    def at(self, place: Place) -> InputError:
+        """The same error with its place filled in, unless it knows one already."""
+        if self.place is None:
+            self.place = place
+        return self
+
+
+class MeasureError(InputError):
+    """A measure's name, parameter or cut-off is not known or not allowed."""
+
+
+class MissingPart(InputError):
+    """An optional part is not installed; the message names the extra that brings it."""
+
+
+class JudgeError(GermaneError):
+    """A judge cannot be used at all: no key, no such model, the endpoint is dead."""
+
+
+class AnswerError(GermaneError):
+    """One answer of a judge is unusable: not JSON, out of range, the wrong count or ids."""
+
+
+class TargetError(GermaneError):
+    """The system under test failed on one query."""
+
+
+class LedgerError(GermaneError):
+    """The store of judgements cannot be read or written."""
+
+
+class Interrupted(GermaneError):
+    """The user stopped the run; what was done is kept."""

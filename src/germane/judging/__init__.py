@@ -1,0 +1,1 @@
+"""Samples in, judgements out: who says what about which part."""

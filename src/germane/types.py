@@ -1,0 +1,260 @@
+"""The four tables: samples, judgements, scores, and what they are made of. Frozen, without logic.
+
+Every value is checked once, where it is made: no NaN, no infinity, nothing that changes afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn, TypeAlias
+
+__all__ = [
+    "Call",
+    "Context",
+    "Evidence",
+    "FrozenDict",
+    "Json",
+    "Judgement",
+    "Message",
+    "Sample",
+    "Score",
+    "Status",
+    "ToolCall",
+    "Usage",
+    "freeze",
+]
+
+Json: TypeAlias = Any
+"""Anything that JSON can say: None, bool, int, float, str, a list or a str-keyed mapping of these."""
+
+Status = Literal["ok", "skipped", "incomplete", "error"]
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that refuses to change, so that a frozen value is frozen all the way down."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("this mapping is frozen; make a changed copy with dict(...)")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
+    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+    def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, Any]]]:
+        return FrozenDict, (dict(self),)
+
+    def __copy__(self) -> FrozenDict:
+        return self
+
+    def __deepcopy__(self, _: object) -> FrozenDict:
+        return self
+
+
+def freeze(value: Json) -> Json:
+    """The same JSON value with mappings and lists frozen; raises ValueError on NaN and infinity."""
+    if isinstance(value, FrozenDict):
+        return value
+    if isinstance(value, Mapping):
+        return FrozenDict({str(k): freeze(v) for k, v in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(freeze(v) for v in value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is not a number that can be stored")
+    return value
+
+
+def _set(record: object, **fields: object) -> None:
+    for name, value in fields.items():
+        object.__setattr__(record, name, value)
+
+
+def _finite(record: object, *names: str) -> None:
+    for name in names:
+        value = getattr(record, name)
+        if value is not None and not math.isfinite(value):
+            raise ValueError(f"{type(record).__name__}.{name} must be a finite number, not {value}")
+
+
+def _tuple(values: Iterable[Any] | None) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One retrieved passage. Its rank is its place in its list, from 1.
+
+    `grade` (0-3) or `relevant` (yes/no, another scale) is what a person said about it for this query.
+    `score` is the retriever's own; `start`/`end` are character offsets in the document, where known.
+    """
+
+    text: str = ""
+    id: str | None = None
+    score: float | None = None
+    grade: int | None = None
+    relevant: bool | None = None
+    metadata: FrozenDict = field(default_factory=FrozenDict)
+
+    def __post_init__(self) -> None:
+        _finite(self, "score")
+        if self.grade is not None and self.relevant is not None:
+            raise ValueError("a context has a grade or relevant, not both: they are two scales")
+        if self.grade is not None and self.grade not in range(4):
+            raise ValueError(f"a person's grade is 0, 1, 2 or 3, not {self.grade}")
+        _set(self, metadata=freeze(self.metadata))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One search of the system: what it asked, what came back, how long it took."""
+
+    query: str | None = None
+    contexts: tuple[Context, ...] = ()
+    ms: float | None = None
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        _finite(self, "ms")
+        _set(self, contexts=tuple(self.contexts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One use of a tool in a message."""
+
+    tool: str
+    input: Json = None
+    output: Json = None
+    id: str | None = None
+
+    def __post_init__(self) -> None:
+        _set(self, input=freeze(self.input), output=freeze(self.output))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One turn of a conversation; `content` is text or a list of parts."""
+
+    role: str
+    content: Json = None
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    def __post_init__(self) -> None:
+        _set(self, content=freeze(self.content), tool_calls=tuple(self.tool_calls))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """A piece of gold text that survives re-chunking: a quote, or character offsets of a document."""
+
+    quote: str | None = None
+    doc: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One query, what came back for it, and whatever is known: one (case, system, trial).
+
+    `contexts` None = not known, () = nothing was retrieved. `calls` are the searches of an agent; a plain
+    sample is one call. `qrels` maps a gold document id to its grade (0 or less = not relevant); `gold` is
+    groups of ids (every group must be hit, any id of it will do). `messages` is what the system said,
+    with its tool calls; `history` what was said before.
+    """
+
+    id: str
+    query: str
+    system: str = ""
+    trial: int = 0
+    contexts: tuple[Context, ...] | None = None
+    calls: tuple[Call, ...] | None = None
+    reference: str | None = None
+    response: str | None = None
+    qrels: FrozenDict | None = None
+    gold: tuple[tuple[str, ...], ...] | None = None
+    evidence: tuple[Evidence, ...] | None = None
+    answerable: bool | None = None
+    forbidden: tuple[str, ...] = ()
+    history: tuple[Message, ...] = ()
+    messages: tuple[Message, ...] = ()
+    tags: tuple[str, ...] = ()
+    metadata: FrozenDict = field(default_factory=FrozenDict)
+
+    def __post_init__(self) -> None:
+        _set(
+            self,
+            contexts=_tuple(self.contexts),
+            calls=_tuple(self.calls),
+            gold=None if self.gold is None else tuple(tuple(group) for group in self.gold),
+            evidence=_tuple(self.evidence),
+            qrels=freeze(self.qrels),
+            forbidden=tuple(self.forbidden),
+            history=tuple(self.history),
+            messages=tuple(self.messages),
+            tags=tuple(self.tags),
+            metadata=freeze(self.metadata),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What one request cost: requests sent (retries too), tokens, US dollars (None = price unknown)."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """One answered question, or the error that stands in its place.
+
+    `key` names the question and the judge (the ledger's key); `answer` is the payload that the question's
+    own `read` understands; `judge` who said it; `prompt` the hash of the prompt it was asked with.
+    """
+
+    key: str
+    kind: str
+    judge: str
+    prompt: str = ""
+    answer: Json = None
+    error: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    ms: float | None = None
+    at: str | None = None
+    provenance: FrozenDict = field(default_factory=FrozenDict)
+
+    def __post_init__(self) -> None:
+        _finite(self, "ms")
+        _set(self, answer=freeze(self.answer), provenance=freeze(self.provenance))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """One value of one measure for one sample, or why there is none.
+
+    `measure` is the name it is reported under, `type` the measure's canonical name. `value` is None unless
+    `status` is "ok"; `bounds` hold what an incomplete score can still become.
+    """
+
+    sample: str
+    measure: str
+    type: str
+    system: str = ""
+    trial: int = 0
+    value: float | None = None
+    status: Status = "ok"
+    why: str | None = None
+    bounds: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        _finite(self, "value")
+        if (self.value is None) is (self.status == "ok"):
+            raise ValueError(f"a score has a value exactly when it is ok: {self.value!r}, {self.status!r}")
