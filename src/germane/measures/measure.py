@@ -7,6 +7,7 @@ files, as JSON keys and as report columns. Parameters print sorted, defaults are
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -40,10 +41,13 @@ class Param:
         outside = isinstance(value, int | float) and (
             (self.low is not None and value < self.low) or (self.high is not None and value > self.high)
         )
+        outside = outside or (isinstance(value, float) and not math.isfinite(value))
         if type(value) is not self.type or (self.choices and value not in self.choices) or outside:
             span = f" from {self.low:g}" if self.low is not None else ""
             span += f" to {self.high:g}" if self.high is not None else ""
-            raise MeasureError(f"{measure}: {name}={value!s} is not possible", fix=f"write {name}= with {allowed}{span}")
+            raise MeasureError(
+                f"{measure}: {name}={value!s} is not possible", fix=f"write {name}= with {allowed}{span}"
+            )
         return value  # type: ignore[return-value]
 
 
@@ -52,9 +56,14 @@ class Definition:
     """What the registry knows of a measure.
 
     `family` says how it is computed: `ranked` measures are formulas on the label table
-    (`compute(table, params, k) -> one value a row`), `judged` ones are generators of questions
-    (`compute(sample, params, k)`). `labels` is the default label source of a ranked measure, and `sources`
-    the ones it can read at all.
+    (`compute(table, params, k) -> one value a row`, `params` with all defaults filled in), `judged` ones are
+    generators of questions (`compute(sample, params, k)`). `labels` is the default label source of a ranked
+    measure, and `sources` the ones it can read at all; the fields that a source itself needs are not in `needs`.
+
+    A measure whose computation depends on a parameter has one Definition for each value of it, under one name:
+    `when={"unit": "context"}` says for which. `aliases` of such a definition carry its `when`, and `presets`
+    are aliases that carry other parameters (trec_eval's `rbp` means p=0.9). `nothing` says what a sample with
+    nothing to count gets.
     """
 
     name: str
@@ -71,40 +80,75 @@ class Definition:
     refusal: str = ""
     range: tuple[float, float] = (0.0, 1.0)
     calls: str = "0"
+    nothing: str = ""
     aliases: tuple[str, ...] = ()
+    presets: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    when: Mapping[str, Value] = field(default_factory=dict)
     explain: Callable[..., Any] | None = None
 
+    @property
+    def title(self) -> str:
+        """The measure's canonical name, with the parameter that chooses this definition where it needs one."""
+        chosen = {name: value for name, value in self.when.items() if value != self.params[name].default}
+        return self.name + _brackets(chosen)
 
-_REGISTRY: dict[str, Definition] = {}
-_ALIASES: dict[str, str] = {}
+    def covers(self, params: Mapping[str, Value]) -> bool:
+        """Whether a measure with these parameters is computed by this definition."""
+        return all(params.get(name, self.params[name].default) == value for name, value in self.when.items())
+
+
+_REGISTRY: dict[str, list[Definition]] = {}
+_ALIASES: dict[str, tuple[str, Mapping[str, Value]]] = {}
 _TREC = re.compile(r"(?P<name>[A-Za-z][A-Za-z_]*?)_(?P<k>\d+)")
 _NAME = re.compile(r"(?P<name>[A-Za-z][\w.:/\\-]*?)\s*(?:\((?P<params>[^()]*)\))?\s*(?:@\s*(?P<k>[^@\s]+))?")
 
 
 def define(new: Definition) -> Definition:
-    """Add a measure to the registry; a second one of the same name is an error."""
-    if _REGISTRY.setdefault(new.name, new) is not new:
-        raise MeasureError(f"a measure named {new.name} is defined already", fix="choose another name")
-    for alias in new.aliases:
-        if _ALIASES.setdefault(alias.casefold(), new.name) != new.name:
-            raise MeasureError(f"the alias {alias} already means {_ALIASES[alias.casefold()]}", fix="choose another")
+    """Add a measure to the registry; a second one of the same name (and `when`) is an error."""
+    known = _REGISTRY.get(new.name, [])
+    if any(new.when == other.when or not (new.when and other.when) for other in known):
+        raise MeasureError(f"a measure named {new.title} is defined already", fix="choose another name")
+    spellings = {**dict.fromkeys(new.aliases, new.when), **{a: {**new.when, **p} for a, p in new.presets.items()}}
+    for alias, params in spellings.items():
+        if (taken := _ALIASES.get(alias.casefold(), (new.name, params))) != (new.name, params):
+            raise MeasureError(f"the alias {alias} already means {taken[0]}", fix="choose another")
+    _REGISTRY[new.name] = [*known, new]
+    _ALIASES.update({alias.casefold(): (new.name, params) for alias, params in spellings.items()})
     return new
 
 
 def definitions() -> tuple[Definition, ...]:
     """Every measure there is, in the order of their definition."""
-    return tuple(_REGISTRY.values())
+    return tuple(one for known in _REGISTRY.values() for one in known)
 
 
-def definition(name: str) -> Definition:
-    """The definition behind a name or alias; MeasureError names the nearest one where there is none."""
-    by_fold = {known.casefold(): known for known in _REGISTRY}
-    found = _REGISTRY.get(name) or _REGISTRY.get(_ALIASES.get(name.casefold()) or by_fold.get(name.casefold(), ""))
-    if found is None:
-        near = difflib.get_close_matches(name.casefold(), [*by_fold, *_ALIASES], n=1, cutoff=0.6)
-        hint = f"did you mean {by_fold.get(near[0]) or _ALIASES[near[0]]}?" if near else "see `germane measures`"
-        raise MeasureError(f"there is no measure {name!r}", fix=hint)
-    return found
+def definition(name: str, params: Mapping[str, Value] | None = None) -> Definition:
+    """The definition behind a name or alias and its parameters; MeasureError names the nearest one where there is none."""
+    canonical, preset = _resolve(name)
+    known, given = _REGISTRY[canonical], {**preset, **(params or {})}
+    for one in known:
+        if one.covers(given):
+            return one
+    for key in known[0].when:
+        known[0].params[key].check(canonical, key, given.get(key, known[0].params[key].default))
+    raise MeasureError(f"{canonical} needs another parameter", fix=f"write {' or '.join(one.title for one in known)}")
+
+
+def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
+    if name in _REGISTRY:
+        return name, {}
+    fold = name.casefold()
+    return _ALIASES.get(fold) or next(((known, {}) for known in _REGISTRY if known.casefold() == fold), None)
+
+
+def _resolve(name: str) -> tuple[str, Mapping[str, Value]]:
+    """The canonical name behind a spelling, and the parameters that the spelling carries."""
+    if found := _find(name):
+        return found
+    near = difflib.get_close_matches(name.casefold(), [*(known.casefold() for known in _REGISTRY), *_ALIASES], n=1)
+    hint = _find(near[0]) if near else None
+    fix = f"did you mean {hint[0]}{_brackets(hint[1])}?" if hint else "see `germane measures`"
+    raise MeasureError(f"there is no measure {name!r}", fix=fix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +164,11 @@ class Measure:
     cutoff: int | None = None
 
     def __post_init__(self) -> None:
-        known = definition(self.name)
+        canonical, preset = _resolve(self.name)
+        given = {**preset, **self.params}
+        known = definition(canonical, given)
         checked: dict[str, Value] = {}
-        for name, value in self.params.items():
+        for name, value in given.items():
             if name not in known.params:
                 have = ", ".join(known.params) or "none"
                 raise MeasureError(f"{known.name} has no parameter {name!r}", fix=f"its parameters: {have}")
@@ -140,13 +186,12 @@ class Measure:
 
     def require_cutoff(self) -> Measure:
         """Itself, or MeasureError where this measure means nothing without `@k`."""
-        if self.cutoff is None and definition(self.name).cutoff == "required":
+        if self.cutoff is None and self.definition.cutoff == "required":
             raise MeasureError(f"{self.name} needs a cut-off", fix=f"write {self}@10")
         return self
 
     def __str__(self) -> str:
-        inner = ",".join(f"{k}={_spell(v)}" for k, v in sorted(self.params.items()))
-        return self.name + (f"({inner})" if inner else "") + (f"@{self.cutoff}" if self.cutoff else "")
+        return self.name + _brackets(self.params) + (f"@{self.cutoff}" if self.cutoff else "")
 
     def __matmul__(self, k: int) -> Measure:
         """`nDCG @ 10`: the same measure with a cut-off."""
@@ -160,17 +205,22 @@ class Measure:
 
     def param(self, name: str) -> Any:
         """The value of a parameter: as given, else its default."""
-        return self.params.get(name, definition(self.name).params[name].default)
+        return self.settings[name]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All its parameters: as given, else their defaults (None = depends on the labels)."""
+        return {name: spec.default for name, spec in self.definition.params.items()} | dict(self.params)
 
     @property
     def definition(self) -> Definition:
         """What the registry knows of it."""
-        return definition(self.name)
+        return definition(self.name, self.params)
 
     @property
     def labels(self) -> Source:
         """The one source of labels that it reads."""
-        return self.params.get("labels", self.definition.labels)
+        return self.params.get("labels", self.definition.labels)  # type: ignore[no-any-return]
 
     @classmethod
     def parse(cls, text: str) -> Measure:
@@ -180,7 +230,7 @@ class Measure:
             raise MeasureError(f"{text!r} is not a measure", fix="write NAME, NAME@10 or NAME(param=value)@10")
         name, cutoff = match["name"], match["k"]
         trec = _TREC.fullmatch(name)
-        if trec and cutoff is None and (trec["name"].casefold() in _ALIASES or trec["name"] in _REGISTRY):
+        if trec and cutoff is None and not _find(name) and _find(trec["name"]):
             name, cutoff = trec["name"], trec["k"]
         if cutoff is not None and not re.fullmatch("[0-9]{1,9}", cutoff):
             raise MeasureError(f"{text!r}: the cut-off {cutoff!r} is not a whole number", fix=f"write {name}@10")
@@ -211,8 +261,13 @@ def _value(text: str) -> Value:
     return text.strip("'\"")
 
 
+def _brackets(params: Mapping[str, Value]) -> str:
+    inner = ",".join(f"{name}={_spell(value)}" for name, value in sorted(params.items()))
+    return f"({inner})" if inner else ""
+
+
 def _spell(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def parse_measures(texts: Iterable[str]) -> tuple[Measure, ...]:

@@ -23,7 +23,8 @@ class LabelTable:
     ======== ======= =============================================================================
     pointers rows+1  where each ranking starts in the place arrays
     gain     places  what a place is worth to nDCG: the grade, 0 where unjudged or negative
-    level    places  what is held against the threshold `rel`: the grade; +inf / 0 for yes / no labels
+    level    places  what is held against the threshold `rel`: the grade (a negative one as it is: bpref tells
+                     it from 0), 0 where unjudged; +inf / 0 for yes / no labels
     judged   places  whether anybody judged this place
     ideal_pointers rows+1, ideal: the gains of all that is judged for the row's query, best first
     ideal_level      the same for `level`: those at or above `rel` are all the relevant there are
@@ -59,17 +60,17 @@ class LabelTable:
         grades known for the query (gold); without `judged` a row's own grades are its ideal.
         """
         flat = [grade for row in labels for grade in row]
-        gain = np.array([max(grade or 0.0, 0.0) for grade in flat], dtype=np.float64)
+        level = np.array([grade or 0.0 for grade in flat], dtype=np.float64)
         known = [[g for g in row if g is not None] for row in labels] if judged is None else judged
-        ideal = np.array([max(g, 0.0) for row in known for g in sorted(row, reverse=True)], dtype=np.float64)
+        ideal_level = np.array([g for row in known for g in sorted(row, reverse=True)], dtype=np.float64)
         return cls(
             pointers=_pointers([len(row) for row in labels]),
-            gain=gain,
-            level=gain,
+            gain=np.maximum(level, 0.0),
+            level=level,
             judged=np.array([grade is not None for grade in flat], dtype=np.bool_),
             ideal_pointers=_pointers([len(row) for row in known]),
-            ideal=ideal,
-            ideal_level=ideal,
+            ideal=np.maximum(ideal_level, 0.0),
+            ideal_level=ideal_level,
             rel=rel,
             complete=judged is not None,
         )
