@@ -1,0 +1,56 @@
+# Everything runs in .venv, which the first target makes by itself. Needs Python >= 3.11 (and nothing of it is changed).
+#   make PYTHON=/path/to/python3.12 ...   to choose the interpreter of .venv
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+.PHONY: help setup demo test lint format bench lock clean
+
+# An environment that happens to be active must not leak into ours.
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET
+export PYTHONNOUSERSITE := 1
+
+PYTHON ?=
+BIN := .venv/bin
+STAMP := .venv/.germane-stamp
+DEMO := $(BIN)/germane run examples/rag-evaluation/evals/retrieval-set.yaml
+UV ?= uv
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+# A .venv that was moved or copied here with its folder still points to the old one: it is made anew.
+ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
+.PHONY: $(STAMP)
+endif
+$(STAMP): requirements.lock pyproject.toml scripts/setup.sh
+	@./scripts/setup.sh "$(PYTHON)"
+
+setup: $(STAMP) ## make .venv with the locked packages and germane in it
+
+demo: $(STAMP) ## evaluate the example's retrieval, end to end
+	$(DEMO)
+
+test: $(STAMP) ## run the tests
+	$(BIN)/python -m pytest
+
+lint: $(STAMP) ## ruff (rules and layout) and mypy --strict
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(STAMP) ## mend what ruff can mend
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+bench: $(STAMP) ## run the benchmarks
+	$(BIN)/python -m benchmarks
+
+# No index may stand in the file: whoever installs from it uses their own.
+lock: ## resolve the dependencies anew (needs uv)
+	env -u PIP_FIND_LINKS -u UV_INDEX -u UV_INDEX_URL -u UV_DEFAULT_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS \
+	  $(UV) pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes \
+	  --no-config --no-header --no-emit-index-url --no-emit-find-links $(LOCKFLAGS) --quiet --output-file requirements.lock
+
+clean: ## remove .venv, caches and built files; your reports and ledgers stay
+	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,120 @@
+#!/bin/sh
+# Make .venv from requirements.lock and install germane into it, editable. Called by the Makefile; needs sh only.
+#
+#   scripts/setup.sh [PYTHON]     PYTHON: the interpreter to use; without it the first one >= 3.11 is searched
+#
+# Rules: nothing is ever installed outside .venv; one clear sentence, not a traceback, when a tool is missing;
+# .venv/.germane-stamp is written last, so that an interrupted set-up is taken up again by the next `make`.
+set -eu
+
+cd "$(dirname "$0")/.."
+HERE=$(pwd -P)
+VENV=.venv
+STAMP=$VENV/.germane-stamp  # holds the folder it was made in: an editable install must not outlive a move or a copy
+BEGUN=$VENV/.germane-begun  # there while a set-up is under way
+LOG=$VENV/setup.log
+
+# What a shell may have set and what must not reach .venv. Index settings (PIP_INDEX_URL, PIP_CERT, ...) stay.
+unset VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME PYTHONSTARTUP PIP_USER PIP_TARGET PIP_PREFIX PIP_ROOT \
+  PIP_REQUIRE_VIRTUALENV PIP_BREAK_SYSTEM_PACKAGES PIP_NO_BUILD_ISOLATION PIP_NO_DEPS PIP_CONSTRAINT \
+  PIP_REQUIREMENT PIP_REQUIRE_HASHES PIP_DRY_RUN UV_PROJECT_ENVIRONMENT UV_SYSTEM_PYTHON UV_PYTHON 2>/dev/null || :
+export PYTHONNOUSERSITE=1 PIP_USER=0 PIP_REQUIRE_VIRTUALENV=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
+
+die() {
+  echo "make setup: $*" >&2
+  exit 1
+}
+
+# A candidate is believed only when it has run: the name may be a shim for a version that is not installed.
+new_enough() {
+  "$1" -I -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+}
+
+# `import venv` alone is not enough: Debian ships it without ensurepip, and then a venv has no pip.
+can_make_venv() {
+  "$1" -I -c 'import venv, ensurepip' >/dev/null 2>&1
+}
+
+# The first Python that can do all of it, else the first that is new enough: uv, or a good message, does the rest.
+find_python() {
+  names="python3.13 python3.12 python3.11 python3 python"
+  for name in $names; do
+    if new_enough "$name" && can_make_venv "$name"; then
+      echo "$name"
+      return
+    fi
+  done
+  for name in $names; do
+    if new_enough "$name"; then
+      echo "$name"
+      return
+    fi
+  done
+  return 1
+}
+
+have_uv() {
+  uv --version >/dev/null 2>&1
+}
+
+quietly() {
+  if ! "$@" >"$LOG" 2>&1; then
+    cat "$LOG" >&2
+    return 1
+  fi
+}
+
+if [ -n "${1:-}" ]; then
+  python=$1
+  new_enough "$python" || die "PYTHON=$python does not run, or is older than Python 3.11; name another one."
+else
+  python=$(find_python) || die "no Python 3.11 or newer found; install one (Debian/Ubuntu: apt install python3 python3-venv," \
+    "macOS: brew install python) or name it with 'make PYTHON=/path/to/python3.11'."
+fi
+can_make_venv "$python" || have_uv || die "$python has no venv module (or no ensurepip); install it" \
+  "(Debian/Ubuntu: apt install python3-venv, for $("$python" -I -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'))" \
+  "or install uv, then run make again."
+
+# An old .venv is kept if it runs, is of the same Python, was made here and was not left half made; else made anew.
+version='import sys; print(sys.version_info[:2])'
+keep() {
+  [ -x $VENV/bin/python ] && [ ! -e $BEGUN ] &&
+    [ "$($VENV/bin/python -I -c "$version" 2>&1)" = "$("$python" -I -c "$version")" ] &&
+    { [ ! -e $STAMP ] || [ "$(cat $STAMP)" = "$HERE" ]; }
+}
+if keep; then
+  rm -f $STAMP
+  touch $BEGUN
+else
+  rm -rf $VENV
+  mkdir $VENV
+  touch $BEGUN
+  if can_make_venv "$python"; then
+    "$python" -I -m venv $VENV || die "$python could not make a virtual environment in $VENV (see above)."
+  else
+    uv venv --quiet --no-config --no-project --allow-existing --seed \
+      --python "$("$python" -I -c 'import sys; print(sys.executable)')" $VENV ||
+      die "uv could not make a virtual environment in $VENV (see above)."
+  fi
+fi
+
+echo "setting up $VENV with $($VENV/bin/python -I --version); about a minute the first time ..." >&2
+pip() {
+  $VENV/bin/python -I -m pip "$@"
+}
+
+# uv is much faster, but it does not read pip's settings: where it fails, pip, with the index that pip knows, decides.
+install_lock() {
+  if have_uv && quietly uv pip sync --no-config --require-hashes --python $VENV/bin/python requirements.lock; then
+    return
+  fi
+  pip --version >/dev/null 2>&1 || $VENV/bin/python -I -m ensurepip >/dev/null
+  quietly pip install --quiet --require-hashes -r requirements.lock
+}
+install_lock || die "the packages in requirements.lock could not be installed (see above)."
+pip --version >/dev/null 2>&1 || $VENV/bin/python -I -m ensurepip >/dev/null
+quietly pip install --quiet --no-deps --no-build-isolation --no-index --editable . ||
+  die "germane itself could not be installed (see above)."
+
+rm -f $LOG $BEGUN
+printf '%s' "$HERE" >$STAMP
