@@ -1,0 +1,26 @@
+#!/bin/sh
+# Build the wheel and use it as a stranger would: in an empty environment, outside the repository.
+# Called by .ci/run after `make setup`; needs an index for the runtime dependencies.
+set -eu
+unset PYTHONPATH VIRTUAL_ENV PIP_USER PIP_TARGET 2>/dev/null || :
+
+cd "$(dirname "$0")/.."
+repo=$(pwd -P)
+away=$(mktemp -d)
+trap 'rm -rf "$away"' EXIT
+
+# From the sdist, as an installer without a wheel would: what the sdist forgets is missed here.
+"$repo/.venv/bin/python" -I -m build --no-isolation --outdir "$away/dist" "$repo" >"$away/build.log" 2>&1 ||
+  { cat "$away/build.log" >&2; exit 1; }
+
+# The locked versions, but only of what the package itself asks for.
+sed -e '/--hash=/d' -e 's/ *\\$//' "$repo/requirements.lock" >"$away/constraints.txt"
+cd "$away"
+"$repo/.venv/bin/python" -I -m venv venv
+./venv/bin/python -I -m pip install --quiet --constraint constraints.txt "$(echo dist/*.whl)[bm25]"
+./venv/bin/python -I -m pip check
+
+./venv/bin/germane --help >/dev/null
+./venv/bin/germane init example
+./venv/bin/germane run example/evals/retrieval-set.yaml
+echo "the wheel works outside the repository"
