@@ -165,7 +165,7 @@ class Sample:
     `contexts` None = not known, () = nothing was retrieved. `calls` are the searches of an agent; a plain
     sample is one call. `qrels` maps a gold document id to its grade (0 or less = not relevant); `gold` is
     groups of ids (every group must be hit, any id of it will do). `messages` is what the system said,
-    with its tool calls; `history` what was said before.
+    with its tool calls; `history` what was said before. `error` says why the system gave no usable answer.
     """
 
     id: str
@@ -183,6 +183,7 @@ class Sample:
     forbidden: tuple[str, ...] = ()
     history: tuple[Message, ...] = ()
     messages: tuple[Message, ...] = ()
+    error: str | None = None
     tags: tuple[str, ...] = ()
     metadata: FrozenDict = field(default_factory=FrozenDict)
 

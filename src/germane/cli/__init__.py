@@ -1,0 +1,74 @@
+"""The command line: one file a verb, each parses, calls the library and prints. stdout is data, stderr progress."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+import germane
+from germane.cli import grade, init, measures, rank, report, run, score
+from germane.errors import GermaneError, InputError, Interrupted
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="germane",
+    help="How good is the retrieval of a RAG system, what does that number rest on, and did a change help?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("init")(init.init)
+app.command("run")(run.run)
+app.command("rank")(rank.rank)
+app.command("score")(score.score)
+app.command("report")(report.report)
+app.command("grade")(grade.grade)
+app.command("measures")(measures.measures)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"germane {germane.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    if debug:
+        os.environ["GERMANE_DEBUG"] = "1"
+
+
+def main() -> None:
+    """Run the command line. An error that a user can mend is one message and exit code 2, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        app()
+    except Interrupted as stopped:
+        _say(stopped, 130)
+    except KeyboardInterrupt:
+        _say(Interrupted("interrupted"), 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing more to say
+        sys.exit(1)
+    except (GermaneError, OSError) as error:
+        _say(error, 2)
+
+
+def _say(error: BaseException, code: int) -> None:
+    if os.environ.get("GERMANE_DEBUG"):
+        traceback.print_exc()
+    text = str(error) if isinstance(error, InputError) else f"{error}"
+    print(f"germane: {text}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,24 @@
+"""`germane measures`: every measure with its formula, needs, cost and source."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from typing import Annotated
+
+import typer
+
+
+def measures(
+    name: Annotated[str | None, typer.Argument(metavar="[MEASURE]", help="One measure in full.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
+) -> None:
+    """List every measure: formula, what it needs, what it costs in judge calls, where it comes from."""
+    from germane.measures import Measure  # noqa: PLC0415
+    from germane.measures.listing import as_json, listing, one  # noqa: PLC0415
+    from germane.measures.measure import definitions  # noqa: PLC0415
+
+    chosen = definitions() if name is None else (Measure.parse(name if "@" in name else name).definition,)
+    if json:
+        print(jsonlib.dumps([as_json(definition) for definition in chosen], ensure_ascii=False, indent=1))
+    else:
+        print(listing(chosen) if name is None else one(chosen[0]))

@@ -1,0 +1,338 @@
+"""The pipeline, in one sitting: jobs in, judged and scored block by block, a report out.
+
+Only judging touches the world. Everything here is the same whether answers come from a model, from a stored
+evaluation or from people's labels: a block's programs are driven against whoever answers, and what follows from the
+answers is computed in one place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import germane
+from germane.errors import InputError
+from germane.judging.asking import Answerer, Pool
+from germane.judging.driving import Trace, drive
+from germane.judging.judge import AnyQuestion, Judge
+from germane.judging.judges.script import ScriptGrade, ScriptJudge
+from germane.judging.ledger import Ledger, SQLiteLedger
+from germane.measures.graders import Grader, graders_of
+from germane.measures.labels import Settings
+from germane.measures.measure import Measure, parse_measures
+from germane.measures.scoring import Block, Job
+from germane.reports.gates import Gate
+from germane.reports.report import Report
+from germane.reports.store import MemoryStore, Store
+from germane.samples import samples_from
+from germane.types import FrozenDict, Json, Judgement, Sample, Score
+
+__all__ = ["Evaluation", "Router", "aevaluate", "evaluate", "needs_judge"]
+
+T = TypeVar("T")
+
+BLOCK = 1000
+"""How many samples are in work at once: enough to keep any endpoint busy, few enough to keep memory flat."""
+
+
+class Router:
+    """Who answers which question: scripts run themselves, everything else goes to the evaluation's judge."""
+
+    def __init__(self, judge: Judge | None) -> None:
+        self.judge = judge
+        self.scripts = ScriptJudge()
+
+    def __call__(self, question: AnyQuestion) -> Judge:
+        """The judge of this question."""
+        if isinstance(question, ScriptGrade):
+            return self.scripts
+        if self.judge is None:
+            raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
+        return self.judge
+
+
+NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
+
+
+def needs_judge(graders: Iterable[Grader]) -> bool:
+    """Whether any of these graders asks a judge."""
+    return any(
+        grader.script is None
+        and (grader.measure.definition.family == "judged" or grader.measure.labels in {"judge", "best"})
+        for grader in graders
+    )
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """One run over jobs: what it is told, and what it has counted so far.
+
+    `store` gets the rows of every block as soon as it is scored. `notes` count what a reader should know (repeated
+    documents, empty calls); `prompts` are the hashes of the wordings that were used.
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    store: Store = field(default_factory=MemoryStore)
+    notes: Counter[str] = field(default_factory=Counter)
+    prompts: dict[str, str] = field(default_factory=dict)
+    graders: dict[tuple[Grader, ...], int] = field(default_factory=dict)
+    sets: dict[str, int] = field(default_factory=dict)
+
+    async def run(
+        self, jobs: Iterable[Job], answerer: Answerer, on_block: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """Judge and score all jobs. Two blocks are in work at once, so that the slow end of one delays nothing."""
+        done = 0
+        async for samples, judgements, scores in _ahead(
+            (self._block(block, answerer) for block in _blocks(jobs)), 2
+        ):
+            self.store.add(samples, judgements, scores)
+            done += len(samples)
+            on_block(done)
+
+    async def _block(
+        self, jobs: Sequence[Job], answerer: Answerer
+    ) -> tuple[list[Sample], list[Judgement], list[Score]]:
+        block = Block(jobs=jobs, settings=self.settings, notes=self.notes)
+        results, traces = await drive(block.programs(), answerer)
+        outcomes = block.outcomes(results)
+        scores = []
+        for job, found in zip(jobs, outcomes, strict=True):
+            self._remember(job)
+            for grader in job.graders:
+                outcome = found[grader.name]
+                scores.append(
+                    Score(
+                        sample=job.sample.id,
+                        system=job.sample.system,
+                        trial=job.sample.trial,
+                        measure=grader.name,
+                        type=str(grader.measure),
+                        value=outcome.value,
+                        status=outcome.status,
+                        why=outcome.why,
+                        bounds=outcome.bounds,
+                    )
+                )
+        return [job.sample for job in jobs], list(self._judgements(traces)), scores
+
+    def _remember(self, job: Job) -> None:
+        number = self.graders.setdefault(job.graders, len(self.graders))
+        if number:
+            self.sets[sample_key(job.sample)] = number
+
+    def _judgements(self, traces: Iterable[Trace]) -> Iterator[Judgement]:
+        seen: set[str] = set()
+        for trace in traces:
+            for question, judgement in trace:
+                if judgement.key not in seen:
+                    seen.add(judgement.key)
+                    if judgement.prompt:
+                        self.prompts[question.prompt] = judgement.prompt
+                    yield judgement
+
+
+def sample_key(sample: Sample | Score) -> str:
+    """What names a sample within an evaluation: id, system and trial."""
+    name = sample.id if isinstance(sample, Sample) else sample.sample
+    return "\t".join([name, sample.system, str(sample.trial)])
+
+
+def _blocks(jobs: Iterable[Job]) -> Iterator[list[Job]]:
+    remaining = iter(jobs)
+    while block := list(islice(remaining, BLOCK)):
+        yield block
+
+
+async def _ahead(work: Iterable[Coroutine[Any, Any, T]], most: int) -> AsyncIterator[T]:
+    """The results in order, with up to `most` of them in work at once."""
+    running: list[asyncio.Task[T]] = []
+    try:
+        for one in work:
+            running.append(asyncio.ensure_future(one))
+            if len(running) == most:
+                yield await running.pop(0)
+        while running:
+            yield await running.pop(0)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+def _measures(measures: Measure | str | Iterable[Measure | str]) -> tuple[Measure, ...]:
+    listed = [measures] if isinstance(measures, Measure | str) else list(measures)
+    found: dict[Measure, None] = {}
+    for one in listed:
+        found.update(dict.fromkeys(parse_measures([one]) if isinstance(one, str) else [one.require_cutoff()]))
+    if not found:
+        raise InputError("no measure was asked for", fix='name one, e.g. "nDCG@10" or context_precision @ 5')
+    return tuple(found)
+
+
+async def aevaluate(
+    samples: Iterable[Sample | dict[str, Json]],
+    measures: Measure | str | Iterable[Measure | str],
+    *,
+    judge: Judge | str | None = None,
+    against: str = "auto",
+    scale: str = "graded",
+    ledger: Ledger | Path | str | None = None,
+    gates: Iterable[str] = (),
+    max_unmeasured: float = 0.05,
+) -> Report:
+    """Judge and score samples; the coroutine behind `evaluate`, for code that runs in an event loop."""
+    graders = graders_of(_measures(measures))
+    who = resolve_judge(judge) if needs_judge(graders) else None
+    evaluation = Evaluation(settings=Settings(against, scale))  # type: ignore[arg-type]
+    store = SQLiteLedger(Path(ledger)) if isinstance(ledger, str | Path) else ledger
+    checked = (Job(sample=sample, graders=graders) for sample in samples_from(samples))
+    parsed = [Gate.parse(gate) for gate in gates]
+    try:
+        async with Pool(Router(who), store) as pool:
+            await evaluation.run(checked, pool)
+    finally:
+        if isinstance(ledger, str | Path) and store is not None:
+            store.close()
+    return Report.build(
+        evaluation.store, manifest_of(evaluation, who, pool), gates=parsed, max_unmeasured=max_unmeasured
+    )
+
+
+def resolve_judge(judge: Judge | str | None) -> Judge:
+    """A judge by name or as it is; InputError where none is named."""
+    if judge is None:
+        raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
+    if isinstance(judge, str):
+        from germane.judges import judge_named
+
+        return judge_named(judge)
+    return judge
+
+
+def manifest_of(evaluation: Evaluation, judge: Judge | None, pool: Pool | None) -> dict[str, Json]:
+    """What a report says about how it came to be."""
+    spent = pool.spent if pool is not None else None
+    return {
+        "schema_version": 1,
+        "germane": germane.__version__,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "judge": {
+            "source": judge.name if judge is not None else None,
+            "identity": dict(judge.identity) if judge is not None else None,
+            "stand_in": judge.stand_in if judge is not None else "",
+            "calls": spent.calls if spent else 0,
+            "cached": spent.cached if spent else 0,
+            "requests": spent.requests if spent else 0,
+            "errors": spent.errors if spent else 0,
+            "tokens": {"input": spent.input_tokens, "output": spent.output_tokens}
+            if spent
+            else {"input": 0, "output": 0},
+            "cost_usd": spent.cost if spent else None,
+        },
+        "settings": {"against": evaluation.settings.against, "scale": evaluation.settings.scale},
+        "prompts": dict(sorted(evaluation.prompts.items())),
+        "graders": [[dump_grader(grader) for grader in graders] for graders in evaluation.graders],
+        "sets": evaluation.sets,
+        "notes": dict(sorted(evaluation.notes.items())),
+    }
+
+
+def dump_grader(grader: Grader) -> dict[str, Json]:
+    """A grader as a JSON object: what a stored report needs to compute cases and verdicts again."""
+    shown: dict[str, Json] = {"name": grader.name, "measure": str(grader.measure)}
+    for name in ("weight", "required", "strict", "expected_relevant_count"):
+        if (value := getattr(grader, name)) not in (None, False, 1.0):
+            shown[name] = value
+    return shown
+
+
+def load_grader(row: dict[str, Json]) -> Grader:
+    """The grader in a JSON object."""
+    return Grader(**{**row, "measure": Measure.parse(row["measure"])}, options=FrozenDict())
+
+
+def evaluate(
+    samples: Iterable[Sample | dict[str, Json]],
+    measures: Measure | str | Iterable[Measure | str],
+    *,
+    judge: Judge | str | None = None,
+    against: str = "auto",
+    scale: str = "graded",
+    ledger: Ledger | Path | str | None = None,
+    gates: Iterable[str] = (),
+    max_unmeasured: float = 0.05,
+) -> Report:
+    """Judge and score samples.
+
+    Parameters
+    ----------
+    samples
+        Samples, or mappings with the keys of a sample line (the usual aliases of other tools are known).
+    measures
+        Measures or their names: `[context_precision @ 5, "nDCG@10"]`.
+    judge
+        Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`). Needed as soon as a
+        measure asks; never chosen in silence.
+    against, scale
+        What relevance is judged against (auto, query, reference, response) and on which scale (graded, binary).
+    ledger
+        Where answers are kept for the next evaluation: a path or a ledger. None keeps none.
+    gates, max_unmeasured
+        What must be reached (`"mean(nDCG@10)>=0.7"`), and the share of scores that may be missing: see `Report.verdict`.
+
+    Returns:
+    -------
+    Report
+        `print(report)` shows the command line's table; `report["nDCG@10"].mean` one number.
+
+    Raises:
+    ------
+    InputError
+        A sample, measure, judge or gate cannot be used as given.
+    JudgeError
+        The judge cannot be used at all. One failed answer raises nothing: it is the `why` of its score.
+
+    Works inside a running event loop too (a notebook): it then waits for a worker thread.
+    """
+    work = aevaluate(
+        samples,
+        measures,
+        judge=judge,
+        against=against,
+        scale=scale,
+        ledger=ledger,
+        gates=gates,
+        max_unmeasured=max_unmeasured,
+    )
+    return run_coroutine(work)
+
+
+def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, on a loop of its own in a thread where one is running here already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    result: list[T] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            result.append(asyncio.run(work))
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name="germane-evaluate")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return result[0]

@@ -1,0 +1,73 @@
+"""Runs programs: against the pool, against stored answers, or only counting. The same generators every time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from germane.errors import AnswerError
+from germane.judging.asking import Answerer
+from germane.judging.judge import AnyQuestion
+from germane.judging.programs import Program, Unanswered
+from germane.types import Judgement
+
+__all__ = ["Trace", "drive", "replay", "run_program"]
+
+R = TypeVar("R")
+
+Trace = list[tuple[AnyQuestion, Judgement]]
+"""Which judgement answered which question of one program, in the order of asking."""
+
+
+def _answer(question: AnyQuestion, judgement: Judgement) -> Any:
+    if judgement.error is not None:
+        return Unanswered(judgement.error)
+    try:
+        return question.read(judgement.answer)
+    except AnswerError as unusable:
+        return Unanswered(f"unusable answer: {unusable}")
+
+
+async def run_program(program: Program[R], answerer: Answerer, trace: Trace) -> R:
+    """One program's result; what it asked is appended to `trace`."""
+    try:
+        questions = next(program)
+        while True:
+            judgements = await answerer.judge(questions)
+            trace.extend(zip(questions, judgements, strict=True))
+            questions = program.send(tuple(map(_answer, questions, judgements)))
+    except StopIteration as finished:
+        return finished.value  # type: ignore[no-any-return]
+
+
+async def drive(programs: Sequence[Program[R]], answerer: Answerer) -> tuple[list[R], list[Trace]]:
+    """The results of all programs and what each asked, in their order, each as fast as its answers come.
+
+    All programs ask their first questions before the first is answered, so a judge sees them together.
+    """
+    traces: list[Trace] = [[] for _ in programs]
+    tasks = [
+        asyncio.ensure_future(run_program(p, answerer, t)) for p, t in zip(programs, traces, strict=True)
+    ]
+    try:
+        results = await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+    return results, traces
+
+
+def replay(program: Program[R], look_up: Callable[[AnyQuestion], Judgement]) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
+    """A program's result from stored judgements, with no event loop, and what it asked with each typed answer."""
+    exchange: list[tuple[AnyQuestion, Any]] = []
+    try:
+        questions = next(program)
+        while True:
+            answers = tuple(_answer(question, look_up(question)) for question in questions)
+            exchange.extend(zip(questions, answers, strict=True))
+            questions = program.send(answers)
+    except StopIteration as finished:
+        return finished.value, exchange

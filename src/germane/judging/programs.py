@@ -1,0 +1,53 @@
+"""Programs: generators that ask questions and return a result. All that a measure knows of judging.
+
+A program yields a tuple of questions and is sent a tuple of the same length: the typed answer to each, or an
+`Unanswered` in its place. `ask` and `ask_all` wrap that exchange, so that a measure reads like its definition::
+
+    claims = yield from ask(Claims(sample.reference))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from germane.judging.questions import Question
+
+__all__ = ["Missing", "Program", "Unanswered", "ask", "ask_all"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+Asking: TypeAlias = tuple[Question[Any], ...]
+Answers: TypeAlias = tuple[Any, ...]
+Program: TypeAlias = Generator[Asking, Answers, R]
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """What stands in the place of an answer that could not be had, and why."""
+
+    why: str
+
+
+class Missing(Exception):
+    """Thrown at the `yield` whose one answer could not be had."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(why)
+
+
+def ask(question: Question[A]) -> Program[A]:
+    """Ask one question and return its answer; Missing is raised where there is none."""
+    (answer,) = yield (question,)
+    if isinstance(answer, Unanswered):
+        raise Missing(answer.why)
+    return answer  # type: ignore[no-any-return]
+
+
+def ask_all(questions: Iterable[Question[A]]) -> Program[tuple[A | Unanswered, ...]]:
+    """Ask several questions at once; each answer, or Unanswered in its place. No questions, no asking."""
+    asked = tuple(questions)
+    return (yield asked) if asked else ()

@@ -1,0 +1,205 @@
+"""Labels from any source - gold ids, a judge, people - for the places of a sample's rankings.
+
+`place_labels` is a program: it asks the judge where the source is the judge and nobody elsewhere. Its result is
+what the label table of a block is filled from, and what an explanation of a ranked score shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from germane.errors import InputError
+from germane.judging.programs import Program, Unanswered, ask_all
+from germane.judging.questions import Grade, Relevance, Scale
+from germane.measures.measure import Source
+from germane.types import Context, Message, Sample
+
+__all__ = [
+    "AGAINST",
+    "Label",
+    "Place",
+    "Ranking",
+    "Settings",
+    "distinct_contexts",
+    "place_labels",
+    "rankings",
+]
+
+AGAINST = ("auto", "query", "reference", "response")
+_BINARY = {True: math.inf, False: 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What one evaluation asks relevance about: one setting for all its measures.
+
+    `against`: auto = the query, and the reference where the sample has one; query; reference; response.
+    `scale`: graded (0-3) or binary.
+    """
+
+    against: str = "auto"
+    scale: Scale = "graded"
+
+    def __post_init__(self) -> None:
+        if self.against not in AGAINST:
+            raise InputError(
+                f"against={self.against!r} is not known", fix=f"write one of {', '.join(AGAINST)}"
+            )
+        if self.scale not in {"graded", "binary"}:
+            raise InputError(f"scale={self.scale!r} is not known", fix="write graded or binary")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One label: `gain` is its worth to nDCG, `level` is held against a threshold (inf / 0 for yes / no)."""
+
+    gain: float
+    level: float
+    reasoning: str = ""
+    source: str = "gold"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place of a ranking: its context, and its label, None (unjudged) or Unanswered (the judge failed).
+
+    Places that share a verdict (the same passage twice) share `verdict`, the number of the question.
+    """
+
+    context: Context
+    label: Label | Unanswered | None
+    verdict: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """One call's places, best first; `query` is what this call searched for."""
+
+    query: str
+    places: tuple[Place, ...]
+    repeated: int = 0
+
+
+def rankings(sample: Sample) -> Iterator[tuple[str, tuple[Context, ...]]]:
+    """The query and contexts of each search of a sample; a plain sample is one search."""
+    if sample.calls:
+        for call in sample.calls:
+            yield call.query or sample.query, call.contexts
+    elif sample.contexts is not None:
+        yield sample.query, sample.contexts
+
+
+def distinct_contexts(sample: Sample) -> tuple[Context, ...]:
+    """All contexts of all calls, each text (or, without text, each id) once, in order of first appearance."""
+    found: dict[tuple[str, str | None], Context] = {}
+    for _, contexts in rankings(sample):
+        for context in contexts:
+            found.setdefault((context.text, None if context.text else context.id), context)
+    return tuple(found.values())
+
+
+def place_labels(
+    sample: Sample, source: Source, depth: int | None, settings: Settings
+) -> Program[tuple[Ranking, ...]]:
+    """The labels of a sample's first `depth` places (None = all) in each of its calls."""
+    lists = list(rankings(sample))
+    if source == "gold":
+        return tuple(_gold(sample, query, contexts) for query, contexts in lists)
+    cut = [(query, contexts[:depth]) for query, contexts in lists]
+    if source == "human":
+        return tuple(
+            Ranking(query, tuple(Place(c, human_label(c)) for c in contexts)) for query, contexts in cut
+        )
+    return (yield from _judged(sample, cut, settings, people_first=source == "best"))
+
+
+def _gold(sample: Sample, query: str, contexts: Sequence[Context]) -> Ranking:
+    """Gold is about documents: of several chunks of one document the first counts, the others give up their place."""
+    qrels = sample.qrels or {}
+    seen: set[str] = set()
+    places = []
+    for context in contexts:
+        if context.id is not None and context.id in seen:
+            continue
+        seen.update([context.id] if context.id is not None else [])
+        grade = None if context.id is None else qrels.get(context.id)
+        places.append(Place(context, None if grade is None else gold_label(grade)))
+    return Ranking(query, tuple(places), repeated=len(contexts) - len(places))
+
+
+def gold_label(grade: int) -> Label:
+    """A gold grade; a negative one is not relevant."""
+    return Label(max(grade, 0), grade, f"gold grade {grade}", "gold")
+
+
+def human_label(context: Context) -> Label | Unanswered:
+    """A person's label on a context: a grade, or yes / no on a scale of its own."""
+    if context.grade is not None:
+        return Label(context.grade, context.grade, "", "human")
+    if context.relevant is not None:
+        return Label(float(context.relevant), _BINARY[context.relevant], "", "human")
+    return Unanswered("no label")
+
+
+def verdict_label(verdict: Grade) -> Label:
+    """A judge's verdict as a label."""
+    level = _BINARY[bool(verdict.grade)] if verdict.scale == "binary" else float(verdict.grade)
+    return Label(verdict.grade, level, verdict.reasoning, "judge")
+
+
+def relevance_question(sample: Sample, query: str, context: Context, settings: Settings) -> Relevance:
+    """Is this context relevant, judged against what the evaluation's settings say?"""
+    shown = settings.against
+    return Relevance(
+        query=query,
+        passage=context.text,
+        reference=sample.reference if shown in {"auto", "reference"} else None,
+        response=sample.response if shown == "response" else None,
+        history=tuple((turn.role, _text(turn)) for turn in sample.history),
+        scale=settings.scale,
+        context=context,
+        gold=_gold_grade(sample, context),
+    )
+
+
+def _text(turn: Message) -> str:
+    return turn.content if isinstance(turn.content, str) else str(turn.content)
+
+
+def _gold_grade(sample: Sample, context: Context) -> int | None:
+    """The gold grade a judge of gold ids reads: an unjudged document counts as 0, nothing known as None."""
+    if sample.qrels is None or context.id is None:
+        return None
+    return int(sample.qrels.get(context.id, 0))
+
+
+def _judged(
+    sample: Sample, lists: Sequence[tuple[str, Sequence[Context]]], settings: Settings, *, people_first: bool
+) -> Program[tuple[Ranking, ...]]:
+    numbers: dict[tuple[object, ...], int] = {}
+    questions: list[Relevance] = []
+    asked: list[list[int]] = []
+    for _, contexts in lists:
+        row = []
+        for context in contexts:
+            if people_first and not isinstance(human_label(context), Unanswered):
+                row.append(-1)
+                continue
+            question = relevance_question(sample, sample.query, context, settings)
+            same = (question, question.gold, context.grade, context.relevant)
+            if same not in numbers:
+                numbers[same] = len(questions)
+                questions.append(question)
+            row.append(numbers[same])
+        asked.append(row)
+    answers = yield from ask_all(questions)
+    labels = [answer if isinstance(answer, Unanswered) else verdict_label(answer) for answer in answers]
+    return tuple(
+        Ranking(
+            query,
+            tuple(Place(c, labels[n] if n >= 0 else human_label(c), n) for c, n in zip(cs, row, strict=True)),
+        )
+        for (query, cs), row in zip(lists, asked, strict=True)
+    )

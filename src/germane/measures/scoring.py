@@ -1,0 +1,225 @@
+"""A block of samples and their graders in, outcomes out. Pure: it says what to ask and what follows from the answers.
+
+Judged measures are programs of their own. Ranked measures share one label program a source and sample, then one
+kernel call a measure for the whole block.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import fsum
+from typing import Any
+
+from germane.judging.programs import Program, Unanswered, ask
+from germane.measures import ranked
+from germane.measures.bounds import bounds
+from germane.measures.graders import STRICT, Grader
+from germane.measures.labels import Label, Ranking, Settings, place_labels
+from germane.measures.measure import Measure, Source
+from germane.measures.outcome import Outcome, Result, error, incomplete, ok, safely, skipped
+from germane.measures.tables import fill_table, missing_verdicts
+from germane.types import Sample
+
+__all__ = ["Block", "Job", "applicable", "depth_of", "is_relevant"]
+
+_ABSENT = {
+    "contexts": "contexts are not known",
+    "reference": "no reference",
+    "response": "no response",
+    "qrels": "no qrels",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One sample with the graders that apply to it."""
+
+    sample: Sample
+    graders: tuple[Grader, ...]
+
+
+@dataclass(slots=True)
+class Block:
+    """What a block of jobs needs asked (`programs`), and what its measures say once that is answered (`outcomes`)."""
+
+    jobs: Sequence[Job]
+    settings: Settings
+    notes: Counter[str] = field(default_factory=Counter)
+    _labels: dict[Source, dict[int, int]] = field(default_factory=dict)
+    _direct: dict[tuple[int, str], int | Outcome] = field(default_factory=dict)
+    _programs: list[Program[Any]] = field(default_factory=list)
+
+    def programs(self) -> list[Program[Any]]:
+        """Every program of the block, in the order of its samples."""
+        for index, job in enumerate(self.jobs):
+            depths: dict[Source, list[int | None]] = {}
+            for grader in job.graders:
+                if grader.script is not None:
+                    self._direct[index, grader.name] = self._add(_script(grader))
+                elif (refusal := applicable(grader.measure, job.sample, self.settings)) is not None:
+                    self._direct[index, grader.name] = refusal
+                elif grader.measure.definition.family == "judged":
+                    self._direct[index, grader.name] = self._add(_judged(grader.measure, job.sample))
+                else:
+                    depths.setdefault(grader.measure.labels, []).append(depth_of(grader.measure))
+            for source, cuts in depths.items():
+                depth = None if None in cuts else max(cut for cut in cuts if cut is not None)
+                labels = place_labels(job.sample, source, depth, self.settings)
+                self._labels.setdefault(source, {})[index] = self._add(labels)
+        return self._programs
+
+    def _add(self, program: Program[Any]) -> int:
+        self._programs.append(program)
+        return len(self._programs) - 1
+
+    def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
+        """For each job: the outcome of each of its graders, by the grader's name."""
+        found: list[dict[str, Outcome]] = [{} for _ in self.jobs]
+        ranked_by: dict[Measure, list[tuple[int, Grader]]] = {}
+        for index, job in enumerate(self.jobs):
+            for grader in job.graders:
+                direct = self._direct.get((index, grader.name))
+                if direct is None:
+                    ranked_by.setdefault(grader.measure, []).append((index, grader))
+                else:
+                    found[index][grader.name] = direct if isinstance(direct, Outcome) else results[direct]
+        labelled = {source: self._labelled(source, results) for source in self._labels}
+        for measure, wanted in ranked_by.items():
+            values = _ranked(measure, labelled[measure.labels], self.settings)
+            for index, grader in wanted:
+                found[index][grader.name] = _noted(
+                    grader, values[index], labelled[measure.labels].rankings[index]
+                )
+        return found
+
+    def _labelled(self, source: Source, results: Sequence[Any]) -> _Labelled:
+        rankings = {index: results[at] for index, at in self._labels[source].items()}
+        for lists in rankings.values():
+            self._note(lists)
+        return _Labelled(source, rankings, {index: self.jobs[index].sample.qrels or {} for index in rankings})
+
+    def _note(self, rankings: tuple[Ranking, ...]) -> None:
+        if repeated := sum(ranking.repeated for ranking in rankings):
+            self.notes[
+                "contexts repeat a document that stands higher in the same list (the first counts)"
+            ] += repeated
+        if len(rankings) > 1 and (empty := sum(not ranking.places for ranking in rankings)):
+            self.notes["search calls returned nothing and count 0"] += empty
+
+
+@dataclass(frozen=True, slots=True)
+class _Labelled:
+    source: Source
+    rankings: Mapping[int, tuple[Ranking, ...]]
+    qrels: Mapping[int, Mapping[str, int]]
+
+
+def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome | None:
+    """None where the measure can be computed for this sample, else why not."""
+    known = measure.definition
+    for need in known.needs:
+        if _absent(sample, need):
+            missing = _ABSENT.get(need, f"no {need}")
+            return error(sample.error) if sample.error else skipped(missing)
+    if known.family != "ranked":
+        return None
+    if sample.answerable is False:
+        return skipped("unanswerable: nothing can be relevant")
+    if measure.labels == "gold":
+        if sample.qrels is None:
+            return skipped("no qrels")
+        if not any(grade >= (measure.settings.get("rel") or 1) for grade in sample.qrels.values()):
+            return skipped("no relevant document is known")
+    elif measure.labels == "human" and not _has_labels(sample):
+        return skipped("no human labels")
+    elif settings.against in {"reference", "response"} and getattr(sample, settings.against) is None:
+        return skipped(f"no {settings.against} to judge against")
+    return None
+
+
+def _absent(sample: Sample, need: str) -> bool:
+    if need == "contexts":
+        return sample.contexts is None and sample.calls is None
+    if need == "labels":
+        return False
+    return getattr(sample, need, None) in (None, "")
+
+
+def _has_labels(sample: Sample) -> bool:
+    lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
+    contexts = [context for one in lists for context in one]
+    return not contexts or any(c.grade is not None or c.relevant is not None for c in contexts)
+
+
+def depth_of(measure: Measure) -> int | None:
+    """How many places of each ranking a measure looks at; None = all."""
+    return measure.cutoff if measure.settings.get("holes") != "condensed" else None
+
+
+def _judged(measure: Measure, sample: Sample) -> Program[Outcome]:
+    known, params = measure.definition, measure.settings
+    if known.cutoff != "none":
+        params["k"] = measure.cutoff
+    return safely(str(measure), lambda: known.compute(sample, **params))
+
+
+def _script(grader: Grader) -> Program[Outcome]:
+    def program() -> Program[Result]:
+        assert grader.script is not None
+        result = yield from ask(grader.script)
+        return result.score
+
+    return safely(grader.name, program)
+
+
+def _ranked(measure: Measure, labelled: _Labelled, settings: Settings) -> dict[int, Outcome]:
+    """The outcome of a ranked measure for every job whose rankings carry its labels."""
+    final = measure.settings.get("over") == "final"
+    rows = {index: lists[-1:] if final else lists for index, lists in labelled.rankings.items()}
+    flat = [ranking for lists in rows.values() for ranking in lists]
+    known = [labelled.qrels[index] for index, lists in rows.items() for _ in lists]
+    values = iter(ranked.values(measure, fill_table(flat, labelled.source, known)).tolist())
+    outcomes = {}
+    for index, lists in rows.items():
+        mine = [next(values) for _ in lists]
+        outcomes[index] = _partly(measure, lists, labelled, index, settings) or ok(
+            fsum(mine) / len(mine) if mine else 0.0
+        )
+    return outcomes
+
+
+def _noted(grader: Grader, outcome: Outcome, lists: Sequence[Ranking]) -> Outcome:
+    """The outcome with what the grader's options have to say about it; the value stays."""
+    if outcome.status != "ok" or not (grader.strict or grader.expected_relevant_count):
+        return outcome
+    labels = [place.label for ranking in lists for place in ranking.places[: depth_of(grader.measure)]]
+    relevant = sum(is_relevant(label, grader.measure) for label in labels)
+    notes = []
+    if grader.strict and relevant < len(labels):
+        notes.append(f"{STRICT}{len(labels) - relevant} of {len(labels)} contexts are not relevant")
+    if relevant < (grader.expected_relevant_count or 0):
+        notes.append(f"{relevant} relevant contexts found, {grader.expected_relevant_count} expected")
+    return replace(outcome, why="; ".join(notes) or None)
+
+
+def is_relevant(label: Label | Unanswered | None, measure: Measure) -> bool:
+    """Whether a label reaches the measure's threshold, or that of the labels' own scale."""
+    least = measure.settings.get("rel") or (1 if measure.labels == "gold" else 2)
+    return isinstance(label, Label) and label.level >= least
+
+
+def _partly(
+    measure: Measure, lists: Sequence[Ranking], labelled: _Labelled, index: int, settings: Settings
+) -> Outcome | None:
+    """An outcome with bounds where a verdict that the measure reads is missing, else None."""
+    read = [place.label for ranking in lists for place in ranking.places[: depth_of(measure)]]
+    whys = [label.why for label in read if isinstance(label, Unanswered)]
+    if not whys:
+        return None
+    why = f"{len(whys)} of {len(read)} verdicts missing: {whys[0]}"
+    if len(whys) == len(read):
+        return error(why)
+    table = fill_table(lists, labelled.source, [labelled.qrels[index]] * len(lists))
+    return incomplete(why, bounds(measure, table, missing_verdicts(lists), scale=settings.scale))

@@ -1,0 +1,29 @@
+"""Retrieved text is hostile: what is shown in a terminal or a spreadsheet is made harmless first."""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["cell", "clean", "shorten"]
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def clean(text: str) -> str:
+    """The text on one line without control characters, terminal escapes or direction overrides."""
+    kept = (" " if char in "\n\r\t\v\f\x85\u2028\u2029" else char for char in text)
+    return "".join(char for char in kept if unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co"} or char == "\u200d")
+
+
+def shorten(text: str, most: int) -> str:
+    """The cleaned text, cut to at most `most` characters with an ellipsis."""
+    line = " ".join(clean(text[: 4 * most]).split())
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+
+
+def cell(value: object) -> object:
+    """A value for a spreadsheet: text that would be read as a formula gets a leading apostrophe."""
+    if isinstance(value, str):
+        text = "".join(char for char in value if char in "\n\t" or unicodedata.category(char) != "Cc")
+        return f"'{text}" if text.startswith(_FORMULA) else text
+    return value

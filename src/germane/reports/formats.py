@@ -1,0 +1,119 @@
+"""A report as a file: one render function a format, chosen by the file's extension."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from germane.errors import InputError
+from germane.reports.clean import cell, shorten
+from germane.reports.store import dump_score
+from germane.types import Json
+
+if TYPE_CHECKING:
+    from germane.reports.report import Report
+
+__all__ = ["FORMATS", "json_document", "write"]
+
+SCHEMA_VERSION = 1
+
+
+def json_document(report: Report, *, scores: bool = True) -> dict[str, Json]:
+    """The document of `--json`; its schema is published."""
+    judge = report.manifest.get("judge") or {}
+    shown = {name: judge.get(name) for name in ("source", "calls", "cached", "tokens", "cost_usd")}
+    document: dict[str, Json] = {
+        "schema_version": SCHEMA_VERSION,
+        "passed": report.verdict.passed,
+        "exit_code": report.verdict.exit_code,
+        "report": str(report.folder) if report.folder is not None else None,
+        "judge": shown,
+        "verdict": list(report.verdict.reasons),
+        "gates": report.verdict.as_json()["gates"],
+        "notes": report.manifest.get("notes") or {},
+    }
+    systems = [
+        {"system": system, "measures": {s.measure: s.as_json() for s in report.summaries if s.system == system}}
+        for system in report.systems
+    ]
+    document |= {"measures": systems[0]["measures"]} if len(systems) == 1 else {"systems": systems}
+    if scores:
+        document["scores"] = [dump_score(score) for score in report.scores()]
+    document["cases"] = [case.as_json() for case in report.cases()]
+    return document
+
+
+def _json(report: Report) -> Iterator[str]:
+    yield json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"
+
+
+def _jsonl(report: Report) -> Iterator[str]:
+    for score in report.scores():
+        yield json.dumps(dump_score(score), ensure_ascii=False) + "\n"
+
+
+def _csv(report: Report) -> Iterator[str]:
+    columns = ["sample", "system", "trial", "measure", "type", "value", "status", "why", "low", "high"]
+    yield _row(columns)
+    for score in report.scores():
+        low, high = score.bounds or (None, None)
+        values = [score.sample, score.system, score.trial, score.measure, score.type, score.value, score.status, score.why]
+        yield _row([cell(value) for value in (*values, low, high)])
+
+
+def _row(values: list[object]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(values)
+    return out.getvalue()
+
+
+def _markdown(report: Report) -> Iterator[str]:
+    several = len(report.systems) > 1
+    head = [*(["system"] if several else []), "measure", "mean", "could be", "n", "skipped", "incomplete", "errors"]
+    yield f"| {' | '.join(head)} |\n|{' --- |' * len(head)}\n"
+    for s in report.summaries:
+        span = "{:.4f}-{:.4f}".format(*s.mean_bounds) if s.mean_bounds and s.incomplete + s.errors else ""
+        mean = "-" if s.mean is None else f"{s.mean:.4f}"
+        row = [_escaped(s.measure), mean, span, f"{s.n}/{s.total}", str(s.skipped), str(s.incomplete), str(s.errors)]
+        yield f"| {' | '.join([_escaped(s.system), *row] if several else row)} |\n"
+    judge = report.manifest.get("judge") or {}
+    if judge.get("source"):
+        yield f"\nJudge: {_escaped(judge['source'])}, {judge.get('calls', 0)} calls, {judge.get('cached', 0)} cached.\n"
+    if judge.get("stand_in"):
+        yield f"\n> {_escaped(judge['stand_in'])}\n"
+    yield f"\n**{'Passed' if report.verdict.passed else 'Not passed'}** (exit code {report.verdict.exit_code}): "
+    yield f"{_escaped('; '.join(report.verdict.reasons), 1000)}\n"
+
+
+def _escaped(text: str, most: int = 200) -> str:
+    shown = shorten(text, most)
+    for char in "\\|`*_<>[]":
+        shown = shown.replace(char, f"\\{char}")
+    return shown
+
+
+def _text(report: Report) -> Iterator[str]:
+    yield f"{report}\n"
+
+
+FORMATS: dict[str, Callable[[Report], Iterator[str]]] = {
+    ".json": _json,
+    ".jsonl": _jsonl,
+    ".csv": _csv,
+    ".md": _markdown,
+    ".txt": _text,
+}
+"""What a report can be written as, by the file's extension."""
+
+
+def write(report: Report, path: Path) -> None:
+    """Write a report file; InputError names the known extensions where this is none."""
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"{path}: no report format ends in {path.suffix or 'nothing'}", fix=f"use {', '.join(FORMATS)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.writelines(FORMATS[path.suffix.lower()](report))

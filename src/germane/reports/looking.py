@@ -1,0 +1,108 @@
+"""Looking into a report: a sample's labels and a score's explanation, derived again from the stored judgements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from germane.errors import InputError
+from germane.judging.asking import Recorded
+from germane.judging.driving import replay
+from germane.judging.judge import AnyQuestion, Judge
+from germane.judging.judges.script import ScriptGrade, ScriptJudge
+from germane.judging.programs import Unanswered
+from germane.measures.explaining import Explanation, explain_judged, explain_ranked
+from germane.measures.labels import Label, Ranking, Settings, place_labels
+from germane.measures.measure import Measure
+from germane.measures.outcome import Outcome, safely
+from germane.measures.scoring import depth_of, is_relevant
+from germane.types import Sample, Score
+
+if TYPE_CHECKING:
+    from germane.reports.report import Report
+
+__all__ = ["StoredJudge", "explain", "settings_of", "strips"]
+
+
+class StoredJudge:
+    """The identity of the judge that a report was made with: enough to find its judgements, unable to judge."""
+
+    def __init__(self, report: Report) -> None:
+        judge = report.manifest.get("judge") or {}
+        self.name = str(judge.get("source"))
+        self.identity = judge.get("identity") or {}
+        self._prompts = report.manifest.get("prompts") or {}
+        self._scripts = ScriptJudge()
+
+    def __call__(self, question: AnyQuestion) -> Judge:
+        """Itself, and the script judge for scripts."""
+        return self._scripts if isinstance(question, ScriptGrade) else self  # type: ignore[return-value]
+
+    def prompt_hash(self, question: AnyQuestion) -> str:
+        """The hash of the wording that the report's questions were asked with."""
+        return str(self._prompts.get(question.prompt, ""))
+
+
+def settings_of(report: Report) -> Settings:
+    """What relevance was judged against."""
+    return Settings(**(report.manifest.get("settings") or {}))
+
+
+def recorded(report: Report) -> Recorded:
+    """The report's judgements, by question."""
+    return Recorded(StoredJudge(report), report.judgements())
+
+
+def explain(report: Report, sample: Sample, measure: Measure, outcome: Outcome, answers: Recorded) -> Explanation:
+    """Why a sample's score is what it is."""
+    if measure.definition.family == "ranked":
+        return explain_ranked(measure, outcome, labels_of(sample, measure, settings_of(report), answers))
+    program = safely(str(measure), lambda: measure.definition.compute(sample, **measure.settings))
+    _, exchange = replay(program, answers.look_up)
+    return explain_judged(measure, outcome, sample, exchange)
+
+
+def labels_of(sample: Sample, measure: Measure, settings: Settings, answers: Recorded) -> tuple[Ranking, ...]:
+    """The labelled rankings that a ranked measure reads."""
+    lists, _ = replay(place_labels(sample, measure.labels, depth_of(measure), settings), answers.look_up)
+    return lists
+
+
+def strips(report: Report, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
+    """For each score: the rank strip of its sample, the score, the query."""
+    measure = _strip_measure(report, scores[0].type)
+    wanted = {(score.sample, score.system, score.trial) for score in scores}
+    samples = {(s.id, s.system, s.trial): s for s in report.samples() if (s.id, s.system, s.trial) in wanted}
+    answers = recorded(report)
+    for score in scores:
+        sample = samples.get((score.sample, score.system, score.trial))
+        if sample is None:
+            yield "", score, ""
+        else:
+            lists = labels_of(sample, measure, settings_of(report), answers) if measure else ()
+            yield strip(lists, measure) if measure else "", score, sample.query
+
+
+def _strip_measure(report: Report, first: str) -> Measure | None:
+    """The measure itself if it is ranked, else the first ranked one of the report."""
+    for name in (first, *(summary.type for summary in report.summaries)):
+        try:
+            measure = Measure.parse(name)
+        except InputError:
+            continue
+        if measure.definition.family == "ranked":
+            return measure
+    return None
+
+
+def strip(lists: Iterable[Ranking], measure: Measure, most: int = 20) -> str:
+    """One sign a place: ■ relevant, □ not, · unjudged, ? no verdict; calls are set apart by a bar."""
+    return "|".join("".join(_sign(place.label, measure) for place in ranking.places[:most]) or "-" for ranking in lists)
+
+
+def _sign(label: Any, measure: Measure) -> str:
+    if isinstance(label, Unanswered):
+        return "?"
+    if not isinstance(label, Label):
+        return "·"
+    return "■" if is_relevant(label, measure) else "□"

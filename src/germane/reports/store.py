@@ -1,0 +1,192 @@
+"""Where an evaluation's rows go: memory, or the report folder. Samples, judgements and scores, in input order."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from germane.errors import InputError, Place
+from germane.samples.dumping import sample_to_json
+from germane.types import FrozenDict, Json, Judgement, Sample, Score, Usage
+
+__all__ = [
+    "FolderStore",
+    "MemoryStore",
+    "Store",
+    "dump_judgement",
+    "dump_score",
+    "load_judgement",
+    "load_score",
+]
+
+
+class Store(Protocol):
+    """The three tables of an evaluation and its manifest."""
+
+    def add(
+        self, samples: Iterable[Sample], judgements: Iterable[Judgement], scores: Iterable[Score]
+    ) -> None:
+        """Append a block's rows."""
+        ...
+
+    def samples(self) -> Iterator[Sample]:
+        """All samples."""
+        ...
+
+    def judgements(self) -> Iterator[Judgement]:
+        """All judgements."""
+        ...
+
+    def scores(self) -> Iterator[Score]:
+        """All scores."""
+        ...
+
+
+class MemoryStore:
+    """Rows in lists: what `evaluate()` returns before it is saved."""
+
+    def __init__(self) -> None:
+        self._samples: list[Sample] = []
+        self._judgements: dict[str, Judgement] = {}
+        self._scores: list[Score] = []
+
+    def add(
+        self, samples: Iterable[Sample], judgements: Iterable[Judgement], scores: Iterable[Score]
+    ) -> None:
+        """Append a block's rows."""
+        self._samples.extend(samples)
+        for judgement in judgements:
+            self._judgements.setdefault(judgement.key, judgement)
+        self._scores.extend(scores)
+
+    def samples(self) -> Iterator[Sample]:
+        """All samples."""
+        return iter(self._samples)
+
+    def judgements(self) -> Iterator[Judgement]:
+        """All judgements, each once."""
+        return iter(self._judgements.values())
+
+    def scores(self) -> Iterator[Score]:
+        """All scores."""
+        return iter(self._scores)
+
+
+def dump_judgement(judgement: Judgement) -> dict[str, Json]:
+    """A judgement as a JSON object."""
+    used = judgement.usage
+    usage = {
+        "requests": used.requests,
+        "input": used.input_tokens,
+        "output": used.output_tokens,
+        "cost_usd": used.cost_usd,
+    }
+    shown = {field.name: getattr(judgement, field.name) for field in fields(judgement)} | {"usage": usage}
+    return {name: value for name, value in shown.items() if value is not None and value not in ("", {})}
+
+
+def load_judgement(row: dict[str, Json]) -> Judgement:
+    """The judgement in a JSON object."""
+    used = row.get("usage") or {}
+    usage = Usage(
+        requests=used.get("requests", 0),
+        input_tokens=used.get("input", 0),
+        output_tokens=used.get("output", 0),
+        cost_usd=used.get("cost_usd"),
+    )
+    known = {field.name for field in fields(Judgement)} - {"usage", "provenance"}
+    given = {name: value for name, value in row.items() if name in known}
+    return Judgement(usage=usage, provenance=FrozenDict(row.get("provenance") or {}), **given)
+
+
+def dump_score(score: Score) -> dict[str, Json]:
+    """A score as the JSON object that scripts rely on."""
+    return {
+        "sample": score.sample,
+        "system": score.system,
+        "trial": score.trial,
+        "measure": score.measure,
+        "type": score.type,
+        "value": score.value,
+        "status": score.status,
+        "why": score.why,
+        "bounds": score.bounds and list(score.bounds),
+    }
+
+
+def load_score(row: dict[str, Json]) -> Score:
+    """The score in a JSON object."""
+    return Score(**{**row, "bounds": tuple(row["bounds"]) if row.get("bounds") else None})
+
+
+class FolderStore:
+    """Rows as JSON lines in a report folder; each file is complete only once the manifest says so."""
+
+    _NAMES = ("samples", "judgements", "scores")
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._files: dict[str, IO[str]] = {}
+
+    def start(self) -> FolderStore:
+        """Begin the folder's rows anew."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._files = {
+            name: self._path(name).open("w", encoding="utf-8", newline="\n") for name in self._NAMES
+        }
+        return self
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.jsonl"
+
+    def add(
+        self, samples: Iterable[Sample], judgements: Iterable[Judgement], scores: Iterable[Score]
+    ) -> None:
+        """Append a block's rows."""
+        self._write("samples", map(sample_to_json, samples))
+        self._write("judgements", map(dump_judgement, judgements))
+        self._write("scores", map(dump_score, scores))
+
+    def _write(self, name: str, rows: Iterable[Json]) -> None:
+        encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+        self._files[name].writelines(f"{encode(row)}\n" for row in rows)
+
+    def close(self) -> None:
+        """Everything is on disk after this."""
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+        self._files = {}
+
+    def samples(self) -> Iterator[Sample]:
+        """All samples."""
+        from germane.samples import read_samples
+
+        return iter(read_samples(self._path("samples"))) if self._path("samples").exists() else iter(())
+
+    def judgements(self) -> Iterator[Judgement]:
+        """All judgements."""
+        return map(load_judgement, self._rows("judgements"))
+
+    def scores(self) -> Iterator[Score]:
+        """All scores."""
+        return map(load_score, self._rows("scores"))
+
+    def _rows(self, name: str) -> Iterator[Any]:
+        path = self._path(name)
+        if not path.exists():
+            return
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    place = Place(str(path), number)
+                    raise InputError(
+                        "this line is damaged", fix="run again with --resume", place=place
+                    ) from None

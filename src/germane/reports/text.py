@@ -1,0 +1,134 @@
+"""The report as a person reads it in a terminal: measures, worst queries, cost, verdict."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from germane.reports.clean import shorten
+from germane.reports.looking import strips
+from germane.reports.summary import MeasureSummary
+
+if TYPE_CHECKING:
+    from germane.reports.report import Report
+
+__all__ = ["render", "render_plain"]
+
+_WORST = 5
+
+
+def render_plain(report: Report, width: int = 100) -> str:
+    """The report as plain text, without colour."""
+    out = io.StringIO()
+    Console(file=out, width=width, no_color=True, highlight=False, legacy_windows=False).print(render(report))
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
+def render(report: Report) -> RenderableType:
+    """The report for a rich console."""
+    return Group(*_parts(report))
+
+
+def _parts(report: Report) -> Iterator[RenderableType]:
+    yield _measures(report)
+    yield from _whys(report)
+    yield from _worst(report)
+    yield from _notes(report)
+    yield _cost(report)
+    if report.folder is not None:
+        yield Text(f"report   {report.folder}")
+    yield _verdict(report)
+
+
+def _measures(report: Report) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    several = len(report.systems) > 1
+    if several:
+        table.add_column("system")
+    table.add_column("measure")
+    for name in ("mean", "could be", "n", "skipped", "incomplete", "errors"):
+        table.add_column(name, justify="right")
+    for summary in report.summaries:
+        row = [Text(shorten(summary.measure, 50)), *_numbers(summary)]
+        table.add_row(*([Text(shorten(summary.system, 20) or "-"), *row] if several else row))
+    return table
+
+
+def _numbers(summary: MeasureSummary) -> list[Text]:
+    doubtful = summary.incomplete + summary.errors > 0 and summary.mean_bounds is not None
+    span = "{:.4f}-{:.4f}".format(*summary.mean_bounds) if doubtful and summary.mean_bounds else ""
+    return [
+        Text("-" if summary.mean is None else f"{summary.mean:.4f}", style="bold"),
+        Text(span, style="yellow"),
+        Text(f"{summary.n}/{summary.total}"),
+        Text(str(summary.skipped or "-"), style="dim"),
+        Text(str(summary.incomplete or "-"), style="yellow" if summary.incomplete else "dim"),
+        Text(str(summary.errors or "-"), style="red" if summary.errors else "dim"),
+    ]
+
+
+def _whys(report: Report, most: int = 2) -> Iterator[Text]:
+    for summary in report.summaries:
+        if summary.n == summary.total:
+            continue
+        for why, count in summary.why[:most]:
+            yield Text(f"  {summary.measure}: {count} x {shorten(why, 160)}", style="dim")
+
+
+def _worst(report: Report) -> Iterator[RenderableType]:
+    if not report.summaries or report.summaries[0].n == 0:
+        return
+    first = report.summaries[0]
+    lowest = [score for score in report.worst(first.measure, _WORST, first.system) if (score.value or 0.0) < 1.0]
+    if not lowest:
+        return
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    for strip, score, query in strips(report, lowest):
+        table.add_row(f"  {score.value:.4f}", Text(strip), Text(shorten(score.sample, 30), style="cyan"), Text(shorten(query, 60)))
+    yield Text(f"worst by {first.measure}   ■ relevant  □ not relevant  · unjudged  ? no verdict")
+    yield table
+
+
+def _notes(report: Report) -> Iterator[Text]:
+    yield Text("")
+    judge = report.manifest.get("judge") or {}
+    if judge.get("stand_in"):
+        yield Text(f"note     {judge['stand_in']}", style="yellow")
+    for note, count in (report.manifest.get("notes") or {}).items():
+        yield Text(f"note     {count} {note}")
+
+
+def _cost(report: Report) -> Text:
+    judge = report.manifest.get("judge") or {}
+    if not judge.get("source"):
+        return Text("judge    none needed: labels only")
+    price = judge.get("cost_usd")
+    tokens = judge.get("tokens") or {}
+    line = f"judge    {judge['source']}: {judge.get('calls', 0)} calls, {judge.get('cached', 0)} cached"
+    if tokens.get("input") or tokens.get("output"):
+        money = "price unknown" if price is None else f"${price:.4f}"
+        line += f", {judge.get('requests', 0)} requests, {tokens['input']:,} + {tokens['output']:,} tokens, {money}"
+    if judge.get("errors"):
+        line += f", {judge['errors']} failed"
+    return Text(line)
+
+
+def _verdict(report: Report) -> Text:
+    verdict = report.verdict
+    word, style = {
+        0: ("passed", "bold green"),
+        1: ("failed", "bold red"),
+        2: ("not measurable", "bold red"),
+        3: ("undecided", "bold yellow"),
+    }.get(verdict.exit_code, ("interrupted", "bold yellow"))
+    text = Text("verdict  ").append(word, style=style).append(f" (exit code {verdict.exit_code}): ")
+    text.append("; ".join(verdict.reasons))
+    for gate in verdict.gates:
+        text.append(f"\n  {gate.outcome:9} {gate.gate}  {gate.detail}", style="dim")
+    return text
