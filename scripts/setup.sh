@@ -72,7 +72,7 @@ else
     "macOS: brew install python) or name it with 'make PYTHON=/path/to/python3.11'."
 fi
 can_make_venv "$python" || have_uv || die "$python has no venv module (or no ensurepip); install it" \
-  "(Debian/Ubuntu: apt install python3-venv, for $("$python" -I -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'))" \
+  "(Debian/Ubuntu: apt install $("$python" -I -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'))" \
   "or install uv, then run make again."
 
 # An old .venv is kept if it runs, is of the same Python, was made here and was not left half made; else made anew.
@@ -105,8 +105,9 @@ pip() {
 
 # uv is much faster, but it does not read pip's settings: where it fails, pip, with the index that pip knows, decides.
 install_lock() {
-  if have_uv && quietly uv pip sync --no-config --require-hashes --python $VENV/bin/python requirements.lock; then
-    return
+  if have_uv; then
+    quietly uv pip sync --no-config --require-hashes --python $VENV/bin/python requirements.lock && return
+    echo "uv could not do it (see above); trying pip ..." >&2
   fi
   pip --version >/dev/null 2>&1 || $VENV/bin/python -I -m ensurepip >/dev/null
   quietly pip install --quiet --require-hashes -r requirements.lock
