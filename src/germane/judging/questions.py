@@ -23,8 +23,8 @@ __all__ = [
     "Grade",
     "Question",
     "Relevance",
-    "Supported",
     "Support",
+    "Supported",
     "canonical",
     "digest",
     "key_of",
@@ -54,6 +54,8 @@ class Question(ABC, Generic[A]):
     """The name of the kind, the same in the ledger, in prompt files and on the command line."""
     opens: ClassVar[bool] = False
     """Whether the answer leads to further questions; such questions are asked first."""
+    batched: ClassVar[bool] = False
+    """Whether several texts may be put to the same question in one request, where the user asked for that."""
 
     @property
     def prompt(self) -> str:
@@ -121,7 +123,9 @@ def _texts(payload: Json, name: str) -> tuple[str, ...]:
     items = _get(payload, name, (list, tuple), "a list of strings")  # type: ignore[arg-type]
     for item in items:
         if not isinstance(item, str) or not item.strip():
-            raise AnswerError(f'every item of "{name}" must be a non-empty string, not {json.dumps(item)[:80]}')
+            raise AnswerError(
+                f'every item of "{name}" must be a non-empty string, not {json.dumps(item)[:80]}'
+            )
     return tuple(item.strip() for item in items)
 
 
@@ -143,6 +147,7 @@ class Relevance(Question[Grade]):
     """
 
     kind: ClassVar[str] = "relevance"
+    batched: ClassVar[bool] = True
 
     query: str
     passage: str
@@ -205,7 +210,10 @@ class Relevance(Question[Grade]):
     def typical(self) -> Json:
         """One sentence and a grade."""
         verdict = {"relevant": True} if self.scale == "binary" else {"grade": 2}
-        return {"reasoning": "The passage names the thing that the query asks about and explains it.", **verdict}
+        return {
+            "reasoning": "The passage names the thing that the query asks about and explains it.",
+            **verdict,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,10 +290,14 @@ class Support(Question[tuple[Supported, ...]]):
         for item in items:
             number = _get(item, "claim", int, "the number of the claim")
             if number not in range(1, len(self.claims) + 1) or number in found:
-                raise AnswerError(f"claim {number} was judged twice or does not exist: there are {len(self.claims)}")
+                raise AnswerError(
+                    f"claim {number} was judged twice or does not exist: there are {len(self.claims)}"
+                )
             found[number] = Supported(self._numbers(item), str(item.get("reasoning") or ""))
         if missing := [n for n in range(1, len(self.claims) + 1) if n not in found]:
-            raise AnswerError(f"{len(items)} verdicts for {len(self.claims)} claims: claim {missing[0]} is missing")
+            raise AnswerError(
+                f"{len(items)} verdicts for {len(self.claims)} claims: claim {missing[0]} is missing"
+            )
         return tuple(found[n] for n in range(1, len(self.claims) + 1))
 
     def _numbers(self, item: Json) -> tuple[int, ...]:
@@ -299,7 +311,9 @@ class Support(Question[tuple[Supported, ...]]):
         """Every claim supported by the first context."""
         reason = "The passage states this in its first sentence."
         return {
-            "claims": [{"claim": n, "reasoning": reason, "contexts": [1]} for n in range(1, len(self.claims) + 1)]
+            "claims": [
+                {"claim": n, "reasoning": reason, "contexts": [1]} for n in range(1, len(self.claims) + 1)
+            ]
         }
 
 

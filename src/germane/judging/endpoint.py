@@ -1,0 +1,306 @@
+"""One endpoint over HTTP: sends a body until there is an answer, within the budgets of failure.
+
+Three budgets. Asked to wait (429, 503): waits as told, else backs off with jitter, and spends no attempt,
+until the call's deadline. Transport faults (5xx, timeout, reset, a body cut short): `attempts` tries.
+Unusable answers are the caller's to count. What makes the endpoint useless (no such key, no such model, no
+money) is a JudgeError, raised to everybody from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from time import monotonic, time
+from typing import TYPE_CHECKING
+
+from germane.errors import JudgeError
+from germane.judging.limits import Circuit, CircuitOpen, Level, Rate
+from germane.types import Json
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["Endpoint", "Patience", "Rejected", "Spending", "Unanswered"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait (seconds) and how often to try."""
+
+    connect: float = 10.0
+    read: float = 120.0
+    deadline: float = 600.0
+    attempts: int = 3
+    backoff: float = 0.5
+    longest: float = 60.0
+
+    def pause(self, tries: int) -> float:
+        """Exponential back-off with full jitter, for the n-th failure from 1."""
+        return random.uniform(0, min(self.longest, self.backoff * 2.0**tries))  # noqa: S311
+
+
+@dataclass(slots=True)
+class Spending:
+    """What one call has used so far."""
+
+    started: float = field(default_factory=monotonic)
+    requests: int = 0
+    waits: int = 0
+    faults: int = 0
+    reasked: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    estimated: bool = False
+
+
+class Unanswered(Exception):
+    """This call got no answer; the text says why. Other calls may fare better."""
+
+
+class Rejected(Exception):
+    """The endpoint will not take this request as it stands (400, 404, 422, ...)."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"HTTP {status}: {text}")
+        self.status, self.text = status, text
+
+
+class _Fault(Exception):
+    """The transport failed; worth another attempt."""
+
+
+class _Throttled(Exception):
+    """Asked to wait so many seconds (None = not said)."""
+
+    def __init__(self, wait: float | None, said: str) -> None:
+        super().__init__(said)
+        self.wait = wait
+
+
+class Endpoint:
+    """Sends requests to one URL, pressing it no harder than it takes."""
+
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        level: Level,
+        patience: Patience,
+        rpm: float | None = None,
+        tpm: float | None = None,
+    ) -> None:
+        self.url, self.level, self.patience = url, level, patience
+        self.circuit = Circuit()
+        self._headers = {"content-type": "application/json", "accept": "application/json", **headers}
+        self._rpm = Rate(rpm) if rpm else None
+        self._tpm = Rate(tpm) if tpm else None
+        self._client: httpx2.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._dead: str = ""
+        self._alive = False
+
+    async def post(self, body: bytes, spending: Spending) -> dict[str, Json]:
+        """The JSON object that the endpoint answers with.
+
+        Raises:
+            Rejected: it does not take the request.
+            Unanswered: waiting, trying again or the deadline came to an end.
+            JudgeError: it cannot be used at all.
+        """
+        waits = faults = 0
+        while True:
+            try:
+                await self._admitted(len(body))
+                return await self._once(body, spending)
+            except CircuitOpen as held:
+                raise self._gone(str(held)) from None
+            except _Throttled as throttled:
+                waits += 1
+                spending.waits += 1
+                pause = self.patience.pause(waits) if throttled.wait is None else throttled.wait
+                self._in_time(pause, spending, f"asked to wait ({throttled})")
+            except _Fault as fault:
+                faults += 1
+                spending.faults += 1
+                if faults >= self.patience.attempts:
+                    raise self._gone(f"no answer in {faults} attempts: {fault}") from None
+                pause = self.patience.pause(faults)
+                self._in_time(pause, spending, str(fault))
+            await asyncio.sleep(pause)
+
+    def _in_time(self, pause: float, spending: Spending, why: str) -> None:
+        left = spending.started + self.patience.deadline - monotonic()
+        if pause > left:
+            limit = f"{self.patience.deadline:.0f} s a call"
+            raise Unanswered(f"{why}; a wait of {pause:.0f} s is more than is left of {limit}")
+
+    def _gone(self, why: str) -> Exception:
+        """JudgeError where the endpoint never once answered, else Unanswered."""
+        if self._alive:
+            return Unanswered(why)
+        self._dead = f"{self.url} does not answer: {why}"
+        return JudgeError(self._dead)
+
+    async def _admitted(self, size: int) -> None:
+        if self._dead:
+            raise JudgeError(self._dead)
+        if self.circuit.open:
+            await self.circuit.enter()
+        wait = self._rpm.reserve(1) if self._rpm else 0.0
+        if self._tpm:
+            wait = max(wait, self._tpm.reserve(size / 4))
+        if wait:
+            await asyncio.sleep(wait)
+
+    async def _once(self, body: bytes, spending: Spending) -> dict[str, Json]:
+        sent = await self.level.acquire()
+        try:
+            spending.requests += 1
+            status, headers, raw = await self._send(body)
+        except _Fault as fault:
+            self.circuit.failed(str(fault))
+            raise
+        finally:
+            self.level.release()
+        if status == 200:
+            found = _json(raw)
+            error = found.get("error")
+            if not error:
+                self._answered(sent)
+                return found
+            status, raw = _status_in(error), json.dumps(error).encode()
+        return self._failed(status, headers, _said(raw), sent)
+
+    def _answered(self, sent: float) -> None:
+        self._alive = True
+        self.circuit.succeeded()
+        self.level.answered(sent)
+
+    def _failed(self, status: int, headers: Mapping[str, str], said: str, sent: float) -> dict[str, Json]:
+        if status in {429, 503, 529} and not _broke(said):
+            self._alive = True
+            self.circuit.succeeded()
+            self.level.throttled(sent)
+            raise _Throttled(_retry_after(headers), f"HTTP {status}: {said}")
+        if status >= 500 or status in {408, 409, 425}:
+            self._alive = True
+            fault = f"HTTP {status}: {said}"
+            self.circuit.failed(fault)
+            raise _Fault(fault)
+        self.circuit.succeeded()
+        if _useless(status, said):
+            self._dead = f"{self.url} cannot be used: HTTP {status}: {said}"
+            raise JudgeError(self._dead)
+        self._alive = True
+        raise Rejected(status, said)
+
+    async def _send(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        import httpx2
+
+        try:
+            response = await self._open().post(self.url, content=body, headers=self._headers)
+        except httpx2.RequestError as error:
+            raise _Fault(_named(error)) from None
+        return response.status_code, response.headers, response.content
+
+    def _open(self) -> httpx2.AsyncClient:
+        """The client of the running loop; one left over from another loop is dropped."""
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            import httpx2
+
+            timeout = httpx2.Timeout(self.patience.read, connect=self.patience.connect, pool=None)
+            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=self.level.cap)
+            self._client, self._loop = httpx2.AsyncClient(timeout=timeout, limits=limits), loop
+        return self._client
+
+    def used(self, tokens: int, size: int) -> None:
+        """What a request really used, against the estimate that was reserved for it."""
+        if self._tpm:
+            self._tpm.correct(tokens - size / 4)
+
+    async def close(self) -> None:
+        """Close connections; a later call opens new ones."""
+        client, self._client, self._dead = self._client, None, ""
+        if client is not None and self._loop is asyncio.get_running_loop():
+            await client.aclose()
+
+
+def _named(error: Exception) -> str:
+    text = str(error)
+    return f"{type(error).__name__}{': ' + text if text else ''}"
+
+
+def _json(raw: bytes) -> dict[str, Json]:
+    try:
+        found = json.loads(raw)
+    except ValueError:
+        raise _Fault("the body of the response is cut short or no JSON") from None
+    if not isinstance(found, dict):
+        raise _Fault("the body of the response is no JSON object")
+    return found
+
+
+def _said(raw: bytes) -> str:
+    """The message in an error's body, on one line."""
+    text = raw[:4000].decode("utf-8", "replace")
+    try:
+        found = json.loads(raw)
+        found = found.get("error", found) if isinstance(found, dict) else found
+        text = found.get("message") or found.get("detail") or text if isinstance(found, dict) else str(found)
+        code = found.get("code") or found.get("type") if isinstance(found, dict) else None
+        text = f"{text} ({code})" if code else str(text)
+    except ValueError:
+        pass
+    return " ".join(text.split())[:500]
+
+
+def _status_in(error: Json) -> int:
+    """The status of an error that came with 200 (as OpenRouter sends them)."""
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, int) and 400 <= code < 600 else 500
+
+
+def _broke(said: str) -> bool:
+    low = said.lower()
+    return (
+        "insufficient_quota" in low or "exceeded your current quota" in low or "insufficient balance" in low
+    )
+
+
+def _useless(status: int, said: str) -> bool:
+    """Whether no other request can fare better: no key, no money, no such model or path."""
+    low = said.lower()
+    if status == 403:
+        return not ("moderation" in low or "flagged" in low)
+    if status == 404:
+        return not any(
+            word in low for word in ("response_format", "schema", "structured", "tool", "parameters")
+        )
+    return status in {401, 402, 429} or "model_not_found" in low
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait as the response says: milliseconds, seconds, or a date."""
+    try:
+        if (ms := headers.get("retry-after-ms")) is not None:
+            return max(0.0, float(ms) / 1000)
+    except ValueError:
+        pass
+    said = headers.get("retry-after")
+    if said is None:
+        return None
+    try:
+        seconds = float(said)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(said).timestamp() - time()
+        except ValueError:
+            return None
+    return max(0.0, seconds) if seconds == seconds and seconds < 1e9 else None  # noqa: PLR0124

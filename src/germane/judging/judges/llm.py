@@ -1,0 +1,158 @@
+"""The judge that asks a language model, over any OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from germane.judging.calling import Call
+from germane.judging.endpoint import Endpoint, Patience
+from germane.judging.judge import AnyQuestion, Reply
+from germane.judging.ladder import Habits
+from germane.judging.limits import Level
+from germane.judging.prices import Price, price_of
+from germane.judging.prompting import Prompts, fingerprint, frame
+from germane.judging.providers import Service, find
+from germane.judging.reading import listed, readings, word
+from germane.types import FrozenDict, Json, Usage, freeze
+
+__all__ = ["LLMJudge"]
+
+START = 16
+"""Requests in flight to begin with where the right number is to be found."""
+
+
+class LLMJudge:
+    """A language model as the judge.
+
+    Args:
+        spec: `provider:model` (`openai:gpt-4o-mini`), a provider with a default model (`openai`), or
+            `provider:model@URL`.
+        base_url: Another OpenAI-compatible server. Without it the provider's own, or its environment variable.
+        api_key: Without it the provider's environment variable.
+        headers: Sent with every request.
+        temperature: None sends none. A model that takes none is noticed and asked without.
+        max_output_tokens: A limit of an answer's length; an answer cut by it is asked again with more room.
+        parameters: Anything else for the request's body (`{"seed": 7, "reasoning_effort": "low"}`).
+        concurrency: Requests in flight at most. None finds the level that the endpoint keeps up with, up to 64.
+        rpm, tpm: Requests and tokens a minute at most.
+        reading: "fused" asks what concerns one text in one request, "single" one question a request.
+        batch: Up to so many passages of one query in one request.
+        prompts: Your own wording: the name of a prompt and its file.
+        price: Where it is not to be looked up.
+        patience: Timeouts, deadline, attempts.
+        trusted: False where `spec` stands in a file: a URL in it then gets no key from the environment.
+    """
+
+    stored = True
+    stand_in = ""
+
+    def __init__(
+        self,
+        spec: str = "openai",
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        temperature: float | None = 0.1,
+        max_output_tokens: int | None = None,
+        parameters: Mapping[str, Json] | None = None,
+        concurrency: int | None = None,
+        rpm: float | None = None,
+        tpm: float | None = None,
+        reading: Literal["fused", "single"] = "fused",
+        batch: int = 1,
+        prompts: Mapping[str, str | Path] | None = None,
+        price: Price | None = None,
+        patience: Patience | None = None,
+        trusted: bool = True,
+    ) -> None:
+        self.service = find(spec, base_url, trusted=trusted)
+        self.name = self.service.name
+        self.identity: Mapping[str, Json] = _identity(self.service, temperature, parameters or {})
+        self.prompts = Prompts(prompts)
+        self.patience = patience or Patience()
+        self.level = Level(concurrency or 64, None if concurrency else START)
+        self.habits = Habits(
+            model=self.service.model,
+            temperature=temperature,
+            limit=max_output_tokens,
+            parameters=dict(parameters or {}),
+            limit_name="max_completion_tokens"
+            if self.service.provider in {"openai", "azure"}
+            else "max_tokens",
+        )
+        self._fuse, self._batch = reading == "fused", max(1, batch)
+        self._price = price
+        self._priced = price is not None or bool(self.service.custom)
+        self._key, self._headers, self._rates = api_key, dict(headers or {}), (rpm, tpm)
+        self._endpoint: Endpoint | None = None
+
+    @property
+    def concurrency(self) -> int:
+        """Groups to hand over at once: some more than requests in flight, so that none is waited for."""
+        return self.level.cap + max(2, self.level.cap // 8)
+
+    @property
+    def price(self) -> Price | None:
+        """What a million tokens cost; None = unknown."""
+        if not self._priced:
+            self._price, self._priced = price_of(self.service.provider, self.service.model), True
+        return self._price
+
+    def ready(self) -> Endpoint:
+        """The endpoint, opened; JudgeError where the key is missing. Nothing is sent."""
+        if self._endpoint is None:
+            headers = {**self.service.headers(self._key), **self._headers}
+            url = f"{self.service.url}/chat/completions"
+            rpm, tpm = self._rates
+            self._endpoint = Endpoint(
+                url, headers, level=self.level, patience=self.patience, rpm=rpm, tpm=tpm
+            )
+        return self._endpoint
+
+    def prompt_hash(self, question: AnyQuestion) -> str:
+        """The hash of the question's own wording. Asked in lists, it is another wording."""
+        prompt = self.prompts[question.prompt]
+        if self._batch > 1 and question.batched and not prompt.pieces:
+            return fingerprint(prompt.hash, frame("list"))
+        return prompt.hash
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        """Readings, and lists of them, as the settings say."""
+        found = readings(questions, self.prompts, fuse=self._fuse)
+        lists = listed(found, self.prompts, self._batch) if self._batch > 1 else ([one] for one in found)
+        return [tuple(question for one in group for question in one.questions) for group in lists]
+
+    def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
+        """What one group would cost if nothing goes wrong: bytes of the request and of typical answers, by 4."""
+        ask = word(readings(questions, self.prompts, fuse=self._fuse), self.prompts)
+        sent = len(self.habits.body(ask)) // 4
+        back = sum(len(str(question.typical())) for question in questions) // 4
+        cost = None if self.price is None else self.price.cost(sent, back)
+        return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        """One reply a question; what a list leaves open is asked singly."""
+        items = readings(questions, self.prompts, fuse=self._fuse)
+        call = Call(self.ready(), self.habits, self.prompts, items)
+        await call.run()
+        return call.replies(questions, self.price)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._endpoint is not None:
+            await self._endpoint.close()
+
+
+def _identity(service: Service, temperature: float | None, parameters: Mapping[str, Json]) -> FrozenDict:
+    """What of the settings can change an answer."""
+    identity: dict[str, Json] = {"provider": service.provider, "model": service.model}
+    if service.custom:
+        identity["base_url"] = service.custom
+    if temperature is not None:
+        identity["temperature"] = temperature
+    if parameters:
+        identity["parameters"] = dict(parameters)
+    return freeze(identity)  # type: ignore[no-any-return]

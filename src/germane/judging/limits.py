@@ -1,0 +1,166 @@
+"""How hard an endpoint may be pressed: requests in flight, rates, and when to stop asking.
+
+Nothing here knows HTTP. `Level` finds how many requests may be in flight, `Rate` keeps to so many a
+minute, `Circuit` stops hammering an endpoint that is dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from time import monotonic
+
+__all__ = ["Circuit", "CircuitOpen", "Level", "Rate"]
+
+SLOW = 2.5
+"""Latency this many times the calmest seen means that more requests would only queue."""
+
+
+class Level:
+    """A semaphore that finds its own size, at most `cap`.
+
+    A given size starts at the cap. One to be found starts at `start` and grows by one an answer (doubling
+    each round trip) until the endpoint throttles or slows down; from then by one a round trip. A throttled
+    request halves it, at most once a round trip.
+    """
+
+    def __init__(self, cap: int, start: int | None = None) -> None:
+        self.cap = max(1, cap)
+        self.size = float(min(self.cap, start or self.cap))
+        self.busy = 0
+        self._searching = start is not None
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._cut_at = -1.0
+        self._answers, self._took, self._calm = 0, 0.0, 0.0
+
+    async def acquire(self) -> float:
+        """Wait for a place; returns the time of departure."""
+        if self.busy >= int(self.size) or self._waiting:
+            place = asyncio.get_running_loop().create_future()
+            self._waiting.append(place)
+            try:
+                await place
+            except asyncio.CancelledError:
+                self._give_up(place)
+                raise
+        else:
+            self.busy += 1
+        return monotonic()
+
+    def _give_up(self, place: asyncio.Future[None]) -> None:
+        if place.done() and not place.cancelled():
+            self.release()
+        elif place in self._waiting:
+            self._waiting.remove(place)
+
+    def release(self) -> None:
+        """Give the place back."""
+        self.busy -= 1
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and self.busy < int(self.size):
+            place = self._waiting.popleft()
+            if not place.done():
+                self.busy += 1
+                place.set_result(None)
+
+    def answered(self, sent: float) -> None:
+        """The endpoint kept up with a request sent then: rise."""
+        self._answers += 1
+        self._took += monotonic() - sent
+        if self._answers >= self.size:
+            self._round()
+        if self.size < self.cap:
+            self.size = min(self.cap, self.size + (1 if self._searching else 1 / self.size))
+            self._admit()
+
+    def _round(self) -> None:
+        """One round trip is over: does the endpoint still answer as fast as it can?"""
+        mean = self._took / self._answers
+        self._answers, self._took = 0, 0.0
+        if not self._calm or mean < self._calm:
+            self._calm = mean
+        if self._searching and mean > SLOW * self._calm:
+            self._searching = False
+            self.size = max(1.0, self.size / 2)
+
+    def throttled(self, sent: float) -> None:
+        """The endpoint asked for less: halve, unless that request left before the last cut."""
+        self._searching = False
+        if sent > self._cut_at:
+            self._cut_at = monotonic()
+            self.size = max(1.0, self.size / 2)
+
+
+class Rate:
+    """At most so many units a minute, evenly, with `burst` seconds' worth at once."""
+
+    def __init__(self, per_minute: float, burst: float = 5.0) -> None:
+        self.interval = 60.0 / per_minute
+        self._slack = burst
+        self._next = 0.0
+
+    def reserve(self, units: float) -> float:
+        """Take that many units; returns how long to wait before using them."""
+        now = monotonic()
+        self._next = max(self._next, now - self._slack)
+        wait = max(0.0, self._next - now)
+        self._next += units * self.interval
+        return wait
+
+    def correct(self, units: float) -> None:
+        """Take more (or give back) once it is known what was used."""
+        self._next += units * self.interval
+
+
+class CircuitOpen(Exception):
+    """The endpoint is not being asked for now."""
+
+
+class Circuit:
+    """Opens after `limit` transport faults in a row; then one probe now and then until one succeeds.
+
+    Who comes while it is open waits for the probe, up to `patience` seconds after it opened (a restart
+    loses nothing); later comers are turned away at once.
+    """
+
+    def __init__(self, limit: int = 10, patience: float = 30.0, probe_every: float = 1.0) -> None:
+        self.limit, self.patience, self.probe_every = limit, patience, probe_every
+        self.faults = 0
+        self.last = ""
+        self._opened: float | None = None
+        self._probe_at = 0.0
+        self._wait = probe_every
+
+    @property
+    def open(self) -> bool:
+        """Whether requests are held back."""
+        return self._opened is not None
+
+    async def enter(self) -> None:
+        """Pass where the circuit is closed or a probe is due; wait or raise CircuitOpen where it is open."""
+        while self._opened is not None:
+            now = monotonic()
+            if now >= self._probe_at:
+                self._wait = min(self._wait * 2, max(self.probe_every, self.patience))
+                self._probe_at = now + self._wait
+                return
+            if now - self._opened > self.patience:
+                raise CircuitOpen(
+                    f"not asked: {self.faults} requests in a row failed, the last with: {self.last}"
+                )
+            await asyncio.sleep(min(self._probe_at - now, 1.0))
+
+    def succeeded(self) -> None:
+        """Any answer, even a refusal, shows that the endpoint lives."""
+        self.faults, self._opened = 0, None
+
+    def failed(self, why: str) -> None:
+        """One more transport fault in a row."""
+        self.faults += 1
+        self.last = why
+        if self._opened is None and self.faults >= self.limit:
+            self._opened = monotonic()
+            self._wait = self.probe_every
+            self._probe_at = self._opened + self._wait

@@ -1,0 +1,43 @@
+"""What tokens of a model cost: as the user says, or as genai-prices knows, or unknown (never 0)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Price", "price_of"]
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """US dollars for a million tokens; `cached` is what input from the provider's prompt cache costs."""
+
+    input: float
+    output: float
+    cached: float | None = None
+
+    def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
+        """US dollars; `cached_tokens` are among the input tokens."""
+        cached = self.input if self.cached is None else self.cached
+        fresh = input_tokens - cached_tokens
+        return (fresh * self.input + cached_tokens * cached + output_tokens * self.output) / MILLION
+
+
+def price_of(provider: str, model: str) -> Price | None:
+    """The price of a provider's model, where genai-prices is installed and knows it."""
+    try:
+        from genai_prices import Usage, calc_price  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        return None
+
+    def rate(**tokens: int) -> float:
+        found = calc_price(Usage(**tokens), model, provider_id=provider)
+        return float(found.total_price) * (MILLION / 1000)
+
+    try:
+        paid, answer = rate(input_tokens=1000), rate(output_tokens=1000)
+        cached = rate(input_tokens=1000, cache_read_tokens=1000)
+    except (LookupError, ValueError, NotImplementedError):
+        return None
+    return Price(input=paid, output=answer, cached=cached)

@@ -1,0 +1,210 @@
+"""Prompt files: load, hash, and lay their inputs out as tagged sections.
+
+A prompt file holds instructions and nothing else; the inputs follow as `<name>...</name>` sections in one
+fixed order, so that what many requests share comes first and a provider's prompt cache can help. A custom
+file may instead place the inputs itself with `{{name}}`. Values are data: they are put in once, never
+looked at for further variables, and cannot close the section they stand in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import cache, lru_cache
+from pathlib import Path
+
+from germane.errors import InputError, Place
+from germane.judging.judge import AnyQuestion
+from germane.judging.questions import Question
+from germane.types import Json
+
+__all__ = [
+    "FOLDER",
+    "Prompt",
+    "Prompts",
+    "clean",
+    "fingerprint",
+    "frame",
+    "inside",
+    "load",
+    "place",
+    "sections",
+    "show",
+]
+
+FOLDER = Path(__file__).with_name("prompts")
+FIRST = ("history", "query", "reference", "response", "claims", "statements", "entities")
+LAST = ("passage", "contexts", "text")
+TAGGED = {"contexts", "passages"}
+NONE = "(none)"
+
+_VARIABLE = re.compile(r"\{\{([^{}\n]*)\}\}")
+_CONTROL = r"\||｜|/?s>|/?(?:start|end)_of_turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The wording of one kind of question; `pieces` alternate text and variable where it is a template."""
+
+    name: str
+    text: str
+    hash: str
+    pieces: tuple[str, ...] = ()
+
+    def fill(self, inputs: Mapping[str, Json]) -> str:
+        """The template with every variable replaced, in one pass."""
+        texts, names = self.pieces[::2], self.pieces[1::2]
+        values = [inside(name, inputs[name]) if name in inputs else NONE for name in names]
+        return "".join(a + b for a, b in zip(texts, [*values, ""], strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    required: frozenset[str]
+    known: frozenset[str]
+    modes: frozenset[str]
+
+
+@cache
+def _shape(question: type[AnyQuestion]) -> _Shape:
+    """Which inputs a kind of question has, read off its fields: a default of text is a mode, not an input."""
+    shown = [f for f in fields(question) if f.compare]  # type: ignore[arg-type]
+    modes = frozenset(f.name for f in shown if isinstance(f.default, str | bool | int))
+    known = frozenset(f.name for f in shown) - modes
+    required = frozenset(f.name for f in shown if f.default is MISSING and f.default_factory is MISSING)
+    return _Shape(required, known, modes)
+
+
+def _kinds(base: type[AnyQuestion] = Question) -> Iterator[type[AnyQuestion]]:
+    for sub in base.__subclasses__():
+        yield sub
+        yield from _kinds(sub)
+
+
+def _asked_by(name: str) -> type[AnyQuestion]:
+    """The kind of question that a prompt words: `relevance_binary` words `relevance`."""
+    kinds = {sub.kind: sub for sub in _kinds() if hasattr(sub, "kind")}
+    for kind in sorted(kinds, key=len, reverse=True):
+        if name == kind or name.startswith(f"{kind}_"):
+            return kinds[kind]
+    known = ", ".join(sorted({*kinds, *(p.stem for p in FOLDER.glob("*.md"))} - {"frame", "list"}))
+    raise InputError(f"no question is worded by a prompt named {name!r}", fix=f"name one of {known}")
+
+
+def _position(text: str, offset: int) -> tuple[int, int]:
+    before = text[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def _pieces(name: str, text: str, path: Path) -> tuple[str, ...]:
+    """Text and variables alternating; () where there is no variable. InputError on an unknown one."""
+    shape = _shape(_asked_by(name))
+    pieces, last, used = [], 0, set()
+    for found in _VARIABLE.finditer(text):
+        variable = found[1].strip()
+        if variable not in shape.known:
+            spot = Place(str(path), *_position(text, found.start()))
+            choices = ", ".join(f"{{{{{known}}}}}" for known in sorted(shape.known))
+            raise InputError(f"{found[0]} is not an input of {name}", fix=f"use {choices}", place=spot)
+        pieces += [text[last : found.start()], variable]
+        last = found.end()
+        used.add(variable)
+    if missing := shape.required - used if used else None:
+        absent = ", ".join(f"{{{{{variable}}}}}" for variable in sorted(missing))
+        fix = f"add {absent}, or use no variables at all: the inputs then follow the text"
+        raise InputError(f"the prompt {name} does not show {absent}", fix=fix, place=Place(str(path)))
+    return (*pieces, text[last:]) if used else ()
+
+
+def fingerprint(*texts: str) -> str:
+    """The first 16 hex digits of the SHA-256 of some texts."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def load(name: str, path: Path | None = None) -> Prompt:
+    """The prompt of that name: germane's own, or the file at `path`; InputError says what is wrong with it."""
+    file = path or FOLDER / f"{name}.md"
+    try:
+        text = file.read_text("utf-8-sig").replace("\r\n", "\n").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InputError(f"the prompt {name} cannot be read: {why}", place=Place(str(file))) from None
+    if not text:
+        raise InputError(f"the prompt {name} is empty", place=Place(str(file)))
+    pieces = _pieces(name, text, file) if path else ()
+    return Prompt(name, text, fingerprint(frame(), text), pieces)
+
+
+@cache
+def frame(name: str = "frame") -> str:
+    """The words that every request (`frame`), or every request about several passages (`list`), carries."""
+    return (FOLDER / f"{name}.md").read_text("utf-8").strip()
+
+
+class Prompts:
+    """Every prompt by its name: germane's own, and custom files where some are given."""
+
+    def __init__(self, custom: Mapping[str, str | Path] | None = None) -> None:
+        self._loaded: dict[str, Prompt] = {}
+        for name, path in (custom or {}).items():
+            _asked_by(name)
+            self._loaded[name] = load(name, Path(path))
+
+    def __getitem__(self, name: str) -> Prompt:
+        """The prompt of that name, read on first use."""
+        prompt = self._loaded.get(name)
+        if prompt is None:
+            prompt = self._loaded[name] = load(name)
+        return prompt
+
+
+def sections(question: AnyQuestion) -> dict[str, Json]:
+    """The inputs to show, in the order in which they are shown."""
+    modes = _shape(type(question)).modes
+    inputs = question.inputs()
+    return {name: inputs[name] for name in sorted(inputs, key=place) if name not in modes}
+
+
+def place(name: str) -> int:
+    """Where a section stands: what requests share first, the text last."""
+    if name in LAST:
+        return 100 + LAST.index(name)
+    return FIRST.index(name) if name in FIRST else len(FIRST)
+
+
+@lru_cache(64)
+def _tags(names: frozenset[str]) -> re.Pattern[str]:
+    words = {*FIRST, *LAST, *TAGGED, *names}
+    words |= {word.removesuffix("s") for word in words}
+    return re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(sorted(words))})\b|{_CONTROL})", re.IGNORECASE)
+
+
+def clean(text: str, names: frozenset[str] = frozenset()) -> str:
+    """The text with tags of sections, and control tokens of chat templates, made harmless."""
+    return _tags(names).sub("&lt;", text) if "<" in text else text
+
+
+def inside(name: str, value: Json) -> str:
+    """What stands inside a section: text, a numbered list, turns of a conversation, or JSON."""
+    names = frozenset((name,))
+    if isinstance(value, str):
+        return clean(value, names)
+    if name in TAGGED:
+        tag = name.removesuffix("s")
+        items = (f"<{tag} id={n}>\n{clean(item, names)}\n</{tag}>" for n, item in enumerate(value, 1))
+        return "\n".join(items)
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return "\n".join(f"{n}. {' '.join(clean(item, names).split())}" for n, item in enumerate(value, 1))
+    if isinstance(value, list | tuple) and all(
+        isinstance(turn, list | tuple) and len(turn) == 2 for turn in value
+    ):
+        return "\n".join(f"{role}: {clean(str(text), names)}" for role, text in value)
+    return clean(json.dumps(value, ensure_ascii=False), names)
+
+
+def show(name: str, value: Json) -> str:
+    """One section with its tags."""
+    return f"<{name}>\n{inside(name, value)}\n</{name}>"

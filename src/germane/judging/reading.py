@@ -1,0 +1,212 @@
+"""Which questions share a request, how the request is worded, and whose answer is whose.
+
+A Reading is several questions about one text, each with its instructions verbatim, answered under one key a
+kind. A list is several Readings alike that share everything but their text, answered as items with ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from germane.errors import AnswerError
+from germane.judging.judge import AnyQuestion
+from germane.judging.prompting import Prompts, frame, inside, place, sections, show
+from germane.types import Json
+
+__all__ = ["Ask", "Reading", "listed", "readings", "word"]
+
+ORDER = ("relevance", "statements", "entities", "claims", "support")
+"""Verdict first, then what is listed: the order of tasks inside a Reading."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """Questions about one text, at most one of a kind; `shown` are their inputs, each once."""
+
+    about: str
+    questions: list[AnyQuestion] = field(default_factory=list)
+    shown: dict[str, Json] = field(default_factory=dict)
+    also: dict[str, str] = field(default_factory=dict)
+    text: str = ""
+
+    def add(self, question: AnyQuestion) -> bool:
+        """Take the question in, unless one of its kind is here or an input of its means something else."""
+        inputs = sections(question)
+        name = next((name for name in reversed(inputs) if inputs[name] == self.about), "")
+        if self.questions and (
+            bool(name) is not bool(self.text)
+            or any(question.kind == other.kind for other in self.questions)
+            or any(self.shown.get(key, value) != value for key, value in inputs.items() if key != name)
+        ):
+            return False
+        self._show(question, inputs, name)
+        return True
+
+    def _show(self, question: AnyQuestion, inputs: dict[str, Json], name: str) -> None:
+        if self.questions and name != self.text:
+            inputs.pop(name)
+            self.also[question.kind] = name
+        self.text = self.text or name
+        self.questions.append(question)
+        self.shown |= inputs
+
+    def shared(self) -> dict[str, Json]:
+        """The inputs beside the text."""
+        return {name: value for name, value in self.shown.items() if name != self.text}
+
+    def like(self) -> tuple[object, ...]:
+        """What Readings of one list have in common."""
+        kinds = tuple((question.prompt, self.also.get(question.kind)) for question in self.questions)
+        return kinds, self.text, json.dumps(self.shared(), sort_keys=True)
+
+
+def readings(questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True) -> list[Reading]:
+    """The questions as Readings: those about one text together, where they can be and `fuse` says so."""
+    found: list[Reading] = []
+    by_text: dict[str, list[Reading]] = {}
+    for question in sorted(questions, key=_rank):
+        about = question.about
+        alone = not fuse or bool(prompts[question.prompt].pieces)
+        if not alone and any(reading.add(question) for reading in by_text.get(about, ())):
+            continue
+        reading = Reading(about)
+        reading.add(question)
+        found.append(reading)
+        if not alone:
+            by_text.setdefault(about, []).append(reading)
+    return found
+
+
+def _rank(question: AnyQuestion) -> int:
+    return ORDER.index(question.kind) if question.kind in ORDER else len(ORDER)
+
+
+def listed(found: Sequence[Reading], prompts: Prompts, size: int) -> Iterator[list[Reading]]:
+    """The Readings as lists of at most `size` that share everything but their text."""
+    alike: dict[tuple[object, ...], list[Reading]] = {}
+    for number, reading in enumerate(found):
+        fit = all(question.batched and not prompts[question.prompt].pieces for question in reading.questions)
+        key = reading.like() if fit and reading.text and reading.shared() else (number,)
+        alike.setdefault(key, []).append(reading)
+    for group in alike.values():
+        parts = -(-len(group) // size)
+        for part in range(parts):
+            yield group[part * len(group) // parts : (part + 1) * len(group) // parts]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request in words: constant instructions, the data, the schema of the answer and whose parts it has."""
+
+    name: str
+    system: str
+    user: str
+    schema: dict[str, Json]
+    items: tuple[Reading, ...]
+
+    def split(self, payload: dict[str, Json]) -> Iterator[tuple[AnyQuestion, Json | AnswerError]]:
+        """Each question with its part of the answer, or with what is wrong with that part."""
+        if len(self.items) == 1:
+            yield from _parts(self.items[0], payload)
+            return
+        items = _by_id(payload, len(self.items))
+        for number, reading in enumerate(self.items, 1):
+            item = items.get(number)
+            if isinstance(item, dict):
+                yield from _parts(reading, {key: value for key, value in item.items() if key != "id"})
+            else:
+                wrong = item or AnswerError(f"item {number} of {len(self.items)} is missing")
+                yield from ((question, wrong) for question in reading.questions)
+
+
+def _parts(reading: Reading, payload: dict[str, Json]) -> Iterator[tuple[AnyQuestion, Json | AnswerError]]:
+    if len(reading.questions) == 1:
+        yield reading.questions[0], payload
+        return
+    for question in reading.questions:
+        missing = AnswerError(f'the answer lacks "{question.kind}"')
+        yield question, payload.get(question.kind, missing)
+
+
+def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
+    items = payload.get("items")
+    if not isinstance(items, list):
+        raise AnswerError(f'the answer must have "items", a list of {count}')
+    found: dict[int, dict[str, Json] | AnswerError] = {}
+    for item in items:
+        number = item.get("id") if isinstance(item, dict) else None
+        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= count:
+            continue
+        found[number] = AnswerError(f"item {number} came twice") if number in found else item
+    return found
+
+
+def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
+    """One Reading, or several as a shuffled list, in words."""
+    first = items[0]
+    template = prompts[first.questions[0].prompt]
+    if template.pieces and len(items) == 1:
+        question = first.questions[0]
+        return Ask(question.kind, frame(), template.fill(sections(question)), question.schema(), (first,))
+    if len(items) == 1:
+        shown = sorted(first.shown.items(), key=lambda section: place(section[0]))
+        user = "\n".join(show(name, value) for name, value in shown)
+        return Ask(_name(first), _instructions(first, prompts), user, _schema(first), (first,))
+    items = sorted(items, key=_shuffle)
+    return Ask(
+        f"{_name(first)}_list",
+        _instructions(first, prompts, many=True),
+        _list(items),
+        _list_schema(items[0]),
+        tuple(items),
+    )
+
+
+def _name(reading: Reading) -> str:
+    return reading.questions[0].kind if len(reading.questions) == 1 else "reading"
+
+
+def _shuffle(reading: Reading) -> bytes:
+    """An order without favour that the content alone decides."""
+    return hashlib.sha256(repr((reading.about, reading.like())).encode("utf-8", "replace")).digest()
+
+
+def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> str:
+    parts = [frame(), frame("list")] if many else [frame()]
+    for question in reading.questions:
+        text = prompts[question.prompt].text
+        if len(reading.questions) > 1:
+            also = reading.also.get(question.kind)
+            text = f"# {question.kind}\n{f'The {also} is the {reading.text}. ' if also else ''}{text}"
+        parts.append(text)
+    return "\n\n".join(parts)
+
+
+def _schema(reading: Reading) -> dict[str, Json]:
+    if len(reading.questions) == 1:
+        return reading.questions[0].schema()
+    return _object({question.kind: question.schema() for question in reading.questions})
+
+
+def _list_schema(reading: Reading) -> dict[str, Json]:
+    one = _schema(reading)["properties"]
+    return _object({"items": {"type": "array", "items": _object({"id": {"type": "integer"}, **one})}})
+
+
+def _object(properties: Mapping[str, Json]) -> dict[str, Json]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _list(items: Sequence[Reading]) -> str:
+    name = items[0].text
+    before = [show(key, value) for key, value in items[0].shared().items()]
+    texts = (f"<{name} id={n}>\n{inside(name, item.about)}\n</{name}>" for n, item in enumerate(items, 1))
+    return "\n".join([*before, *texts])
