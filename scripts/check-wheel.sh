@@ -17,7 +17,7 @@ trap 'rm -rf "$away"' EXIT
 sed -e '/--hash=/d' -e 's/ *\\$//' "$repo/requirements.lock" >"$away/constraints.txt"
 cd "$away"
 "$repo/.venv/bin/python" -I -m venv venv
-./venv/bin/python -I -m pip install --quiet --constraint constraints.txt "$(echo dist/*.whl)[bm25]"
+./venv/bin/python -I -m pip install --quiet --quiet --constraint constraints.txt "$(echo dist/*.whl)[bm25]"
 ./venv/bin/python -I -m pip check
 
 ./venv/bin/germane --help >/dev/null
