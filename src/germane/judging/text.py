@@ -1,0 +1,138 @@
+"""Text into words, stems and sentences: what the lexical rules count with, in any script."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from itertools import chain
+
+__all__ = ["sentences", "stem", "stems", "words"]
+
+_MARKS = "\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u0e31-\u0e3a\u0e47-\u0e4e"
+"""Marks that belong to the letter before them: accents, Hebrew and Arabic points, Indic and Thai vowels."""
+_WORD = re.compile(rf"\d+(?:[.,]\d+)+|[^\W_](?:[^\W_]|[{_MARKS}])*")
+_ASCII_WORD = re.compile(r"[a-z0-9]+(?:(?<=\d)[.,]\d[a-z0-9]*)*")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+"
+)
+"""Scripts that do not space their words (and Korean, whose words carry endings): cut into pairs of characters."""
+_DROPPED = dict.fromkeys([*range(0x300, 0x370), *range(0x64B, 0x660), 0x670, 0x640])
+"""Accents and Arabic points do not tell words apart for a reader in a hurry; nor does the Arabic stretch mark."""
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_ARABIC_ARTICLE = re.compile("^[\u0648\u0628\u0641\u0643]?\u0627\u0644(?=...)")
+_ENDINGS = (
+    (("ies", "y"), ("es", ""), ("s", "")),
+    (("ing", ""), ("ed", ""), ("est", ""), ("er", ""), ("ly", "")),
+)
+_SHORTEST, _CUT = 4, 6
+
+_ABBREVIATIONS = (
+    "mr mrs ms dr prof sr jr st vs e.g i.e cf ca approx resp fig figs eq no nos vol pp ed eds al inc ltd co corp dept est gen col"
+    " sen rep gov u.s u.k z.b d.h u.a bzw usw nr abb vgl str jan feb mar apr jun jul aug sep sept oct nov dec"
+)
+_NO_END = frozenset(_ABBREVIATIONS.split())
+_BREAK = re.compile(
+    r"(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[\u3002\uff01\uff1f\u061f\u0964\u06d4])[\u300d\u300f”]*\s*|;\s+|\s*\n\s*"
+)
+_BULLET = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+")
+_LAST_WORD = re.compile(r"(\S+)\.$")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in order, in lower case; characters in pairs where a script does not space its words."""
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    found: list[str] = _WORD.findall(folded)
+    return [part for word in found for part in ((word,) if word.isascii() else _parts(word))]
+
+
+def _parts(word: str) -> list[str]:
+    if not _UNSPACED.search(word):
+        return [word]
+    parts: list[str] = []
+    end = 0
+    for run in _UNSPACED.finditer(word):
+        parts += [word[end : run.start()], *_pairs(run.group())]
+        end = run.end()
+    return [part for part in (*parts, word[end:]) if part]
+
+
+def _pairs(run: str) -> list[str]:
+    return [run] if len(run) < 3 else [run[i : i + 2] for i in range(len(run) - 1)]
+
+
+def stem(word: str) -> str:
+    """What a word is compared by: without accents and common English endings, cut to six letters.
+
+    Numbers are compared whole. The cut is what makes it work for other languages that grow at the end.
+    """
+    if not word.isalpha() and any(c.isdigit() for c in word):
+        return _THOUSANDS.sub("", word)
+    if not word.isascii():
+        word = _ARABIC_ARTICLE.sub("", _plain(word))
+    for endings in _ENDINGS:
+        word = _without(word, endings)
+    if len(word) > _SHORTEST - 1 and word[-1] == word[-2]:
+        word = word[:-1]  # run and runn(ing)
+    return word.removesuffix("e")[:_CUT] if len(word) > _SHORTEST else word
+
+
+def _plain(word: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", word).translate(_DROPPED))
+
+
+def _without(word: str, endings: tuple[tuple[str, str], ...]) -> str:
+    for ending, instead in endings:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST - 1 and not word.endswith("ss"):
+            return word[: -len(ending)] + instead
+    return word
+
+
+class _Pieces(dict[str, tuple[str, ...]]):
+    """The stems of what stands between two spaces; most of a text is pieces seen before."""
+
+    limit = 1 << 17
+
+    def __missing__(self, piece: str) -> tuple[str, ...]:
+        if len(self) >= self.limit:
+            self.clear()
+        self[piece] = found = tuple(map(stem, words(piece)))
+        return found
+
+
+_pieces = _Pieces()
+
+
+@lru_cache(maxsize=4096)
+def stems(text: str) -> frozenset[str]:
+    """The stems of the distinct words of a text."""
+    return frozenset(chain.from_iterable(map(_pieces.__getitem__, set(text.lower().split()))))
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, without bullets and numbering; also the items of a list and the parts at semicolons.
+
+    A full stop ends no sentence after an abbreviation or an initial, inside a number, or before a lower-case word.
+    """
+    found: list[str] = []
+    start = 0
+    for gap in _BREAK.finditer(text):
+        if _ends(text, start, gap):
+            found.append(text[start : gap.end()])
+            start = gap.end()
+    return [clean for part in (*found, text[start:]) if (clean := _BULLET.sub("", part).strip(" \t\r\n;"))]
+
+
+def _ends(text: str, start: int, gap: re.Match[str]) -> bool:
+    before, after = text[start : gap.start()], text[gap.end() : gap.end() + 1]
+    if "\n" in gap.group() or not (last := _LAST_WORD.search(before)):
+        return bool(before.strip())
+    word = last.group(1).lstrip("([\"'“\u2018")
+    short = word.lower() in _NO_END or (len(word) == 1 and word.isalpha()) or _is_list_number(before)
+    return not (short or after.islower())
+
+
+def _is_list_number(before: str) -> bool:
+    return before.strip(" (").removesuffix(".").isdigit()
