@@ -1,0 +1,35 @@
+"""What every system under test is to the rest of the program: a name, and a way to answer one query."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+from germane.samples.cases import Case
+from germane.types import Sample
+
+__all__ = ["Asked", "Target"]
+
+Asked: TypeAlias = Case | Sample
+"""What a target is asked: a case of an eval file, or a sample that has no answer yet."""
+
+
+class Target(Protocol):
+    """A live system. `workers` is how many queries it takes at once."""
+
+    @property
+    def name(self) -> str:
+        """The name it has in the targets file."""
+        ...
+
+    @property
+    def workers(self) -> int:
+        """How many queries it takes at once."""
+        ...
+
+    async def answer(self, asked: Asked, *, attempt: int = 0) -> Sample:
+        """The sample, completed with what the system said and retrieved; TargetError where it failed."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of whatever it holds."""
+        ...
