@@ -29,7 +29,9 @@ _LABELS: dict[Scale, tuple[tuple[float, float], ...]] = {
 """The (gain, level) of every answer that a judge can give on each scale."""
 
 
-def bounds(measure: Measure, table: LabelTable, missing: Ints, *, scale: Scale = "graded") -> tuple[float, float]:
+def bounds(
+    measure: Measure, table: LabelTable, missing: Ints, *, scale: Scale = "graded"
+) -> tuple[float, float]:
     """The lowest and highest value that a measure's mean over the rows of `table` can take.
 
     The rows are the rankings of one sample (one, or one for each call). `missing` has one number for each place: -1
@@ -69,7 +71,9 @@ def _graded(measure: Measure) -> bool:
     return "rel" not in measure.definition.params
 
 
-def _assigned(table: LabelTable, missing: Ints, verdicts: Ints, answers: Floats, combinations: Ints) -> LabelTable:
+def _assigned(
+    table: LabelTable, missing: Ints, verdicts: Ints, answers: Floats, combinations: Ints
+) -> LabelTable:
     """The table once for each of the combinations, whose digits are the answers to the missing verdicts."""
     digits = combinations[:, None] // len(answers) ** np.arange(len(verdicts))[None, :] % len(answers)
     unknown = missing >= 0
@@ -105,5 +109,7 @@ def _top(table: LabelTable, missing: Ints, k: int) -> tuple[LabelTable, Ints]:
     rank = np.arange(1, len(table.gain) + 1) - np.repeat(table.pointers[:-1], lengths)
     keep = rank <= k
     pointers = np.concatenate([[0], np.cumsum(np.minimum(lengths, k))]).astype(np.int64)
-    cut = replace(table, pointers=pointers, gain=table.gain[keep], level=table.level[keep], judged=table.judged[keep])
+    cut = replace(
+        table, pointers=pointers, gain=table.gain[keep], level=table.level[keep], judged=table.judged[keep]
+    )
     return cut, missing[keep]

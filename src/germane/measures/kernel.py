@@ -151,7 +151,8 @@ def bpref(table: LabelTable, *, rel: float) -> Floats:
     """
     known = relevant_known(table, rel=rel)
     refused = np.bincount(
-        _rows(table.ideal_pointers)[(table.ideal_level >= 0) & (table.ideal_level < rel)], minlength=table.rows
+        _rows(table.ideal_pointers)[(table.ideal_level >= 0) & (table.ideal_level < rel)],
+        minlength=table.rows,
     )
     row = _rows(table.pointers)
     above = _so_far(table, table.judged & (table.level >= 0) & (table.level < rel))

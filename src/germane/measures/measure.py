@@ -108,7 +108,10 @@ def define(new: Definition) -> Definition:
     known = _REGISTRY.get(new.name, [])
     if any(new.when == other.when or not (new.when and other.when) for other in known):
         raise MeasureError(f"a measure named {new.title} is defined already", fix="choose another name")
-    spellings = {**dict.fromkeys(new.aliases, new.when), **{a: {**new.when, **p} for a, p in new.presets.items()}}
+    spellings = {
+        **dict.fromkeys(new.aliases, new.when),
+        **{a: {**new.when, **p} for a, p in new.presets.items()},
+    }
     for alias, params in spellings.items():
         if (taken := _ALIASES.get(alias.casefold(), (new.name, params))) != (new.name, params):
             raise MeasureError(f"the alias {alias} already means {taken[0]}", fix="choose another")
@@ -123,7 +126,7 @@ def definitions() -> tuple[Definition, ...]:
 
 
 def definition(name: str, params: Mapping[str, Value] | None = None) -> Definition:
-    """The definition behind a name or alias and its parameters; MeasureError names the nearest one where there is none."""
+    """The definition behind a name or alias and its parameters; MeasureError names the nearest where there is none."""
     canonical, preset = _resolve(name)
     known, given = _REGISTRY[canonical], {**preset, **(params or {})}
     for one in known:
@@ -131,7 +134,9 @@ def definition(name: str, params: Mapping[str, Value] | None = None) -> Definiti
             return one
     for key in known[0].when:
         known[0].params[key].check(canonical, key, given.get(key, known[0].params[key].default))
-    raise MeasureError(f"{canonical} needs another parameter", fix=f"write {' or '.join(one.title for one in known)}")
+    raise MeasureError(
+        f"{canonical} needs another parameter", fix=f"write {' or '.join(one.title for one in known)}"
+    )
 
 
 def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
@@ -145,7 +150,9 @@ def _resolve(name: str) -> tuple[str, Mapping[str, Value]]:
     """The canonical name behind a spelling, and the parameters that the spelling carries."""
     if found := _find(name):
         return found
-    near = difflib.get_close_matches(name.casefold(), [*(known.casefold() for known in _REGISTRY), *_ALIASES], n=1)
+    near = difflib.get_close_matches(
+        name.casefold(), [*(known.casefold() for known in _REGISTRY), *_ALIASES], n=1
+    )
     hint = _find(near[0]) if near else None
     fix = f"did you mean {hint[0]}{_brackets(hint[1])}?" if hint else "see `germane measures`"
     raise MeasureError(f"there is no measure {name!r}", fix=fix)
@@ -153,7 +160,7 @@ def _resolve(name: str) -> tuple[str, Mapping[str, Value]]:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure with its parameters and cut-off: `Measure.parse("nDCG(dcg=exp-log2)@10")` or `nDCG(dcg="exp-log2") @ 10`.
+    """A measure with its parameters and cut-off: `Measure.parse("AP(rel=2)@10")` or `AP(rel=2) @ 10`.
 
     Equal when they mean the same; `str()` is the canonical name. Raises MeasureError on an unknown name,
     parameter or value, and on a cut-off that is missing, superfluous or below 1.
@@ -176,11 +183,15 @@ class Measure:
             if (checked_value := spec.check(known.name, name, value)) != spec.default:
                 checked[name] = checked_value
         if checked.get("labels", known.labels) not in known.sources:
-            raise MeasureError(f"{known.name} cannot be computed over labels={checked['labels']}", fix=known.refusal)
+            raise MeasureError(
+                f"{known.name} cannot be computed over labels={checked['labels']}", fix=known.refusal
+            )
         if self.cutoff is not None and known.cutoff == "none":
             raise MeasureError(f"{known.name} has no cut-off", fix=f"write {known.name}")
         if self.cutoff is not None and self.cutoff < 1:
-            raise MeasureError(f"{known.name}@{self.cutoff}: a cut-off is 1 or more", fix=f"write {known.name}@10")
+            raise MeasureError(
+                f"{known.name}@{self.cutoff}: a cut-off is 1 or more", fix=f"write {known.name}@10"
+            )
         object.__setattr__(self, "name", known.name)
         object.__setattr__(self, "params", FrozenDict(checked))
 
@@ -195,7 +206,7 @@ class Measure:
 
     def __matmul__(self, k: int) -> Measure:
         """`nDCG @ 10`: the same measure with a cut-off."""
-        if not isinstance(k, int) or isinstance(k, bool):
+        if type(k) is not int:
             raise MeasureError(f"{self.name}@{k}: a cut-off is a whole number", fix=f"write {self.name}@10")
         return Measure(self.name, self.params, k)
 
@@ -227,13 +238,17 @@ class Measure:
         """The measure that a text names; trec_eval spellings (`ndcg_cut_10`, `P_5`, `map`) are aliases."""
         match = _NAME.fullmatch(text.strip())
         if not match:
-            raise MeasureError(f"{text!r} is not a measure", fix="write NAME, NAME@10 or NAME(param=value)@10")
+            raise MeasureError(
+                f"{text!r} is not a measure", fix="write NAME, NAME@10 or NAME(param=value)@10"
+            )
         name, cutoff = match["name"], match["k"]
         trec = _TREC.fullmatch(name)
         if trec and cutoff is None and not _find(name) and _find(trec["name"]):
             name, cutoff = trec["name"], trec["k"]
         if cutoff is not None and not re.fullmatch("[0-9]{1,9}", cutoff):
-            raise MeasureError(f"{text!r}: the cut-off {cutoff!r} is not a whole number", fix=f"write {name}@10")
+            raise MeasureError(
+                f"{text!r}: the cut-off {cutoff!r} is not a whole number", fix=f"write {name}@10"
+            )
         k = None if cutoff is None else int(cutoff)
         return cls(name, FrozenDict(_params(match["params"] or "", text)), k).require_cutoff()
 

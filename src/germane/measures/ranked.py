@@ -17,11 +17,11 @@ from germane.measures.table import Floats, LabelTable
 __all__ = [
     "AP",
     "F1",
-    "P",
-    "R",
     "RBP",
     "RR",
     "Judged",
+    "P",
+    "R",
     "Rprec",
     "SetF",
     "SetP",
@@ -44,18 +44,25 @@ _ALL_JUDGED = "a judge labels whatever it is shown; Judged asks how far gold or 
 _GOLD = Param(str, "gold", "whose labels are read", _SOURCES)
 _JUDGE = Param(str, "judge", "whose labels are read", _SOURCES)
 _OVER = Param(str, "calls", "several searches: the mean over them, or the last one alone", ("calls", "final"))
-_HOLES = Param(str, "zero", "unjudged places: not relevant (zero) or dropped first (condensed)", ("zero", "condensed"))
+_HOLES = Param(
+    str, "zero", "unjudged places: not relevant (zero) or dropped first (condensed)", ("zero", "condensed")
+)
 _REL = Param(int, None, "the lowest grade that counts as relevant; default 1 of gold, 2 of grades 0-3", low=1)
 _DCG = Param(str, "log2", "what a grade g gains: g (log2) or 2**g - 1 (exp-log2)", ("log2", "exp-log2"))
 _PERSISTENCE = Param(float, 0.8, "persistence: the chance of looking at the next place", low=0.0, high=0.999)
-_UNIT = Param(str, "statement", "what is counted: statements of the contexts, or contexts", ("statement", "context"))
+_UNIT = Param(
+    str, "statement", "what is counted: statements of the contexts, or contexts", ("statement", "context")
+)
 
 _OVER_GOLD = {"labels": _GOLD, "over": _OVER}
 _USUAL = {"rel": _REL, "holes": _HOLES, **_OVER_GOLD}
 _OF_CONTEXTS = {"rel": _REL, "labels": _JUDGE, "over": _OVER}
 
 _ranked = partial(
-    Definition, family="ranked", needs=("contexts",), nothing="0 where nothing came back or nothing of it is relevant"
+    Definition,
+    family="ranked",
+    needs=("contexts",),
+    nothing="0 where nothing came back or nothing of it is relevant",
 )
 _recall = partial(
     _ranked,

@@ -56,8 +56,9 @@ class LabelTable:
         *,
         rel: int = 1,
     ) -> LabelTable:
-        """A table from plain lists: `labels[r]` the grade at each rank (None = unjudged), `judged[r]` all
-        grades known for the query (gold); without `judged` a row's own grades are its ideal.
+        """A table from plain lists: `labels[r]` the grade at each rank, None = unjudged.
+
+        `judged[r]` are all grades known for the query (gold); without it a row's own grades are its ideal.
         """
         flat = [grade for row in labels for grade in row]
         level = np.array([grade or 0.0 for grade in flat], dtype=np.float64)

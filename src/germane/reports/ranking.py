@@ -11,11 +11,21 @@ from rich.table import Table
 from rich.text import Text
 
 from germane.ranking import RankedSystem
+from germane.reports.clean import clean
 from germane.reports.gates import Verdict
+from germane.reports.store import dump_score
 from germane.reports.summary import MeasureSummary
 from germane.types import Json
 
 __all__ = ["print_queries", "print_table", "to_json"]
+
+_NO_JUDGE = {
+    "source": "gold",
+    "calls": 0,
+    "cached": 0,
+    "tokens": {"input": 0, "output": 0},
+    "cost_usd": None,
+}
 
 
 def to_json(systems: Sequence[RankedSystem], verdict: Verdict, *, per_query: bool) -> dict[str, Json]:
@@ -24,9 +34,10 @@ def to_json(systems: Sequence[RankedSystem], verdict: Verdict, *, per_query: boo
         "schema_version": 1,
         "passed": verdict.passed,
         "exit_code": verdict.exit_code,
-        "reasons": list(verdict.reasons),
         "report": None,
-        "judge": None,
+        "judge": dict(_NO_JUDGE),
+        "verdict": list(verdict.reasons),
+        "gates": verdict.as_json()["gates"],
         "notes": [note for system in systems for note in system.notes],
     }
     measured = [_measures(system) for system in systems]
@@ -38,17 +49,12 @@ def to_json(systems: Sequence[RankedSystem], verdict: Verdict, *, per_query: boo
             {"system": name, "measures": found} for name, found in zip(names, measured, strict=True)
         ]
     if per_query:
-        document["scores"] = [_score(score) for system in systems for score in system.scores()]
+        document["scores"] = [dump_score(score) for system in systems for score in system.scores()]
     return document
 
 
 def _measures(system: RankedSystem) -> dict[str, Json]:
     return {summary.measure: summary.as_json() for summary in system.summaries()}
-
-
-def _score(score: object) -> dict[str, Json]:
-    keys = ("sample", "system", "trial", "measure", "type", "value", "status", "why", "bounds")
-    return {key: getattr(score, key) for key in keys}
 
 
 def print_table(systems: Sequence[RankedSystem], out: TextIO) -> None:
@@ -63,7 +69,7 @@ def print_table(systems: Sequence[RankedSystem], out: TextIO) -> None:
             table.add_row(Text(summary.measure), _mean(summary), _count(summary))
     else:
         for system in systems:
-            table.add_column(Text(visible(system.system)), justify="right")
+            table.add_column(Text(clean(system.system)), justify="right")
         for line in zip(*summaries, strict=True):
             best = max((summary.mean for summary in line if summary.mean is not None), default=None)
             table.add_row(Text(line[0].measure), *(_mean(summary, best) for summary in line))
@@ -84,14 +90,9 @@ def print_queries(systems: Sequence[RankedSystem], out: TextIO) -> None:
         for position, query in enumerate(system.queries):
             counts = bool(system.counted[position])
             cells = [f"{column[position]:.4f}" if counts else "-" for column in columns]
-            names = [Text(visible(system.system))] if named else []
-            table.add_row(*names, Text(visible(query)), *cells)
+            names = [Text(clean(system.system))] if named else []
+            table.add_row(*names, Text(clean(query)), *cells)
     _print(table, out)
-
-
-def visible(text: str) -> str:
-    """A text from a file with its control characters spelled out: it must not steer the terminal."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def _mean(summary: MeasureSummary, best: float | None = None) -> Text:

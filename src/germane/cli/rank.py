@@ -1,0 +1,164 @@
+"""`germane rank`: runs against gold labels, with the exactness of trec_eval."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from germane.errors import InputError
+
+if TYPE_CHECKING:
+    from germane.ranking import RankedSystem
+    from germane.reports.gates import Verdict
+    from germane.samples.trec import Format
+
+__all__ = ["rank"]
+
+
+class _Format(StrEnum):
+    TREC = "trec"
+    TSV = "tsv"
+    CSV = "csv"
+    JSONL = "jsonl"
+    JSON = "json"
+
+
+class _Missing(StrEnum):
+    ZERO = "zero"
+    SKIP = "skip"
+
+
+class _Duplicates(StrEnum):
+    ERROR = "error"
+    FIRST = "first"
+
+
+def rank(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Ranked results; several files = several systems.")
+    ],
+    qrels: Annotated[
+        Path, typer.Option("--qrels", metavar="GOLD", help="Gold: the grade of each known document.")
+    ],
+    measures: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-m", "--measure", "--metric", help="Measures; default: nDCG@10 AP RR P@10 R@10 Judged@10"
+        ),
+    ] = None,
+    fmt: Annotated[
+        _Format | None, typer.Option("--format", help="Format of the runs; default: seen from the file.")
+    ] = None,
+    qrels_format: Annotated[
+        _Format | None, typer.Option("--qrels-format", help="Format of the gold.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--columns", help="Columns of a table: query=Query,doc=Passage,score=Sim,grade=Label"),
+    ] = None,
+    doc_id: Annotated[
+        str | None,
+        typer.Option(
+            "--doc-id", metavar="REGEX", help="The part of an id that names the document, not the chunk."
+        ),
+    ] = None,
+    duplicates: Annotated[
+        _Duplicates, typer.Option(help="A document twice in one query: an error, or its best place counts.")
+    ] = _Duplicates.ERROR,
+    missing: Annotated[
+        _Missing, typer.Option(help="A query with gold and no results: counts 0, or is left out.")
+    ] = _Missing.ZERO,
+    per_query: Annotated[
+        bool, typer.Option("-q", "--per-query", help="Also the value of every query.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+    fail_under: Annotated[
+        list[str] | None,
+        typer.Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; exit 1 below it."),
+    ] = None,
+) -> None:
+    """Score ranked results against gold labels: TREC, TSV, CSV, JSONL; plain or gzipped.
+
+    Every query with gold counts; one without results counts 0. Ties in score are broken by document id, descending,
+    as trec_eval does. Lists without scores keep their order.
+    """
+    from germane import ranking
+    from germane.measures.measure import parse_measures
+    from germane.reports.gates import Gate, check_gate, decide
+    from germane.samples.trec import read_qrels, read_run
+
+    wanted = parse_measures(measures or [ranking.DEFAULT_MEASURES])
+    gates = [Gate.parse(text) for text in fail_under or []]
+    named = _columns(columns or [])
+    mapping = ranking.document_ids(doc_id) if doc_id else None
+    gold = read_qrels(
+        qrels, fmt=_value(qrels_format), columns=named, keep_first=duplicates is _Duplicates.FIRST
+    )
+    systems = [
+        ranking.rank(
+            read_run(run, fmt=_value(fmt), columns=named),
+            gold,
+            wanted,
+            system=system,
+            missing=missing.value,
+            duplicates=duplicates.value,
+            doc_id=mapping,
+        )
+        for run, system in zip(runs, _system_names(runs), strict=True)
+    ]
+    summaries = [summary for system in systems for summary in system.summaries()]
+    verdict = decide([result for gate in gates for result in check_gate(gate, summaries)], summaries)
+    _print(systems, verdict, per_query=per_query, as_json=as_json)
+    raise typer.Exit(verdict.exit_code)
+
+
+def _print(systems: Sequence[RankedSystem], verdict: Verdict, *, per_query: bool, as_json: bool) -> None:
+    from germane.reports.clean import clean
+    from germane.reports.ranking import print_queries, print_table, to_json
+
+    for note in dict.fromkeys(note for system in systems for note in system.notes):
+        print(f"note: {clean(note)}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(to_json(systems, verdict, per_query=per_query), ensure_ascii=False, allow_nan=False))
+    else:
+        if per_query:
+            print_queries(systems, sys.stdout)
+            print()
+        print_table(systems, sys.stdout)
+    for reason in verdict.reasons if verdict.gates else ():
+        print(clean(reason), file=sys.stderr)
+
+
+def _value(chosen: _Format | None) -> Format | None:
+    return None if chosen is None else chosen.value
+
+
+def _columns(texts: Sequence[str]) -> dict[str, str]:
+    """`query=Query,doc=Passage` as a mapping; a repeated flag adds to it."""
+    from germane.samples.results_names import role as check_role
+
+    named: dict[str, str] = {}
+    for part in (part for text in texts for part in text.split(",")):
+        key, equals, column = (piece.strip() for piece in part.partition("="))
+        if not (key and equals and column):
+            raise InputError(f"--columns {part!r} is no pair", fix="write --columns query=Query,doc=Passage")
+        check_role(key)
+        named[key] = column
+    return named
+
+
+def _system_names(runs: Sequence[Path]) -> list[str]:
+    """One run is the only system and needs no name; several are named by their files."""
+    if len(runs) == 1:
+        return [""]
+    stems = [run.name.removesuffix(".gz").rsplit(".", 1)[0] for run in runs]
+    for names in (stems, [run.name for run in runs], [str(run) for run in runs]):
+        if len(set(names)) == len(names):
+            return names
+    raise InputError("the same run is given twice", fix="give each file once")

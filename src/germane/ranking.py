@@ -1,0 +1,269 @@
+"""`germane rank` as a library call: ranked results against gold, query by query, as trec_eval does it.
+
+::
+
+    rank({"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": {"d2": 1}}, "nDCG@10 RR").mean("RR")    # 0.5
+
+Every query with gold counts: one without results gets 0 (`missing="skip"` leaves it out), as does one without any
+relevant document. Results are ordered by score, higher first, compared as doubles; ties by document id, descending.
+A list without scores keeps its order. Results of queries without gold are ignored, and counted in the notes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import fsum
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from germane.errors import InputError, MeasureError, Place
+from germane.measures.measure import Measure, parse_measures
+from germane.measures.ranked import values
+from germane.measures.table import Bools, Floats, LabelTable
+from germane.reports.summary import MeasureSummary
+from germane.samples.results import Qrels, Results, Run, as_run
+from germane.types import Score
+
+__all__ = ["DEFAULT_MEASURES", "RankedSystem", "document_ids", "rank"]
+
+DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
+_ABSENT = "no results for this query"
+
+Listed: TypeAlias = Run | Mapping[str, Mapping[str, float] | Sequence[str]]
+DocumentId: TypeAlias = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedSystem:
+    """The values of one system's run: `values[measure][i]` belongs to `queries[i]`; `counted[i]` = it counts."""
+
+    system: str
+    queries: tuple[str, ...]
+    counted: Bools
+    values: Mapping[Measure, Floats]
+    notes: tuple[str, ...] = ()
+
+    def mean(self, measure: Measure | str) -> float | None:
+        """The mean over the queries that count; None where none does."""
+        wanted = Measure.parse(measure) if isinstance(measure, str) else measure
+        counted = self.values[wanted][self.counted].tolist()
+        return fsum(counted) / len(counted) if counted else None
+
+    def summaries(self) -> list[MeasureSummary]:
+        """One summary a measure, in the order they were asked for."""
+        return [self._summary(measure) for measure in self.values]
+
+    def scores(self) -> Iterator[Score]:
+        """One score a query and measure, in the order of the gold file."""
+        for position, query in enumerate(self.queries):
+            for measure, found in self.values.items():
+                name, counts = str(measure), bool(self.counted[position])
+                yield Score(
+                    sample=query,
+                    system=self.system,
+                    measure=name,
+                    type=name,
+                    value=float(found[position]) if counts else None,
+                    status="ok" if counts else "skipped",
+                    why=None if counts else _ABSENT,
+                )
+
+    def _summary(self, measure: Measure) -> MeasureSummary:
+        counted = self.values[measure][self.counted].tolist()
+        mean = fsum(counted) / len(counted) if counted else None
+        low, high = min(counted, default=None), max(counted, default=None)
+        skipped = len(self.queries) - len(counted)
+        return MeasureSummary(
+            measure=str(measure),
+            type=str(measure),
+            system=self.system,
+            mean=mean,
+            mean_bounds=None if mean is None else (mean, mean),
+            low=low,
+            high=high,
+            edges=None if low is None or high is None else ((low, low), (high, high)),
+            n=len(counted),
+            total=len(self.queries),
+            skipped=skipped,
+            incomplete=0,
+            errors=0,
+            why=((_ABSENT, skipped),) if skipped else (),
+        )
+
+
+def rank(
+    run: Listed,
+    qrels: Qrels,
+    measures: str | Iterable[Measure] = DEFAULT_MEASURES,
+    *,
+    system: str = "",
+    missing: Literal["zero", "skip"] = "zero",
+    duplicates: Literal["error", "first"] = "error",
+    doc_id: DocumentId | None = None,
+) -> RankedSystem:
+    """The values of every query with gold.
+
+    `duplicates`: a document that stands twice in a query is an error, or only its best place counts. `doc_id` maps
+    the ids of chunks to those of their documents, on both sides; of several chunks of one document the best counts.
+    Raises InputError where no query of the run has gold, and MeasureError for measures that need other labels.
+    """
+    listed = run if isinstance(run, Run) else as_run(run)
+    wanted = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
+    _check(wanted)
+    gold = qrels if doc_id is None else _mapped(qrels, doc_id)
+    _overlap(listed, gold)
+    notes = _Notes(listed.name)
+    ranked = []
+    for query in gold:
+        results = listed.queries.get(query)
+        ranked.append(
+            [] if results is None else _documents(results, query, listed.name, duplicates, doc_id, notes)
+        )
+    absent = [query not in listed.queries for query in gold]
+    table = LabelTable.of_lists(
+        [[grades.get(doc) for doc in docs] for docs, grades in zip(ranked, gold.values(), strict=True)],
+        [list(grades.values()) for grades in gold.values()],
+    )
+    notes.queries(listed, gold, missing)
+    return RankedSystem(
+        system=system,
+        queries=tuple(gold),
+        counted=~np.array(absent, dtype=np.bool_)
+        if missing == "skip"
+        else np.ones(len(absent), dtype=np.bool_),
+        values={measure: values(measure, table) for measure in wanted},
+        notes=(*listed.notes, *notes.said),
+    )
+
+
+def document_ids(pattern: str) -> DocumentId:
+    """A mapping of chunk ids to document ids: what the pattern (or its first group) matches, else the id itself."""
+    try:
+        found = re.compile(pattern)
+    except re.error as fault:
+        raise InputError(
+            f"--doc-id {pattern!r} is no regular expression: {fault}", fix="write e.g. '^[^#]+'"
+        ) from None
+
+    def document_id(chunk: str) -> str:
+        match = found.search(chunk)
+        return (match[1 if found.groups else 0] or chunk) if match else chunk
+
+    return document_id
+
+
+def _check(measures: Sequence[Measure]) -> None:
+    if not measures:
+        raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")
+    for measure in measures:
+        measure.require_cutoff()
+        if measure.definition.family != "ranked" or measure.labels != "gold":
+            raise MeasureError(
+                f"{measure} reads other labels than gold, and rank has nothing else",
+                fix=f"write {measure(labels='gold')}"
+                if measure.definition.family == "ranked"
+                else "use germane run",
+            )
+
+
+def _mapped(qrels: Qrels, doc_id: DocumentId) -> Qrels:
+    """Gold with mapped ids; a document takes the best grade of its chunks."""
+    mapped: dict[str, dict[str, int]] = {}
+    for query, grades in qrels.items():
+        known = mapped.setdefault(query, {})
+        for chunk, grade in grades.items():
+            document = doc_id(chunk)
+            known[document] = max(grade, known.get(document, grade))
+    return mapped
+
+
+def _overlap(run: Run, qrels: Qrels) -> None:
+    if not run.queries:
+        raise InputError("there are no results in this file", place=Place(run.name))
+    if not any(query in qrels for query in run.queries):
+        theirs, ours = (", ".join(map(repr, list(some)[:3])) for some in (run.queries, qrels))
+        raise InputError(
+            f"no query of the run has gold: the run's query ids are like {theirs}, the gold's like {ours}",
+            fix="both files must name the queries alike (--columns chooses the columns of a table)",
+            place=Place(run.name),
+        )
+
+
+def _documents(
+    results: Results,
+    query: str,
+    name: str,
+    duplicates: Literal["error", "first"],
+    doc_id: DocumentId | None,
+    notes: _Notes,
+) -> list[str]:
+    """A query's documents, best first, each once."""
+    if len(set(results.ids)) < len(results.ids):
+        if duplicates == "error":
+            raise _twice(results, query, name)
+        notes.repeated += len(results.ids) - len(set(results.ids))
+    ids = _ordered(results)
+    if doc_id is None:
+        return list(dict.fromkeys(ids))
+    distinct = dict.fromkeys(ids)
+    documents = dict.fromkeys(map(doc_id, distinct))
+    notes.folded += len(distinct) - len(documents)
+    return list(documents)
+
+
+def _ordered(results: Results) -> list[str]:
+    ids, scores = results.ids, results.scores
+    if not scores:
+        return ids
+    order = np.argsort(-np.frombuffer(scores), kind="stable")
+    best_first = np.frombuffer(scores)[order]
+    if (best_first[1:] == best_first[:-1]).any():
+        return [doc for _, doc in sorted(zip(scores, ids, strict=True), reverse=True)]
+    return [ids[position] for position in order.tolist()]
+
+
+def _twice(results: Results, query: str, name: str) -> InputError:
+    seen: set[str] = set()
+    at = next(i for i, doc in enumerate(results.ids) if doc in seen or seen.add(doc))  # type: ignore[func-returns-value]
+    first = results.lines[results.ids.index(results.ids[at])]
+    before = f" (first in line {first})" if first else ""
+    return InputError(
+        f"document {results.ids[at]} stands twice in query {query}{before}",
+        fix="drop one, or give --duplicates first to count its best place",
+        place=Place(name, results.lines[at]),
+    )
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What the user should know about the input, counted while it is read."""
+
+    name: str
+    repeated: int = 0
+    folded: int = 0
+    said: list[str] = field(default_factory=list)
+
+    def queries(self, run: Run, qrels: Qrels, missing: Literal["zero", "skip"]) -> None:
+        """Say which queries count 0 or are left out, and what was dropped on the way."""
+        absent = [query for query in qrels if query not in run.queries]
+        empty = [query for query in qrels if query in run.queries and not run.queries[query].ids]
+        stray = [query for query in run.queries if query not in qrels]
+        barren = [
+            query for query, grades in qrels.items() if not any(grade >= 1 for grade in grades.values())
+        ]
+        what = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
+        self._say(len(absent), "query", f"of {len(qrels)} with gold but without results, {what}", absent)
+        self._say(len(empty), "query", "with an empty list, counted as 0", empty)
+        self._say(len(stray), "query", "with results but without gold, ignored", stray)
+        self._say(len(barren), "query", "without any relevant document in the gold, counted as 0", barren)
+        self._say(self.repeated, "result", "naming a document again, dropped")
+        self._say(self.folded, "result", "from further chunks of a document, dropped")
+
+    def _say(self, count: int, of: str, what: str, examples: Sequence[str] = ()) -> None:
+        if count:
+            plural = {"query": "queries"}.get(of, of + "s")
+            shown = ": " + ", ".join(examples[:3]) + (", ..." if count > 3 else "") if examples else ""
+            self.said.append(f"{self.name}: {count} {of if count == 1 else plural} {what}{shown}")
