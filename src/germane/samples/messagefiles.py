@@ -1,0 +1,105 @@
+"""Messages of an eval file: short forms written out, files in their parts read, and the text of it all."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from pathlib import Path
+
+from germane.errors import InputError
+from germane.samples.turns import plain, read_messages
+from germane.samples.wrong import Wrong
+from germane.samples.yamltext import Node
+from germane.types import Json, Message
+
+__all__ = ["content_text", "input_files", "messages_at", "repository_root"]
+
+_GUIDELINES = ("*.instructions.md", "*/instructions/*", "*.prompt.md", "*/prompts/*")
+
+
+def repository_root(folder: Path) -> Path:
+    """The nearest folder above with a .git in it, else the folder itself."""
+    return next((up for up in (folder, *folder.parents) if (up / ".git").exists()), folder)
+
+
+def messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ...]:
+    """The messages that a node holds: a list of them, or one message's content; files in them are read."""
+    if node is None:
+        return ()
+    value = node.json()
+    if not isinstance(value, list) or not all(isinstance(item, dict) and "role" in item for item in value):
+        if isinstance(value, list) and any(isinstance(item, dict) and "content" in item for item in value):
+            raise InputError(
+                "a message has no role", fix="write - role: user, then content", place=node.place
+            )
+        value = [{"role": role, "content": node.text if node.text is not None else value}]
+    for message in value:
+        if isinstance(message.get("content"), list):
+            message["content"] = [_part(part, folder, node) for part in message["content"]]
+    try:
+        return read_messages(value)
+    except Wrong as wrong:
+        raise wrong.error(node.at(wrong.path)) from None
+
+
+def _part(part: Json, folder: Path, node: Node) -> Json:
+    """A part of a content; a file part gets its absolute path and its text."""
+    if not isinstance(part, dict) or part.get("type") != "file":
+        return part
+    named = part.get("value", part.get("path"))
+    if not isinstance(named, str) or not named:
+        raise InputError("a file part names no file", fix="write value: path/to/file", place=node.place)
+    path = _find(named, folder)
+    if path is None:
+        fix = f"put it below {folder} or the repository's root"
+        raise InputError(f"there is no file {named!r}", fix=fix, place=node.place)
+    try:
+        return {**part, "path": str(path), "text": path.read_text(encoding="utf-8")}
+    except UnicodeDecodeError:
+        return {**part, "path": str(path)}
+
+
+def _find(named: str, folder: Path) -> Path | None:
+    """The file, relative to the eval file's folder, then to the repository's root."""
+    root = repository_root(folder)
+    places = (
+        (root / named.lstrip("/"), Path(named)) if named.startswith("/") else (folder / named, root / named)
+    )
+    return next((place.resolve() for place in places if place.is_file()), None)
+
+
+def input_files(messages: tuple[Message, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files of the messages: guidelines (instructions, prompts), and the others."""
+    files = [
+        part["path"]
+        for message in messages
+        for part in (message.content if isinstance(message.content, tuple) else ())
+        if isinstance(part, dict) and "path" in part and part.get("type") == "file"
+    ]
+    guidelines = tuple(file for file in files if is_guideline(file))
+    return guidelines, tuple(file for file in files if file not in guidelines)
+
+
+def is_guideline(path: str) -> bool:
+    """Whether a file tells the system how to work, rather than what about."""
+    return any(fnmatch.fnmatch(path.replace("\\", "/"), pattern) for pattern in _GUIDELINES)
+
+
+def content_text(content: Json) -> str:
+    """A content as text: parts one below the other, guideline files left out, objects as JSON."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, list | tuple) and all(
+        isinstance(p, str) or (isinstance(p, dict) and "type" in p) for p in content
+    ):
+        return "\n\n".join(filter(None, map(_part_text, content)))
+    return json.dumps(plain(content), ensure_ascii=False)
+
+
+def _part_text(part: Json) -> str:
+    if isinstance(part, str):
+        return part
+    if part["type"] == "file":
+        return "" if is_guideline(str(part.get("path", ""))) else str(part.get("text", ""))
+    text = part.get("value", part.get("text", ""))
+    return text if isinstance(text, str) else json.dumps(plain(text), ensure_ascii=False)
