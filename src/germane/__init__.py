@@ -1,3 +1,66 @@
-"""Retrieval evaluation for RAG: a verdict is a label with provenance."""
+"""germane: how good is the retrieval of a RAG system, what does that number rest on, and did a change help?
+
+A verdict is a label with provenance: a gold document id, a person's grade and a model's answer are labels of
+the same kind, and every measure is a pure function of labels.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from germane.errors import GermaneError, InputError, JudgeError, LedgerError, MeasureError
+    from germane.evaluation import aevaluate, evaluate
+    from germane.measures.measure import Measure
+    from germane.reports.report import Report
+    from germane.samples.reading import read_samples
+    from germane.types import Call, Context, Evidence, Judgement, Message, Sample, Score, ToolCall, Usage
+
+_HOME = {
+    "errors": ("GermaneError", "InputError", "JudgeError", "LedgerError", "MeasureError"),
+    "evaluation": ("aevaluate", "evaluate"),
+    "measures.measure": ("Measure",),
+    "reports.report": ("Report",),
+    "samples.reading": ("read_samples",),
+    "types": ("Call", "Context", "Evidence", "Judgement", "Message", "Sample", "Score", "ToolCall", "Usage"),
+}
+_WHERE = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "Call",
+    "Context",
+    "Evidence",
+    "GermaneError",
+    "InputError",
+    "Judgement",
+    "JudgeError",
+    "LedgerError",
+    "Measure",
+    "MeasureError",
+    "Message",
+    "Report",
+    "Sample",
+    "Score",
+    "ToolCall",
+    "Usage",
+    "__version__",
+    "aevaluate",
+    "evaluate",
+    "read_samples",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when first used, so that `germane --help` need not load numpy."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'germane' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"germane.{_WHERE[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

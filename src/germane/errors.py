@@ -68,7 +68,7 @@ class InputError(GermaneError):
         where = f"{self.place}: " if self.place else ""
         return f"{where}{self.problem}{'; ' + self.fix if self.fix else ''}"
 
-    def at(self, place: Place) -> InputError:
+    def at(self, place: Place | None) -> InputError:
         """The same error with its place filled in, unless it knows one already."""
         if self.place is None:
             self.place = place

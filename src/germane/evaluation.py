@@ -31,7 +31,7 @@ from germane.measures.scoring import Block, Job
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.reports.store import MemoryStore, Store
-from germane.samples import samples_from
+from germane.samples.reading import samples_from
 from germane.types import FrozenDict, Json, Judgement, Sample, Score
 
 __all__ = ["Evaluation", "Router", "aevaluate", "evaluate", "needs_judge"]

@@ -40,8 +40,8 @@ class FrozenDict(dict[str, Any]):
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("this mapping is frozen; make a changed copy with dict(...)")
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
@@ -259,3 +259,5 @@ class Score:
         _finite(self, "value")
         if (self.value is None) is (self.status == "ok"):
             raise ValueError(f"a score has a value exactly when it is ok: {self.value!r}, {self.status!r}")
+        if self.status != "ok" and not self.why:
+            raise ValueError(f"a score that is {self.status} says why")

@@ -17,7 +17,7 @@ def measures(
     from germane.measures.listing import as_json, listing, one  # noqa: PLC0415
     from germane.measures.measure import definitions  # noqa: PLC0415
 
-    chosen = definitions() if name is None else (Measure.parse(name if "@" in name else name).definition,)
+    chosen = definitions() if name is None else (Measure.parse(name).definition,)
     if json:
         print(jsonlib.dumps([as_json(definition) for definition in chosen], ensure_ascii=False, indent=1))
     else:

@@ -6,14 +6,19 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
+from germane.judging.asking import Pool
 from germane.reports import formats, text
 from germane.reports.report import Report
+from germane.running import Watch
 
-__all__ = ["finish", "say"]
+__all__ = ["Progress", "finish", "say"]
 
 
 def say(message: str) -> None:
@@ -37,3 +42,43 @@ def finish(report: Report, outputs: Sequence[Path], *, as_json: bool, code: bool
         say(f"wrote {path}")
     if code:
         raise typer.Exit(report.verdict.exit_code)
+
+
+class Progress(Watch):
+    """A progress bar on stderr while a run works, where stderr is a terminal; warnings in any case."""
+
+    def __init__(self) -> None:
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        console = Console(stderr=True)
+        if console.is_terminal:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self._bar = Bar(*columns, console=console, transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("starting", total=None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def warn(self, text: str) -> None:
+        """One warning, above the bar."""
+        if self._bar is not None:
+            self._bar.console.print(f"warning: {text}", markup=False, highlight=False)
+        else:
+            say(f"warning: {text}")
+
+    def answering(self, done: int, total: int) -> None:
+        """So many cases have their answer."""
+        self._show("asking the target", done, total)
+
+    def judging(self, pool: Pool) -> None:
+        """So many questions have their answer."""
+        self._show("judging", pool.answered, pool.expected)
+
+    def _show(self, what: str, done: int, total: int) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, description=what, completed=done, total=total)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 from germane.errors import AnswerError, Interrupted
 from germane.judging.judge import AnyQuestion, Judge, Reply
@@ -125,7 +125,7 @@ class Pool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
 
-    async def __aenter__(self) -> Pool:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -324,7 +324,7 @@ class Recorded:
     def __init__(self, route: Callable[[AnyQuestion], Judge], judgements: Iterable[Judgement]) -> None:
         self._route = route
         self._known = {judgement.key: judgement for judgement in judgements}
-        self.unknown = 0
+        self.found = self.unknown = 0
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Judgement]:
         """The stored judgement of each question, or an error that says that there is none."""
@@ -336,6 +336,7 @@ class Recorded:
         key = key_of(question, judge.identity, judge.prompt_hash(question))
         found = self._known.get(key)
         if found is not None:
+            self.found += 1
             return found
         self.unknown += 1
         return Judgement(key=key, kind=question.kind, judge=judge.name, error="no stored judgement")

@@ -46,11 +46,20 @@ class Judge(Protocol):
         How many requests may be in flight at once.
     """
 
-    name: str
-    identity: Mapping[str, Json]
-    stored: bool
-    stand_in: str
-    concurrency: int
+    @property
+    def name(self) -> str: ...  # noqa: D102 - described above
+
+    @property
+    def identity(self) -> Mapping[str, Json]: ...  # noqa: D102
+
+    @property
+    def stored(self) -> bool: ...  # noqa: D102
+
+    @property
+    def stand_in(self) -> str: ...  # noqa: D102
+
+    @property
+    def concurrency(self) -> int: ...  # noqa: D102
 
     def prompt_hash(self, question: AnyQuestion) -> str:
         """The hash of the wording that this question would be asked with; "" where there is none."""

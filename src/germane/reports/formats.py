@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +65,7 @@ def _csv(report: Report) -> Iterator[str]:
         yield _row([cell(value) for value in (*values, low, high)])
 
 
-def _row(values: list[object]) -> str:
+def _row(values: Sequence[object]) -> str:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerow(values)
     return out.getvalue()

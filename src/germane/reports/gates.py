@@ -102,6 +102,10 @@ def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
     return GateResult(name, "passed" if holds == {True} else "failed", shown)
 
 
+def _never(summary: MeasureSummary) -> bool:
+    return summary.total > 0 and summary.skipped == summary.total
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Why an evaluation ended as it did: the exit code and the sentences that explain it."""
@@ -133,7 +137,7 @@ def decide(
     max_unmeasured: float = 0.05,
     interrupted: bool = False,
 ) -> Verdict:
-    """The exit code and why, in the order of precedence: 130 interrupted, 3 unmeasured or undecided, 1 failed, 0."""
+    """The exit code and why, in the order of precedence: 2 never measurable, 130 interrupted, 3 unmeasured or undecided, 1 failed, 0."""
     results = tuple(gates)
     failed = [f"gate failed: {g.gate} ({g.detail})" for g in results if g.outcome == "failed"]
     undecided = [f"gate undecided: {g.gate} ({g.detail})" for g in results if g.outcome == "undecided"]
@@ -144,6 +148,9 @@ def decide(
         unmeasured = [
             f"{lost} of {due} scores could not be measured ({lost / due:.0%}, more than {max_unmeasured:.0%} allowed)"
         ]
+    never = [f"{s.measure} could not be computed for any sample: {s.why[0][0]}" for s in summaries if _never(s)]
+    if never:
+        return Verdict(2, (*never, *unmeasured, *undecided, *failed), results)
     if interrupted:
         return Verdict(130, ("interrupted; what was done is kept",), results)
     if unmeasured or undecided:

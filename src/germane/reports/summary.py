@@ -7,7 +7,7 @@ arrive changes nothing.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 
@@ -114,9 +114,7 @@ class Tally:
             why=tuple(sorted(self.whys.items(), key=lambda item: (-item[1], item[0]))),
         )
 
-    def _units(
-        self,
-    ) -> tuple[Iterable[float] | array[float], list[float] | array[float], list[float] | array[float]]:  # type: ignore[override]
+    def _units(self) -> tuple[Sequence[float], Sequence[float], Sequence[float]]:
         """The values of the cases, and the least and most that every case to be measured could have."""
         if not self.repeated:
             lows, highs = array("d", self.values), array("d", self.values)

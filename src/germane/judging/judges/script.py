@@ -13,9 +13,11 @@ import json
 import os
 import shlex
 import signal
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 from germane.errors import AnswerError
@@ -173,7 +175,9 @@ def _reply(question: ScriptGrade, code: int, out: bytes, err: bytes, ms: float) 
 
 def _environment(names: Sequence[str]) -> dict[str, str]:
     wanted = {*_PASSED_ON, *names}
-    return {name: value for name, value in os.environ.items() if name in wanted or name.startswith("LC_")}
+    passed = {name: value for name, value in os.environ.items() if name in wanted or name.startswith("LC_")}
+    # last, so that nothing of the user's changes: a script that calls `germane` finds the one that runs it
+    return {**passed, "PATH": os.pathsep.join([passed.get("PATH", os.defpath), str(Path(sys.executable).parent)])}
 
 
 def _end(process: asyncio.subprocess.Process) -> None:

@@ -1,0 +1,179 @@
+"""Targets' answers: asked with as many workers as each takes, on disk before anything is judged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from germane.errors import InputError, TargetError
+from germane.judging.judges.script import ScriptGrade
+from germane.measures.graders import CODE_JUDGE, Grader
+from germane.samples.contexts import find_contexts
+from germane.samples.dumping import sample_to_json
+from germane.samples.reading import samples_from
+from germane.suite import Item
+from germane.targets import Target, open_target
+from germane.types import FrozenDict, Json, Sample, freeze
+
+__all__ = ["answered", "script_document", "script_of"]
+
+_FILE = "answers.jsonl"
+
+
+async def answered(
+    items: Sequence[Item], folder: Path, on_progress: Callable[[int, int], None], *, resumed: bool
+) -> AsyncIterator[Item]:
+    """The items in their order, each with its target's answer; a failed target is the sample's `error`.
+
+    Every answer is appended to `answers.jsonl` and synced as it comes. A resumed run asks only for those that
+    are not there.
+    """
+    earlier = _earlier(folder) if resumed else {}
+    targets: dict[tuple[str, Path | None], Target] = {}
+    for item in items:
+        if item.target and (item.target, item.targets_file) not in targets:
+            targets[item.target, item.targets_file] = open_target(item.target, item.targets_file or item.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with (folder / _FILE).open("a" if resumed else "w", encoding="utf-8") as log:
+            desk = _Desk(targets, earlier, log, on_progress, len(items))
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(desk.answer(item)) for item in items]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    finally:
+        for target in targets.values():
+            await target.close()
+    for task in tasks:
+        yield task.result()
+
+
+class _Desk:
+    """Asks each item's target, and keeps the log."""
+
+    def __init__(
+        self,
+        targets: dict[tuple[str, Path | None], Target],
+        earlier: dict[str, Sample],
+        log: IO[str],
+        on_progress: Callable[[int, int], None],
+        total: int,
+    ) -> None:
+        self._targets, self._earlier, self._log = targets, earlier, log
+        self._workers = {key: asyncio.Semaphore(max(1, target.workers)) for key, target in targets.items()}
+        self._on_progress, self._total, self._done = on_progress, total, 0
+
+    async def answer(self, item: Item) -> Item:
+        """The item with its answer."""
+        if not item.target:
+            return replace(item, sample=_with_contexts(item.sample))
+        name = _name(item.sample)
+        if (sample := self._earlier.get(name)) is None:
+            key = (item.target, item.targets_file)
+            async with self._workers[key]:
+                sample = await self._ask(self._targets[key], item)
+            self._log.write(json.dumps({"key": name, "sample": sample_to_json(sample)}, ensure_ascii=False) + "\n")
+            self._log.flush()
+            os.fsync(self._log.fileno())
+        self._done += 1
+        self._on_progress(self._done, self._total)
+        return replace(item, sample=sample)
+
+    async def _ask(self, target: Target, item: Item) -> Sample:
+        asked = item.sample if item.case is None else replace(item.case, sample=item.sample)
+        try:
+            sample = await target.answer(asked)
+        except TargetError as failure:
+            return replace(item.sample, error=f"target {target.name}: {failure}")
+        sample = replace(sample, id=item.sample.id, system=item.sample.system, trial=item.sample.trial)
+        sample = _with_contexts(sample)
+        if sample.contexts is None and sample.calls is None:
+            return replace(sample, error=f"no contexts found in the answer of target {target.name}")
+        return sample
+
+
+def _with_contexts(sample: Sample) -> Sample:
+    """The sample with the contexts that its answer holds, where it has no list of its own."""
+    if sample.contexts is not None or sample.calls is not None or not (sample.response or sample.messages):
+        return sample
+    found = find_contexts(sample)
+    return replace(sample, contexts=found.contexts, calls=found.calls)
+
+
+def _name(sample: Sample) -> str:
+    return json.dumps([sample.id, sample.system, sample.trial])
+
+
+def _earlier(folder: Path) -> dict[str, Sample]:
+    """The answers that an earlier run left; a half-written last line is passed over, failures are asked again."""
+    path = folder / _FILE
+    found: dict[str, Sample] = {}
+    if path.exists():
+        for line in path.read_text("utf-8", errors="replace").splitlines():
+            try:
+                row = json.loads(line)
+                (sample,) = samples_from([row["sample"]])
+            except (ValueError, KeyError, TypeError, InputError):
+                continue
+            if sample.error is None:
+                found[row["key"]] = sample
+    return found
+
+
+def script_of(item: Item, grader: Grader) -> ScriptGrade | None:
+    """What a code_judge grader runs for this item, None for a measure."""
+    spec = item.specs.get(grader.name)
+    if spec is None or spec.script is None or grader.measure != CODE_JUDGE:
+        return None
+    return ScriptGrade(
+        command=spec.script,
+        document=freeze(script_document(item, spec.config)),
+        cwd=str(spec.cwd or item.folder),
+        timeout=spec.timeout,
+        env=spec.env,
+    )
+
+
+def script_document(item: Item, config: FrozenDict) -> dict[str, Json]:
+    """The document on a grading script's stdin, the keys of both generations side by side."""
+    sample, case = item.sample, item.case
+    reference = (case.reference_answer if case else "") or sample.reference or ""
+    criteria = (case.expected_outcome if case else "") or reference
+    said = [_message(message) for message in sample.messages]
+    given = [_message(message) for message in case.input_messages] if case else [{"role": "user", "content": sample.query}]
+    wanted = [_message(message) for message in case.expected_messages] if case else []
+    ms = sample.metadata.get("ms")
+    return {
+        "question": (case.question if case else "") or sample.query,
+        "expected_outcome": criteria,
+        "expected_messages": wanted,
+        "reference_answer": reference,
+        "candidate_answer": sample.response or "",
+        "output_messages": said or None,
+        "guideline_files": list(case.guideline_files) if case else [],
+        "input_files": list(case.input_files) if case else [],
+        "input_messages": given,
+        "trace_summary": None,
+        "config": config or None,
+        "criteria": criteria,
+        "expected_output": wanted or reference,
+        "output": said or sample.response or "",
+        "input": given,
+        "messages": said,
+        "metadata": dict(case.metadata) if case else dict(sample.metadata),
+        "trace": None,
+        "token_usage": sample.metadata.get("token_usage"),
+        "cost_usd": sample.metadata.get("cost_usd"),
+        "duration_ms": sample.metadata.get("duration_ms", ms),
+        "start_time": None,
+        "end_time": None,
+    }
+
+
+def _message(message: object) -> Json:
+    return sample_to_json(message)  # type: ignore[arg-type]

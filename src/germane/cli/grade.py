@@ -1,0 +1,57 @@
+"""`germane grade MEASURE`: one case on stdin, one graded result on stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from germane.errors import InputError
+
+
+def grade(
+    measure: Annotated[str, typer.Argument(metavar="MEASURE", help="e.g. context_precision@5.")],
+    judge: Annotated[str | None, typer.Option("--judge", help="labels | lexical | openai:gpt-4o-mini | ...")] = None,
+    base_url: Annotated[str | None, typer.Option("--base-url", help="An OpenAI-compatible endpoint.")] = None,
+    against: Annotated[str | None, typer.Option("--against", help="auto | query | reference | response.")] = None,
+    scale: Annotated[str | None, typer.Option("--scale", help="graded (0-3) | binary.")] = None,
+    ledger: Annotated[Path | None, typer.Option("--ledger", help="Where answers are kept.")] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the ledger.")] = False,
+) -> None:
+    """Grade one case: a code-judge document or a sample line on stdin, {score, hits, misses, reasoning, ...} on stdout.
+
+    Exit code 0 whenever there is a score, 3 when the judge failed, 2 on unusable input (nothing on stdout then).
+    """
+    from germane.grading import document_sample, options_of  # noqa: PLC0415
+    from germane.grading import grade as graded  # noqa: PLC0415
+    from germane.measures import Measure  # noqa: PLC0415
+    from germane.measures.labels import Settings  # noqa: PLC0415
+    from germane.setup import open_ledger, pick_judge  # noqa: PLC0415
+
+    try:
+        document = json.loads(sys.stdin.buffer.read().decode("utf-8-sig"))
+    except ValueError as error:
+        raise InputError(f"stdin is not one JSON document: {error}", fix='send {"question": ..., ...}') from None
+    options = options_of(document) if isinstance(document, dict) else {}
+    sample = document_sample(document, options)
+    if sample.contexts is None and sample.calls is None and "contexts" in (chosen := Measure.parse(measure)).definition.needs:
+        raise InputError(f"{chosen}: no contexts found in the answer", fix="send contexts, or an answer that holds them")
+    proxy = os.environ.get("AGENTV_TARGET_PROXY_URL")
+    who = pick_judge(judge, options.get("judge"), base_url=base_url, proxy=proxy, needed=False)
+    result = graded(
+        Measure.parse(measure),
+        sample,
+        judge=who,
+        ledger=None if no_cache else open_ledger(ledger),
+        settings=Settings(against or options.get("against", "auto"), scale or options.get("scale", "graded")),
+        strict=bool(options.get("strict", False)),
+        expected_relevant_count=options.get("expected_relevant_count"),
+    )
+    if result.result is None:
+        print(f"germane: {result.error}", file=sys.stderr)
+        raise typer.Exit(3)
+    print(json.dumps(result.result, ensure_ascii=False))

@@ -1,0 +1,106 @@
+"""`germane run`: the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    paths: Annotated[list[Path] | None, typer.Argument(help="Eval files (YAML), samples (JSONL, JSON, CSV), folders.")] = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option("-m", "--measure", "--metric", help="Measures, separated by spaces; repeatable. Replaces a file's own."),
+    ] = None,
+    judge: Annotated[str | None, typer.Option("--judge", help="labels | gold | lexical | openai:gpt-4o-mini | ...")] = None,
+    base_url: Annotated[str | None, typer.Option("--base-url", help="An OpenAI-compatible endpoint for the judge.")] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option("-o", "--output", help="A report file (.json .jsonl .csv .md .txt) or the report folder; repeatable."),
+    ] = None,
+    target: Annotated[list[str] | None, typer.Option("--target", help="The system to ask; several are compared.")] = None,
+    targets: Annotated[Path | None, typer.Option("--targets", help="The targets file.")] = None,
+    against: Annotated[str | None, typer.Option("--against", help="Relevance to: auto | query | reference | response.")] = None,
+    scale: Annotated[str | None, typer.Option("--scale", help="graded (0-3) | binary.")] = None,
+    reading: Annotated[str, typer.Option("--reading", help="fused: one request a text; single: one a question.")] = "fused",
+    batch: Annotated[int, typer.Option("--batch", help="Passages of one query in one request.", min=1)] = 1,
+    prompt: Annotated[list[str] | None, typer.Option("--prompt", help="KIND=FILE: your own wording; repeatable.")] = None,
+    fail_under: Annotated[
+        list[str] | None, typer.Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; repeatable.")
+    ] = None,
+    max_unmeasured: Annotated[
+        float, typer.Option("--max-unmeasured", help="Share of scores that may be missing.", min=0.0, max=1.0)
+    ] = 0.05,
+    resume: Annotated[Path | None, typer.Option("--resume", metavar="REPORT", help="Continue this evaluation.")] = None,
+    retry_errors: Annotated[bool, typer.Option("--retry-errors", help="With --resume: ask again what failed.")] = False,
+    ledger: Annotated[Path | None, typer.Option("--ledger", help="Where answers are kept.")] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the ledger.")] = False,
+    jobs: Annotated[int | None, typer.Option("-j", "--jobs", help="Judge requests in flight at most.", min=1)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count calls, tokens and price; ask nobody.")] = False,
+    columns: Annotated[list[str] | None, typer.Option("--columns", help="query=Query,contexts=Context: names in the data.")] = None,
+    doc_id: Annotated[str | None, typer.Option("--doc-id", metavar="REGEX", help="The document id inside a chunk id.")] = None,
+    only: Annotated[str | None, typer.Option("--filter", metavar="GLOB", help="Cases whose id or tag matches.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", help="The first N cases.", min=1)] = None,
+    sample: Annotated[int | None, typer.Option("--sample", help="N cases drawn at random.", min=1)] = None,
+    seed: Annotated[int, typer.Option("--seed", help="For --sample.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no report.")] = False,
+) -> None:
+    """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
+
+    Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured,
+    130 interrupted.
+    """
+    from germane.cli.printing import Progress, finish  # noqa: PLC0415
+    from germane.cli.values import pairs  # noqa: PLC0415
+    from germane.running import Options, run  # noqa: PLC0415
+
+    outputs = output or []
+    folders = [path for path in outputs if not path.suffix]
+    files = [path for path in outputs if path.suffix]
+    options = Options(
+        paths=tuple(map(str, paths or [])),
+        measures=tuple(measure or []),
+        judge=judge,
+        base_url=base_url,
+        against=against,
+        scale=scale,
+        reading=reading,
+        batch=batch,
+        prompts=pairs(prompt, "--prompt", "relevance=my.md"),
+        targets=tuple(target or []),
+        targets_file=str(targets) if targets else None,
+        columns=pairs(columns, "--columns", "query=Query"),
+        doc_id=doc_id,
+        wanted=only,
+        limit=limit,
+        sample=sample,
+        seed=seed,
+        gates=tuple(fail_under or []),
+        max_unmeasured=max_unmeasured,
+        ledger=str(ledger) if ledger else None,
+        no_cache=no_cache,
+        jobs=jobs,
+        folder=str(folders[0]) if folders else "",
+    )
+    for path in files:
+        _writable(path)
+    if dry_run:
+        from germane.forecast import forecast  # noqa: PLC0415
+
+        print(forecast(options).text())
+        return
+    with Progress() as watch:
+        report = run(options, watch, resume=resume, retry_errors=retry_errors)
+    finish(report, files, as_json=json, quiet=quiet)
+
+
+def _writable(path: Path) -> None:
+    """An unknown report format is said before anything is spent, not after."""
+    from germane.errors import InputError  # noqa: PLC0415
+    from germane.reports.formats import FORMATS  # noqa: PLC0415
+
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(FORMATS)}")

@@ -1,0 +1,34 @@
+"""`germane score`: new measures, thresholds or gates on a stored evaluation, without one judge call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def score(
+    folder: Annotated[Path, typer.Argument(metavar="REPORT", help="A report folder that `germane run` wrote.")],
+    measure: Annotated[
+        list[str] | None, typer.Option("-m", "--measure", "--metric", help="Measures, separated by spaces; repeatable.")
+    ] = None,
+    output: Annotated[list[Path] | None, typer.Option("-o", "--output", help="A report file, or a new report folder.")] = None,
+    fail_under: Annotated[
+        list[str] | None, typer.Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; repeatable.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
+) -> None:
+    """Compute measures on what a stored evaluation has judged already: no judge is asked."""
+    from germane.cli.printing import finish  # noqa: PLC0415
+    from germane.measures.measure import parse_measures  # noqa: PLC0415
+    from germane.reports.report import Report  # noqa: PLC0415
+    from germane.rescoring import rescore  # noqa: PLC0415
+
+    stored = Report.open(folder)
+    report = rescore(stored, parse_measures(measure or []), gates=fail_under or [])
+    files = [path for path in output or [] if path.suffix]
+    for path in output or []:
+        if not path.suffix:
+            report = report.save(path)
+    finish(report, files, as_json=json)

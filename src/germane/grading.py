@@ -1,0 +1,170 @@
+"""One case in, one graded result out: the code-judge protocol, so that another eval runner can use our measures.
+
+The document is what such a runner sends its scripts (either generation), or one of our own sample lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from germane.errors import InputError, JudgeError
+from germane.evaluation import Evaluation, Router, needs_judge, run_coroutine
+from germane.judging.asking import Pool, Recorded
+from germane.judging.driving import replay
+from germane.judging.judge import Judge
+from germane.judging.ledger import Ledger
+from germane.measures.explaining import Explanation, explain_judged, explain_ranked
+from germane.measures.graders import BORDERLINE, PASS, Grader
+from germane.measures.labels import Settings, place_labels
+from germane.measures.measure import Measure
+from germane.measures.outcome import Outcome, safely
+from germane.measures.scoring import Job, depth_of
+from germane.reports.store import MemoryStore
+from germane.samples.reading import samples_from
+from germane.samples.contexts import find_contexts
+from germane.types import Json, Sample, Score
+
+__all__ = ["Graded", "document_sample", "grade", "options_of"]
+
+_OURS = ("strict", "expected_relevant_count", "contexts_from", "against", "scale", "judge", "contexts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graded:
+    """What `germane grade` prints, and whether the judge did its part."""
+
+    result: dict[str, Json] | None
+    error: str | None = None
+    failed: bool = False
+
+
+def options_of(document: Mapping[str, Json]) -> dict[str, Json]:
+    """The options in the document's `config`, snake_case or camelCase; other keys are the script's own business."""
+    config = document.get("config")
+    folded = {name.replace("_", "").casefold(): name for name in _OURS}
+    if not isinstance(config, Mapping):
+        return {}
+    found = {folded.get(key.replace("_", "").replace("-", "").casefold()): value for key, value in config.items()}
+    return {name: value for name, value in found.items() if name is not None}
+
+
+def document_sample(document: Json, options: Mapping[str, Json]) -> Sample:
+    """The sample in a code-judge document or a sample line; InputError where it is neither."""
+    if not isinstance(document, Mapping):
+        raise InputError("stdin must hold one JSON object", fix='send {"question": ..., "candidate_answer": ...}')
+    row = _row(document) if _is_protocol(document) else dict(document)
+    if options.get("contexts") is not None:
+        row["contexts"] = options["contexts"]
+    (sample,) = samples_from([row])
+    if sample.contexts is not None or sample.calls is not None:
+        return sample
+    found = find_contexts(sample, contexts_from=options.get("contexts_from", "auto"))
+    return replace(sample, contexts=found.contexts, calls=found.calls)
+
+
+_PROTOCOL = {"candidate_answer", "expected_outcome", "output_messages", "input_messages", "criteria", "reference_answer"}
+
+
+def _is_protocol(document: Mapping[str, Json]) -> bool:
+    return "query" not in document and bool(_PROTOCOL & set(document))
+
+
+def _row(document: Mapping[str, Json]) -> dict[str, Json]:
+    row: dict[str, Json] = {"id": str(document.get("eval_id") or document.get("id") or "case")}
+    row["query"] = _text(document.get("question")) or _text(document.get("input")) or _last_user(document)
+    reference = _text(document.get("reference_answer")) or _text(document.get("expected_output"))
+    reference = reference or _text(document.get("expected_outcome")) or _text(document.get("criteria"))
+    response = _text(document.get("candidate_answer")) or _text(document.get("answer")) or _text(document.get("output"))
+    messages = document.get("output_messages") or (document.get("output") if isinstance(document.get("output"), list) else None)
+    row |= {name: value for name, value in (("reference", reference), ("response", response)) if value}
+    if messages:
+        row["messages"] = messages
+    for name in ("contexts", "retrieved_contexts", "qrels"):
+        if document.get(name) is not None:
+            row["contexts" if name != "qrels" else name] = document[name]
+    return row
+
+
+def _text(value: Json) -> str:
+    """Text as it is; of a list of messages the content of the last."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple) and value and isinstance(value[-1], Mapping):
+        return _text(value[-1].get("content"))
+    return ""
+
+
+def _last_user(document: Mapping[str, Json]) -> str:
+    turns = document.get("input_messages") or document.get("input") or ()
+    said = [turn for turn in turns if isinstance(turn, Mapping) and turn.get("role") == "user"]
+    return _text(said[-1].get("content")) if said else ""
+
+
+def grade(
+    measure: Measure,
+    sample: Sample,
+    *,
+    judge: Judge | None = None,
+    ledger: Ledger | None = None,
+    settings: Settings | None = None,
+    strict: bool = False,
+    expected_relevant_count: int | None = None,
+) -> Graded:
+    """Grade one sample by one measure. InputError where it lacks something that the measure needs."""
+    grader = Grader(measure=measure, strict=strict, expected_relevant_count=expected_relevant_count)
+    if needs_judge([grader]) and judge is None:
+        raise InputError(f"{measure} needs a judge", fix="name one: --judge labels | lexical | openai:gpt-4o-mini")
+    evaluation = Evaluation(settings=settings or Settings())
+    try:
+        run_coroutine(_run(evaluation, sample, grader, judge, ledger))
+    except JudgeError as failure:
+        return Graded(result=None, error=str(failure), failed=True)
+    (score,) = evaluation.store.scores()
+    if score.status == "skipped":
+        raise InputError(f"{measure} cannot be computed: {score.why}", fix="send what it needs, see `germane measures`")
+    if score.value is None:
+        return Graded(result=None, error=f"{measure}: {score.why}", failed=True)
+    explanation = _explain(evaluation, sample, grader, score, judge)
+    return Graded(result=_result(grader, score, explanation))
+
+
+async def _run(evaluation: Evaluation, sample: Sample, grader: Grader, judge: Judge | None, ledger: Ledger | None) -> None:
+    async with Pool(Router(judge), ledger) as pool:
+        await evaluation.run([Job(sample=sample, graders=(grader,))], pool)
+
+
+def _explain(evaluation: Evaluation, sample: Sample, grader: Grader, score: Score, judge: Judge | None) -> Explanation:
+    assert isinstance(evaluation.store, MemoryStore)
+    answers = Recorded(Router(judge), evaluation.store.judgements())
+    outcome = Outcome(score.value, score.status, score.why, score.bounds)
+    measure = grader.measure
+    if measure.definition.family == "ranked":
+        labels = place_labels(sample, measure.labels, depth_of(measure), evaluation.settings)
+        lists, _ = replay(labels, answers.look_up)
+        return explain_ranked(measure, replace(outcome, why=None), lists)
+    program: Any = safely(str(measure), lambda: measure.definition.compute(sample, **measure.settings))
+    _, exchange = replay(program, answers.look_up)
+    return explain_judged(measure, outcome, sample, exchange)
+
+
+def _result(grader: Grader, score: Score, explanation: Explanation) -> dict[str, Json]:
+    shown = explanation.as_json()
+    value = score.value or 0.0
+    expected = grader.expected_relevant_count or 0
+    if len(explanation.hits) < expected:
+        shown["misses"].append(f"Expected {expected} relevant contexts, found {len(explanation.hits)}")
+    strict_failure = grader.strict and any(check["relevant"] is False for check in explanation.relevance_checks)
+    verdict = "pass" if value >= PASS else "borderline" if value >= BORDERLINE else "fail"
+    shown["details"] |= {"measure": str(grader.measure), "verdict": "fail" if strict_failure else verdict}
+    if score.why:
+        shown["details"]["note"] = score.why
+    assertions = [_assertion(text, passed=True) for text in explanation.hits]
+    assertions += [_assertion(text, passed=False) for text in shown["misses"]]
+    return {"score": value, **shown, "assertions": assertions}
+
+
+def _assertion(text: str, *, passed: bool) -> dict[str, Json]:
+    head, _, evidence = text.partition(" - ")
+    return {"text": head, "passed": passed, "evidence": evidence}

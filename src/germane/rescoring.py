@@ -1,0 +1,49 @@
+"""New measures on a stored evaluation: the same programs, answered from its judgements. Nobody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from germane.errors import InputError
+from germane.evaluation import Evaluation, dump_grader, run_coroutine
+from germane.judging.asking import Recorded
+from germane.measures.graders import graders_of
+from germane.measures.measure import Measure
+from germane.measures.scoring import Job
+from germane.reports.gates import Gate
+from germane.reports.looking import StoredJudge, settings_of
+from germane.reports.report import Report
+
+__all__ = ["rescore"]
+
+
+def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = ()) -> Report:
+    """A report of these measures over the samples and judgements of a stored one.
+
+    Without measures, only the gates are decided anew. InputError where a measure needs verdicts of which the
+    report holds none at all: they must be asked first.
+    """
+    limit = report.manifest.get("max_unmeasured", 0.05)
+    parsed = [Gate.parse(gate) for gate in gates]
+    if not measures:
+        return Report.build(report.store, report.manifest, gates=parsed, max_unmeasured=limit)
+    evaluation = Evaluation(settings=settings_of(report))
+    answers = Recorded(StoredJudge(report), report.judgements())
+    graders = graders_of(tuple(measures))
+    run_coroutine(evaluation.run((Job(sample=sample, graders=graders) for sample in report.samples()), answers))
+    manifest = {
+        **report.manifest,
+        "judge": {**(report.manifest.get("judge") or {}), "calls": 0, "cached": answers.found, "requests": 0},
+        "graders": [[dump_grader(grader) for grader in graders] for graders in evaluation.graders],
+        "sets": evaluation.sets,
+        "notes": dict(sorted(evaluation.notes.items())),
+    }
+    scored = Report.build(evaluation.store, manifest, gates=parsed, max_unmeasured=limit)
+    for summary in scored.summaries:
+        if summary.n == 0 and answers.unknown and any("no stored judgement" in why for why, _ in summary.why):
+            raise InputError(
+                f"{summary.measure} needs verdicts that this report does not hold",
+                fix=f"ask for them: germane run --resume {report.folder or 'REPORT'} -m '{summary.measure}'",
+            )
+    return scored
+

@@ -1,0 +1,268 @@
+"""One run of the main job: paths in, a report folder out. What is answered and judged survives whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from germane.answering import answered, script_of
+from germane.errors import InputError, Interrupted
+from germane.evaluation import Evaluation, Router, manifest_of, needs_judge
+from germane.judging.asking import Pool
+from germane.judging.judge import Judge
+from germane.judging.ledger import Ledger
+from germane.measures.graders import Grader
+from germane.measures.labels import Settings
+from germane.measures.measure import parse_measures
+from germane.measures.scoring import Job
+from germane.reports.gates import Gate
+from germane.reports.report import Report, read_manifest, write_manifest
+from germane.reports.store import FolderStore, load_judgement
+from germane.samples.notices import Notices
+from germane.setup import open_ledger, pick_judge
+from germane.suite import Item, Suite, load_suite
+from germane.types import Json, Judgement
+
+__all__ = ["Options", "Watch", "run"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a run is told, as plain JSON values: kept in the manifest, so that `--resume` needs nothing else."""
+
+    paths: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()
+    judge: str | None = None
+    base_url: str | None = None
+    against: str | None = None
+    scale: str | None = None
+    reading: str = "fused"
+    batch: int = 1
+    prompts: tuple[tuple[str, str], ...] = ()
+    targets: tuple[str, ...] = ()
+    targets_file: str | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+    doc_id: str | None = None
+    wanted: str | None = None
+    limit: int | None = None
+    sample: int | None = None
+    seed: int = 0
+    gates: tuple[str, ...] = ()
+    max_unmeasured: float = 0.05
+    ledger: str | None = None
+    no_cache: bool = False
+    jobs: int | None = None
+    folder: str = ""
+
+    def over(self, stored: dict[str, Json]) -> Options:
+        """These options where they say something, else the stored ones."""
+        default = asdict(Options())
+        said = {name: value for name, value in asdict(self).items() if value != default[name]}
+        return Options(**{**_tuples({name: stored[name] for name in default if name in stored}), **said})
+
+
+def _tuples(values: dict[str, Json]) -> dict[str, Json]:
+    """JSON lists as the tuples that they were."""
+    deep = {name: [tuple(v) if isinstance(v, list) else v for v in value] for name, value in values.items() if isinstance(value, list)}
+    return {**values, **{name: tuple(value) for name, value in deep.items()}}
+
+
+class Watch:
+    """Whoever looks on while a run works. The defaults see nothing."""
+
+    def warn(self, text: str) -> None:
+        """Something in the input is probably not meant."""
+
+    def answering(self, done: int, total: int) -> None:
+        """So many cases have their answer."""
+
+    def judging(self, pool: Pool) -> None:
+        """The pool's counts have moved."""
+
+    def scored(self, done: int) -> None:
+        """So many samples are finished."""
+
+
+def run(options: Options, watch: Watch | None = None, *, resume: Path | None = None, retry_errors: bool = False) -> Report:
+    """Answer, judge and score everything that the paths name; the report stands in its folder.
+
+    With `resume`, an earlier run's folder is continued: its options hold where none are given, its targets'
+    answers and its judgements are used, and only what is missing is asked.
+
+    Raises InputError before anything is spent, JudgeError where the judge cannot be used at all, Interrupted
+    (naming the command that continues) after Ctrl-C.
+    """
+    stored = read_manifest(resume) if resume is not None else {}
+    options = options.over(stored.get("options") or {})
+    return _Run(options, watch or Watch(), stored, resume, retry_errors=retry_errors).go()
+
+
+class _Run:
+    """The steps of one run, in their order."""
+
+    def __init__(
+        self, options: Options, watch: Watch, stored: dict[str, Json], resume: Path | None, *, retry_errors: bool
+    ) -> None:
+        self.options, self.watch = options, watch
+        self.notices = Notices(lambda notice: watch.warn(str(notice)))
+        self.suite = _suite(options, self.notices)
+        self.settings = Settings(
+            options.against or self.suite.setting("against") or "auto",
+            options.scale or "graded",  # type: ignore[arg-type]
+        )
+        self.gates = (*self.suite.gates, *map(Gate.parse, options.gates))
+        self.created = stored.get("created") or _now()
+        self.resumed = resume is not None
+        self.folder = resume or _new_folder(options, self.suite.paths)
+        self.known = {} if resume is None else dict(_known(resume, errors=not retry_errors))
+        self.pool: Pool | None = None
+
+    def go(self) -> Report:
+        """Everything, then the report."""
+        items = list(self.suite.items()) if self._must_ask() else self.suite.items()
+        judge = self._judge(items if isinstance(items, list) else self.suite.items())
+        ledger = None if self.options.no_cache else open_ledger(Path(self.options.ledger) if self.options.ledger else None)
+        write_manifest(self.folder, self._manifest({}), "running")
+        store = FolderStore(self.folder)
+        evaluation = Evaluation(settings=self.settings, store=store)
+        try:
+            asyncio.run(self._work(items, evaluation, judge, ledger))
+        except Interrupted:
+            write_manifest(self.folder, self._manifest({}), "interrupted")
+            raise Interrupted(f"interrupted; continue with: germane run --resume {self.folder}") from None
+        finally:
+            if ledger is not None:
+                ledger.close()
+        manifest = self._manifest(manifest_of(evaluation, judge, self.pool))
+        report = Report.build(store, manifest, gates=self.gates, max_unmeasured=self.options.max_unmeasured)
+        report.write_manifest("complete")
+        return report
+
+    def _must_ask(self) -> bool:
+        """Whether any case needs a target: their answers are all on disk before anything is judged."""
+        return bool(self.options.targets) or any(
+            file.target or any(case.target for case in file.cases) for file in self.suite.files.values()
+        )
+
+    def _judge(self, items: Sequence[Item] | Iterator[Item]) -> Judge | None:
+        graders: dict[Grader, None] = {}
+        for item in items:
+            graders.update(dict.fromkeys(item.graders))
+            if not isinstance(items, list):
+                break  # samples of a data file all have the same graders
+        for file in self.suite.files.values():
+            if not self.suite.measures:
+                from germane.suite import grader_of  # noqa: PLC0415
+
+                graders.update(dict.fromkeys(map(grader_of, file.measures)))
+        needed = needs_judge(grader for grader in graders if str(grader.measure) != "code_judge")
+        options: dict[str, Json] = {"reading": self.options.reading, "batch": self.options.batch}
+        if self.options.jobs:
+            options["concurrency"] = self.options.jobs
+        if self.options.prompts:
+            options["prompts"] = dict(self.options.prompts)
+        in_file = self.suite.setting("judge")
+        found = pick_judge(self.options.judge, in_file, base_url=self.options.base_url, needed=needed, **options)
+        return found if needed else None
+
+    async def _work(
+        self, items: Sequence[Item] | Iterator[Item], evaluation: Evaluation, judge: Judge | None, ledger: Ledger | None
+    ) -> None:
+        if isinstance(items, list):
+            items = [item async for item in answered(items, self.folder, self.watch.answering, resumed=self.resumed)]
+        assert isinstance(evaluation.store, FolderStore)
+        evaluation.store.start()
+        self.pool = Pool(Router(judge), ledger, known=self.known, on_progress=self.watch.judging)
+        try:
+            async with self.pool:
+                with _stopping(self.pool):
+                    await evaluation.run(map(_job, items), self.pool, self.watch.scored)
+        finally:
+            evaluation.store.close()
+
+    def _manifest(self, made: dict[str, Json]) -> dict[str, Json]:
+        options = asdict(replace(self.options, folder=str(self.folder)))
+        warnings = {"warnings": [str(notice) for notice in self.notices]} if len(self.notices) else {}
+        return {"schema_version": 1, **made, "created": self.created, "options": options, **warnings}
+
+
+def _job(item: Item) -> Job:
+    if not item.specs:
+        return Job(sample=item.sample, graders=item.graders)
+    return Job(sample=item.sample, graders=tuple(replace(g, script=script_of(item, g)) for g in item.graders))
+
+
+@contextlib.contextmanager
+def _stopping(pool: Pool) -> Iterator[None]:
+    """The first Ctrl-C finishes what is in flight, a second one stops at once."""
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        pool.stop(Interrupted("interrupted"))
+        loop.remove_signal_handler(signal.SIGINT)
+
+    try:
+        loop.add_signal_handler(signal.SIGINT, stop)
+    except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def _suite(options: Options, warn: Callable[..., None]) -> Suite:
+    if not options.paths:
+        raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
+    paths, files = load_suite([Path(path) for path in options.paths], warn)
+    return Suite(
+        paths=paths,
+        files=files,
+        measures=parse_measures(options.measures),
+        targets=options.targets,
+        targets_file=Path(options.targets_file) if options.targets_file else None,
+        columns=dict(options.columns),
+        doc_id=options.doc_id,
+        wanted=options.wanted,
+        limit=options.limit,
+        sample=options.sample,
+        seed=options.seed,
+        warn=warn,
+    )
+
+
+def _new_folder(options: Options, paths: Sequence[Path]) -> Path:
+    if options.folder:
+        return Path(options.folder)
+    stamp = datetime.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    name = paths[0].stem if paths else "run"
+    base = Path("germane-reports")
+    folder, number = base / f"{name}-{stamp}", 2
+    while folder.exists():
+        folder, number = base / f"{name}-{stamp}-{number}", number + 1
+    return folder
+
+
+def _known(folder: Path, *, errors: bool) -> Iterator[tuple[str, Judgement]]:
+    """The judgements that an interrupted or finished run left in its folder; a half-written line is passed over."""
+    import json  # noqa: PLC0415
+
+    path = folder / "judgements.jsonl"
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            with contextlib.suppress(ValueError, TypeError):
+                judgement = load_judgement(json.loads(line))
+                if errors or judgement.error is None:
+                    yield judgement.key, judgement
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")

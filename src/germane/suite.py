@@ -1,0 +1,222 @@
+"""What to evaluate: files and folders in, cases with their graders out."""
+
+from __future__ import annotations
+
+import fnmatch
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from germane.errors import InputError, Place
+from germane.measures.graders import CODE_JUDGE, Grader, graders_of
+from germane.measures.measure import Measure, parse_measures
+from germane.reports.gates import Gate
+from germane.samples.docids import compile_rule
+from germane.samples.cases import Case, EvalFile, GraderSpec
+from germane.samples.evalfile import read_eval_file
+from germane.samples.notices import Notice, Warn
+from germane.samples.reading import READERS, read_samples
+from germane.types import Sample
+
+__all__ = ["Item", "Suite", "load_suite"]
+
+_YAML = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One case: its sample (answered or not), what it is graded by, and the system to ask ("" = none)."""
+
+    sample: Sample
+    graders: tuple[Grader, ...]
+    specs: Mapping[str, GraderSpec] = field(default_factory=dict)
+    case: Case | None = None
+    target: str = ""
+    targets_file: Path | None = None
+    folder: Path = field(default_factory=Path)
+
+
+@dataclass(slots=True)
+class Suite:
+    """Everything that a run's paths say, with the measures and targets that flags put in their place."""
+
+    paths: tuple[Path, ...]
+    files: Mapping[Path, EvalFile]
+    measures: tuple[Measure, ...] = ()
+    targets: tuple[str, ...] = ()
+    targets_file: Path | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    doc_id: str | None = None
+    wanted: str | None = None
+    limit: int | None = None
+    sample: int | None = None
+    seed: int = 0
+    warn: Warn = field(default=lambda _: None)
+
+    def items(self) -> Iterator[Item]:
+        """The cases, in the order of the paths; filtered, sampled and cut as asked for."""
+        chosen: Iterable[Item] = self._named()
+        if self.sample is not None:
+            chosen = _drawn(chosen, self.sample, self.seed)
+        for number, item in enumerate(chosen):
+            if self.limit is not None and number >= self.limit:
+                return
+            yield item
+
+    def _named(self) -> Iterator[Item]:
+        first: dict[int, str] = {}
+        rule = compile_rule(self.doc_id)
+        for path in self.paths:
+            for item in self._of(path):
+                if self.wanted is None or _wanted(item.sample, self.wanted):
+                    one = replace(item, sample=rule(item.sample))
+                    _once(one.sample, path, first)
+                    yield one
+
+    def _of(self, path: Path) -> Iterator[Item]:
+        file = self.files.get(path)
+        if file is None:
+            if not self.measures:
+                raise InputError(f"{path}: no measure was asked for", fix='name one: -m "context_precision@5 nDCG@10"')
+            yield from self._asked(read_samples(path, columns=dict(self.columns), warn=self.warn), None, path)
+            return
+        for case in file.cases:
+            yield from self._case(file, case)
+        for data in file.data:
+            yield from self._asked(read_samples(data, columns=self._columns(file), warn=self.warn), file, path)
+
+    def _columns(self, file: EvalFile) -> dict[str, str]:
+        return {**dict(file.columns), **dict(self.columns)}
+
+    def _case(self, file: EvalFile, case: Case) -> Iterator[Item]:
+        specs = case.graders
+        graders = graders_of(self.measures) if self.measures else tuple(grader_of(spec) for spec in specs)
+        if not graders:
+            raise InputError("this case is graded by nothing", fix="name evaluators, or measures", place=case.place)
+        for target, system in self._targets(case.target or file.target, case.sample):
+            yield Item(
+                sample=replace(case.sample, system=system),
+                graders=graders,
+                specs={} if self.measures else {spec.name: spec for spec in specs},
+                case=case,
+                target=target,
+                targets_file=self.targets_file or file.targets_file,
+                folder=file.path.parent,
+            )
+
+    def _asked(self, samples: Iterable[Sample], file: EvalFile | None, path: Path) -> Iterator[Item]:
+        specs = () if file is None else file.measures
+        graders = graders_of(self.measures) if self.measures or file is None else tuple(grader_of(spec) for spec in specs)
+        if not graders:
+            raise InputError(f"{path}: no measure was asked for", fix="write measures: [...] in the file, or -m")
+        for sample in samples:
+            for target, system in self._targets(file.target if file else None, sample):
+                yield Item(
+                    sample=replace(sample, system=system) if system != sample.system else sample,
+                    graders=graders,
+                    specs={} if self.measures else {spec.name: spec for spec in specs},
+                    target=target,
+                    targets_file=self.targets_file or (file.targets_file if file else None),
+                    folder=path.parent,
+                )
+
+    def _targets(self, declared: str | None, sample: Sample) -> Iterator[tuple[str, str]]:
+        """The systems to ask, each with the name it is reported under: only several need telling apart."""
+        named = self.targets or ((declared,) if declared else ())
+        if not named:
+            yield "", sample.system
+        for target in named:
+            yield target, target if len(named) > 1 else sample.system
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        """The gates that the files declare."""
+        return tuple(Gate.parse(text, place) for file in self.files.values() for text, place in file.gates)
+
+    def setting(self, name: str) -> str | None:
+        """One setting of the evaluation (judge, against) that the files agree on; None where none names it."""
+        found = {value: file for file in self.files.values() if (value := getattr(file, name)) is not None}
+        if len(found) > 1:
+            values = " and ".join(map(str, found))
+            raise InputError(f"the eval files name different values of {name}: {values}", fix=f"run them one by one, or give --{name}")
+        return next(iter(found), None)
+
+
+def grader_of(spec: GraderSpec) -> Grader:
+    """The grader that an eval file's entry describes; InputError where its type is not known."""
+    script = spec.script is not None
+    try:
+        measure = CODE_JUDGE if script else _measure(spec)
+    except InputError as error:
+        raise error.at(spec.place) from None
+    return Grader(
+        measure=measure,
+        name=spec.name or "",
+        weight=spec.weight,
+        required=spec.required,
+        strict=spec.strict,
+        expected_relevant_count=spec.expected_relevant_count,
+    )
+
+
+def _measure(spec: GraderSpec) -> Measure:
+    measure = Measure.parse(spec.type)
+    if measure == CODE_JUDGE:
+        raise InputError(f"the grader {spec.name} has no script", fix="write script: [python3, grade.py]", place=spec.place)
+    return measure(**dict(spec.params)) if spec.params else measure
+
+
+def _wanted(sample: Sample, pattern: str) -> bool:
+    return any(fnmatch.fnmatchcase(text, pattern) for text in (sample.id, *sample.tags))
+
+
+def _drawn(items: Iterable[Item], size: int, seed: int) -> list[Item]:
+    """`size` cases drawn without replacement, in their original order; the same for the same seed."""
+    everything = list(items)
+    if size >= len(everything):
+        return everything
+    places = sorted(random.Random(seed).sample(range(len(everything)), size))  # noqa: S311 - a sample, not a secret
+    return [everything[place] for place in places]
+
+
+def _once(sample: Sample, path: Path, first: dict[int, str]) -> None:
+    key = hash((sample.id, sample.system, sample.trial))
+    if (before := first.setdefault(key, str(path))) != str(path):
+        raise InputError(
+            f"the id {sample.id!r} stands in {before} and in {path}",
+            fix="give each file's samples a `system`, or run the files one by one",
+        )
+
+
+def load_suite(paths: Sequence[Path], warn: Warn) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:
+    """The files that these paths name (folders are searched for eval files), and the eval files among them, read."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = [file for file in sorted(path.rglob("*")) if _is_eval_file(file)]
+            if not inside:
+                raise InputError("there is no eval file in this folder", fix="name a file", place=Place(str(path)))
+            found += inside
+        elif not path.exists():
+            raise InputError("there is no such file or folder", fix="check the path", place=Place(str(path)))
+        else:
+            found.append(path)
+    files = {path: read_eval_file(path, warn=warn) for path in found if path.suffix in _YAML}
+    return tuple(dict.fromkeys(found)), files
+
+
+def _is_eval_file(file: Path) -> bool:
+    """Whether a file in a folder is meant as an eval file: YAML, not targets, not hidden."""
+    hidden = any(part.startswith(".") for part in file.parts)
+    return file.suffix in _YAML and file.stem != "targets" and not hidden and file.is_file()
+
+
+def describe(notice: Notice) -> str:
+    """A notice as one line."""
+    return f"warning: {notice}"
+
+
+def formats() -> tuple[str, ...]:
+    """The extensions that a run's path can have."""
+    return (*_YAML, *READERS)

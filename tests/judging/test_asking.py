@@ -1,0 +1,155 @@
+"""The pool: asks each question once, commits before it answers, survives failures."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from germane.errors import Interrupted, JudgeError
+from germane.judging.asking import Pool
+from germane.judging.judge import AnyQuestion, LocalJudge, Reply
+from germane.judging.ledger import SQLiteLedger
+from germane.judging.questions import Claims, Relevance
+from germane.types import Usage
+
+
+class Counting(LocalJudge):
+    """Answers after a moment, and remembers what it was asked, in groups."""
+
+    name = "counting"
+    stored = True
+
+    def __init__(self, concurrency: int = 4, seconds: float = 0.0) -> None:
+        self.concurrency, self.seconds = concurrency, seconds
+        self.asked: list[tuple[AnyQuestion, ...]] = []
+        self.running = self.most = 0
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        return [(question,) for question in questions]
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        self.asked.append(questions)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(self.seconds)
+        self.running -= 1
+        return [self.reply(question) for question in questions]
+
+    def reply(self, question: AnyQuestion) -> Reply:
+        return Reply(payload=question.typical(), usage=Usage(requests=1, input_tokens=7))
+
+
+def relevance(n: int) -> Relevance:
+    return Relevance(query="q", passage=f"passage {n}")
+
+
+def ask(judge: Counting, questions: Sequence[AnyQuestion], ledger: SQLiteLedger | None = None) -> Pool:
+    async def run() -> Pool:
+        async with Pool(lambda _: judge, ledger) as pool:
+            await pool.judge(questions)
+        return pool
+
+    return asyncio.run(run())
+
+
+def test_equal_questions_are_asked_once() -> None:
+    """Two equal questions in flight share one answer, and the second counts as cached."""
+    judge = Counting()
+    pool = ask(judge, [relevance(1), relevance(1), relevance(2)])
+    assert len(judge.asked) == 2
+    assert (pool.spent.calls, pool.spent.cached) == (2, 1)
+
+
+def test_a_second_pool_asks_nothing(tmp_path: Path) -> None:
+    """What stands in the ledger is not asked again, and costs nothing."""
+    ledger = SQLiteLedger(tmp_path / "l.sqlite")
+    questions = [relevance(n) for n in range(250)]
+    ask(Counting(), questions, ledger)
+    judge = Counting()
+    pool = ask(judge, questions, ledger)
+    assert judge.asked == []
+    assert (pool.spent.calls, pool.spent.cached, pool.spent.input_tokens) == (0, 250, 0)
+
+
+def test_no_more_groups_in_flight_than_the_judge_takes() -> None:
+    """The judge's concurrency is a limit, and it is used."""
+    judge = Counting(concurrency=3, seconds=0.01)
+    ask(judge, [relevance(n) for n in range(12)])
+    assert judge.most == 3
+
+
+def test_questions_that_open_others_go_first() -> None:
+    """Claims lead to support questions: they are asked before the relevance questions that arrived earlier."""
+    judge = Counting(concurrency=1)
+    ask(judge, [relevance(1), relevance(2), Claims("A text.")])
+    assert [group[0].kind for group in judge.asked] == ["claims", "relevance", "relevance"]
+
+
+def test_an_answer_is_durable_before_it_is_seen(tmp_path: Path) -> None:
+    """Whoever waits for an answer finds it in the ledger through another connection."""
+    path = tmp_path / "l.sqlite"
+    ledger, other = SQLiteLedger(path), SQLiteLedger(path)
+
+    async def run() -> None:
+        async with Pool(lambda _: Counting(), ledger) as pool:
+            for n in range(5):
+                (judgement,) = await pool.judge([relevance(n)])
+                assert other.get([judgement.key])[judgement.key] == judgement
+
+    asyncio.run(run())
+
+
+class Failing(Counting):
+    def reply(self, question: AnyQuestion) -> Reply:
+        if "1" in question.about:
+            return Reply(error="the judge is having a bad day")
+        return Reply(payload={"grade": 9, "reasoning": ""}) if "2" in question.about else super().reply(question)
+
+
+def test_one_failure_is_one_judgement(tmp_path: Path) -> None:
+    """A failed and an unusable answer are judgements with errors; others are unharmed and only they are kept."""
+    ledger = SQLiteLedger(tmp_path / "l.sqlite")
+
+    async def run() -> list[str | None]:
+        async with Pool(lambda _: Failing(), ledger) as pool:
+            return [j.error for j in await pool.judge([relevance(n) for n in range(4)])]
+
+    first, second, third, fourth = asyncio.run(run())
+    assert first is None
+    assert second == "the judge is having a bad day"
+    assert third is not None
+    assert '"grade" must be 0, 1, 2 or 3, not 9' in third
+    assert fourth is None
+    assert len(ledger) == 2
+
+
+class Dead(Counting):
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        if len(self.asked) >= 2:
+            raise JudgeError("no such model")
+        return await super().answer(questions)
+
+
+def test_a_judge_that_cannot_be_used_ends_the_asking_and_keeps_what_was_answered(tmp_path: Path) -> None:
+    """JudgeError reaches the caller; the two answers before it are in the ledger."""
+    ledger = SQLiteLedger(tmp_path / "l.sqlite")
+    with pytest.raises(JudgeError, match="no such model"):
+        ask(Dead(concurrency=1), [relevance(n) for n in range(6)], ledger)
+    assert len(ledger) == 2
+
+
+def test_stopping_finishes_what_is_in_flight_and_keeps_it(tmp_path: Path) -> None:
+    """After a stop nothing new is asked; what was in flight is committed."""
+    ledger = SQLiteLedger(tmp_path / "l.sqlite")
+    judge = Counting(concurrency=2, seconds=0.05)
+
+    async def run() -> None:
+        async with Pool(lambda _: judge, ledger) as pool:
+            asyncio.get_running_loop().call_later(0.02, pool.stop)
+            await pool.judge([relevance(n) for n in range(10)])
+
+    with pytest.raises(Interrupted):
+        asyncio.run(run())
+    assert len(judge.asked) == 2
+    assert len(ledger) == 2

@@ -1,0 +1,39 @@
+"""Hostile text is harmless once shown."""
+
+import csv
+import io
+
+from germane import evaluate
+from germane.reports.clean import cell, clean, shorten
+from germane.reports.formats import FORMATS
+
+HOSTILE = "\x1b[31mred\x1b[0m\u202e evil\x07 =HYPERLINK() | `x` <script>"
+
+
+def test_terminal_escapes_and_direction_overrides_go() -> None:
+    """No control character survives; ordinary text of any script does."""
+    assert clean(HOSTILE) == "[31mred[0m evil =HYPERLINK() | `x` <script>"
+    assert clean("Grüße 你好 مرحبا 👍") == "Grüße 你好 مرحبا 👍"
+
+
+def test_text_is_cut_to_one_short_line() -> None:
+    """Line breaks become blanks, and an ellipsis says that there was more."""
+    assert shorten("one\ntwo\tthree", 9) == "one two…"
+
+
+def test_a_formula_is_no_formula_in_a_spreadsheet() -> None:
+    """Cells that a spreadsheet would compute get an apostrophe; numbers stay numbers."""
+    assert cell("=1+1") == "'=1+1"
+    assert cell("plain") == "plain"
+    assert cell(-1.5) == -1.5
+
+
+def test_every_format_survives_hostile_ids() -> None:
+    """A report on samples with hostile ids renders in every format without an escape character."""
+    samples = [{"id": HOSTILE, "query": HOSTILE, "qrels": {"a": 1}, "contexts": [{"id": "b", "text": HOSTILE}]}]
+    report = evaluate(samples, "RR P@1")
+    for extension, render in FORMATS.items():
+        text = "".join(render(report))
+        assert "\x1b" not in text, extension
+    rows = list(csv.DictReader(io.StringIO("".join(FORMATS[".csv"](report)))))
+    assert [row["measure"] for row in rows] == ["RR", "P@1"]

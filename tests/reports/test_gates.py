@@ -1,0 +1,100 @@
+"""Gates and the verdict: decided by what was measured and by what could still change."""
+
+import pytest
+
+from germane.errors import InputError
+from germane.reports.gates import Gate, GateResult, check_gate, decide
+from germane.reports.summary import MeasureSummary, summarise
+from germane.types import Score
+
+
+def score(sample: str, value: float | None, **more: object) -> Score:
+    status = "ok" if value is not None else more.pop("status", "error")
+    why = None if value is not None else "for a reason"
+    return Score(sample=sample, measure="RR", type="RR", value=value, status=status, why=why, **more)  # type: ignore[arg-type]
+
+
+def summary(*scores: Score) -> list[MeasureSummary]:
+    return summarise(scores)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("mean(nDCG@10)>=0.7", "mean(nDCG@10)>=0.7"),
+        ("ndcg_cut_10 >= 70%", "mean(nDCG@10)>=0.7"),
+        ("max( leaks ) = 0", "max(leaks)=0"),
+        ("min(P(rel=2)@5)>0.1", "min(P(rel=2)@5)>0.1"),
+        ("contextual precision < 1e-1", "mean(contextual precision)<0.1"),
+    ],
+)
+def test_a_gate_parses_and_prints(text: str, shown: str) -> None:
+    """Aliases print canonical, percentages are numbers, names of graders pass as they are."""
+    assert str(Gate.parse(text)) == shown
+
+
+@pytest.mark.parametrize("text", ["", "nDCG@10", "mean(nDCG@10>=0.7", "nDCG@10)>=0.7", "nDCG@10>=", "nDCG@10>=x"])
+def test_what_is_no_gate_is_refused(text: str) -> None:
+    """The message says what to write."""
+    with pytest.raises(InputError, match="write e.g. mean"):
+        Gate.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("gate", "scores", "outcome"),
+    [
+        ("mean(RR)>=0.5", [score("a", 1.0), score("b", 0.0)], "passed"),
+        ("mean(RR)>0.5", [score("a", 1.0), score("b", 0.0)], "failed"),
+        ("mean(RR)>=0.5", [score("a", 1.0), score("b", None)], "passed"),  # 0.5 to 1.0: passes whatever b is
+        ("mean(RR)>=0.6", [score("a", 1.0), score("b", None)], "undecided"),
+        ("mean(RR)>=0.8", [score("a", 0.2), score("b", None, status="incomplete", bounds=(0.1, 0.4))], "failed"),
+        ("mean(RR)>=0.3", [score("a", 0.2), score("b", None, status="incomplete", bounds=(0.1, 0.4))], "undecided"),
+        ("max(RR)=0", [score("a", 0.0), score("b", 0.0)], "passed"),
+        ("max(RR)=0", [score("a", 0.0), score("b", None)], "undecided"),
+        ("min(RR)>=0.5", [score("a", 0.6), score("b", None, status="skipped")], "passed"),
+        ("mean(RR)>=0", [score("a", None, status="skipped")], "failed"),
+        ("mean(RR)>=0", [score("a", None)], "undecided"),
+    ],
+)
+def test_a_gate_is_decided_by_the_whole_range(gate: str, scores: list[Score], outcome: str) -> None:
+    """Missing scores stand anywhere in their bounds: only what holds for all of them is decided."""
+    (result,) = check_gate(Gate.parse(gate), summary(*scores))
+    assert result.outcome == outcome
+
+
+def test_a_gate_on_what_was_not_measured_names_what_was() -> None:
+    """A gate can only be about a measured name."""
+    with pytest.raises(InputError, match="measured: RR"):
+        check_gate(Gate.parse("AP>=0.5"), summary(score("a", 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("gates", "scores", "interrupted", "code"),
+    [
+        ([], [score("a", 1.0)], False, 0),
+        (["passed"], [score("a", 1.0)], False, 0),
+        (["failed"], [score("a", 1.0)], False, 1),
+        (["failed", "undecided"], [score("a", 1.0)], False, 3),
+        ([], [score("a", 1.0), score("b", None)], False, 3),
+        ([], [score("a", None, status="skipped")], False, 2),
+        (["failed"], [score("a", None, status="skipped")], True, 2),
+        (["undecided"], [score("a", 1.0)], True, 130),
+    ],
+)
+def test_the_exit_code_follows_the_order_of_precedence(
+    gates: list[str], scores: list[Score], interrupted: bool, code: int
+) -> None:
+    """2 before 130 before 3 before 1 before 0."""
+    results = [GateResult("g", outcome, "") for outcome in gates]  # type: ignore[arg-type]
+    verdict = decide(results, summary(*scores), interrupted=interrupted)
+    assert verdict.exit_code == code
+    assert verdict.reasons
+    assert verdict.passed is (code == 0)
+
+
+def test_five_per_cent_may_be_missing() -> None:
+    """One of twenty is allowed, one of nineteen is not, and the share can be moved."""
+    lost = score("lost", None)
+    assert decide([], summary(lost, *(score(str(n), 1.0) for n in range(19)))).exit_code == 0
+    assert decide([], summary(lost, *(score(str(n), 1.0) for n in range(18)))).exit_code == 3
+    assert decide([], summary(lost, *(score(str(n), 1.0) for n in range(18))), max_unmeasured=0.1).exit_code == 0
