@@ -14,17 +14,31 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from operator import attrgetter
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
+from germane import __version__
 from germane.errors import JudgeError
 from germane.judging.limits import Circuit, CircuitOpen, Level, Rate
 from germane.types import Json
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx2
 
 __all__ = ["Endpoint", "Patience", "Rejected", "Spending", "Unanswered"]
+
+LANE = 8
+"""Requests a client: its pool walks over all its connections for each of them, so that many small ones are cheaper."""
+
+_HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json",
+    "accept-encoding": "identity",
+    "user-agent": f"germane/{__version__}",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +96,17 @@ class _Throttled(Exception):
         self.wait = wait
 
 
+@dataclass(slots=True)
+class _Lane:
+    """One client and how many requests it has under way."""
+
+    client: httpx2.AsyncClient
+    load: int = 0
+
+
+_load = attrgetter("load")
+
+
 class Endpoint:
     """Sends requests to one URL, pressing it no harder than it takes."""
 
@@ -97,10 +122,12 @@ class Endpoint:
     ) -> None:
         self.url, self.level, self.patience = url, level, patience
         self.circuit = Circuit()
-        self._headers = {"content-type": "application/json", "accept": "application/json", **headers}
+        self._headers = {**_HEADERS, **headers}
         self._rpm = Rate(rpm) if rpm else None
         self._tpm = Rate(tpm) if tpm else None
-        self._client: httpx2.AsyncClient | None = None
+        self._lanes: list[_Lane] = []
+        self._to: httpx2.URL | str = url
+        self._times: dict[str, Json] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._dead: str = ""
         self._alive = False
@@ -203,22 +230,33 @@ class Endpoint:
     async def _send(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
         import httpx2
 
+        lane = min(self._open(), key=_load)
+        lane.load += 1
         try:
-            response = await self._open().post(self.url, content=body, headers=self._headers)
+            request = httpx2.Request(
+                "POST", self._to, headers=self._headers, content=body, extensions=self._times
+            )
+            response = await lane.client.send(request)
         except httpx2.RequestError as error:
             raise _Fault(_named(error)) from None
+        finally:
+            lane.load -= 1
         return response.status_code, response.headers, response.content
 
-    def _open(self) -> httpx2.AsyncClient:
-        """The client of the running loop; one left over from another loop is dropped."""
+    def _open(self) -> list[_Lane]:
+        """The clients of the running loop; those left over from another loop are dropped."""
         loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
+        if not self._lanes or self._loop is not loop:
             import httpx2
 
             timeout = httpx2.Timeout(self.patience.read, connect=self.patience.connect, pool=None)
-            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=self.level.cap)
-            self._client, self._loop = httpx2.AsyncClient(timeout=timeout, limits=limits), loop
-        return self._client
+            self._to, self._times = httpx2.URL(self.url), {"timeout": timeout.as_dict()}
+            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=2 * LANE)
+            secure: ssl.SSLContext | bool = self.url.startswith("https") and httpx2.create_ssl_context()
+            lanes = -(-self.level.cap // LANE)
+            clients = (httpx2.AsyncClient(limits=limits, verify=secure) for _ in range(lanes))
+            self._lanes, self._loop = [_Lane(client) for client in clients], loop
+        return self._lanes
 
     def used(self, tokens: int, size: int) -> None:
         """What a request really used, against the estimate that was reserved for it."""
@@ -227,9 +265,10 @@ class Endpoint:
 
     async def close(self) -> None:
         """Close connections; a later call opens new ones."""
-        client, self._client, self._dead = self._client, None, ""
-        if client is not None and self._loop is asyncio.get_running_loop():
-            await client.aclose()
+        lanes, self._lanes, self._dead = self._lanes, [], ""
+        if self._loop is asyncio.get_running_loop():
+            for lane in lanes:
+                await lane.client.aclose()
 
 
 def _named(error: Exception) -> str:

@@ -2,6 +2,6 @@
 
 from germane.judging.judges.fake import FakeJudge
 from germane.testing.acts import Act, Asked, by_overlap, storm
-from germane.testing.server import ModelServer
+from germane.testing.models import ModelServer
 
 __all__ = ["Act", "Asked", "FakeJudge", "ModelServer", "by_overlap", "storm"]

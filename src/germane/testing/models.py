@@ -1,0 +1,207 @@
+"""A model server for tests and benchmarks: real HTTP on 127.0.0.1, OpenAI-compatible, scripted.
+
+::
+
+    with ModelServer(script=[Act(status=429), None]) as server:
+        judge = LLMJudge("openai:test", base_url=server.url, api_key="test")
+
+`python -m germane.testing.server --latency 0.2` runs one in its own process and prints its URL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from germane.testing.acts import Act, Asked, Rule, by_overlap
+from germane.testing.wire import Connection, response
+from germane.types import Json
+
+__all__ = ["ModelServer", "Script"]
+
+Script: TypeAlias = Iterable[Act | None] | Callable[[Asked], Act | None]
+"""What to do with each request: a list that ends in good behaviour, or a function. None = answer as one should."""
+
+_FINE = Act()
+
+
+class ModelServer:
+    """An OpenAI-compatible `/v1/chat/completions` in a thread of its own, for use in `with`.
+
+    Args:
+        script: What to do with each request; without one every request is answered.
+        answer: The rule for answers: (kind, sections by name, schema) -> payload.
+        latency: Seconds until an answer.
+        schema, tools, temperature, system: Whether it takes these; otherwise it answers 400 and says so.
+        limit_name: The name under which it takes a token limit ("" = both).
+        keep: Whether to keep every request in `asked`.
+    """
+
+    def __init__(
+        self,
+        script: Script = (),
+        *,
+        answer: Rule = by_overlap,
+        latency: float = 0.0,
+        schema: bool = True,
+        tools: bool = True,
+        temperature: bool = True,
+        system: bool = True,
+        limit_name: str = "",
+        keep: bool = True,
+        port: int = 0,
+    ) -> None:
+        self._next = script if callable(script) else _one_by_one(script)
+        self._answer, self._latency, self._keep, self._port = answer, latency, keep, port
+        self._takes = {"response_format": schema, "tools": tools, "temperature": temperature}
+        self._system, self._limit_name = system, limit_name
+        self.asked: list[Asked] = []
+        self.count = self.bytes = self.in_flight = self.most_in_flight = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="germane-model-server", daemon=True)
+        self._started = threading.Event()
+
+    @property
+    def url(self) -> str:
+        """The base URL, `http://127.0.0.1:PORT/v1`."""
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, _t: type[BaseException] | None, _e: BaseException | None, _b: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Listen; returns when the port is open."""
+        self._thread.start()
+        self._started.wait()
+
+    def stop(self) -> None:
+        """Break all connections and end the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        listening = self._loop.create_server(
+            lambda: Connection(self._on_request), "127.0.0.1", self._port, backlog=1024
+        )
+        server = self._loop.run_until_complete(listening)
+        self._port = server.sockets[0].getsockname()[1]
+        self._started.set()
+        self._loop.run_forever()
+        server.close()
+        self._loop.close()
+
+    def _on_request(self, connection: Connection, path: str, headers: Mapping[str, str], raw: bytes) -> None:
+        asked = Asked(self.count, path, headers, raw)
+        self.count += 1
+        self.bytes += len(raw)
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        if self._keep:
+            self.asked.append(asked)
+        act = self._judge(asked)
+        if act.hang:
+            return
+        seconds = self._latency if act.latency is None else act.latency
+        if seconds:
+            self._loop.call_later(seconds, self._send, connection, asked, act)
+        else:
+            self._send(connection, asked, act)
+
+    def _judge(self, asked: Asked) -> Act:
+        """The script's act, unless the request holds what this server does not take."""
+        if not asked.path.endswith("/v1/chat/completions"):
+            return Act(status=404, error=f"there is no {asked.path} here")
+        for name, takes in self._takes.items():
+            if not takes and name in asked.json:
+                return Act(status=400, error=f"'{name}' is not supported with this model")
+        if not self._system and asked.system:
+            return Act(status=400, error="System role not supported")
+        wrong = {"max_tokens", "max_completion_tokens"} - {self._limit_name} if self._limit_name else set()
+        if any(name in asked.json for name in wrong):
+            return Act(
+                status=400, error=f"Unsupported parameter: use '{self._limit_name}' instead of {wrong}"
+            )
+        return self._next(asked) or _FINE
+
+    def _send(self, connection: Connection, asked: Asked, act: Act) -> None:
+        self.in_flight -= 1
+        body = act.body.encode() if isinstance(act.body, str) else act.body
+        if body is None:
+            body = _error(act) if act.status != 200 else self._completion(asked, act)
+        data = response(act.status, act.headers, body)
+        if act.reset or act.truncate:
+            data = data[: -(len(body) // 2)]
+        connection.write(data, close=act.truncate, reset=act.reset)
+
+    def _completion(self, asked: Asked, act: Act) -> bytes:
+        text = act.text if act.text is not None else self._text(asked, act)
+        if act.cut:
+            text = text[: len(text) // 2]
+        message: dict[str, Json] = {"role": "assistant", "content": text}
+        if act.refusal:
+            message |= {"content": None, "refusal": act.refusal}
+        elif asked.rung == "tool":
+            function = {"name": asked.named[0], "arguments": text}
+            message |= {
+                "content": None,
+                "tool_calls": [{"id": "1", "type": "function", "function": function}],
+            }
+        choice = {"index": 0, "message": message, "finish_reason": "length" if act.cut else act.finish}
+        found = {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "model": asked.json.get("model"),
+            "choices": [choice],
+        }
+        if act.usage:
+            used = {"prompt_tokens": len(asked.raw) // 4, "completion_tokens": len(text) // 4}
+            found["usage"] = used
+        return json.dumps(found, ensure_ascii=False).encode()
+
+    def _text(self, asked: Asked, act: Act) -> str:
+        payload = self._payload(asked)
+        if act.change:
+            payload = act.change(payload)
+        return json.dumps(payload, ensure_ascii=False)
+
+    def _payload(self, asked: Asked) -> Json:
+        name, schema = asked.named
+        if not name.endswith("_list"):
+            return self._one(name, asked.sections, schema)
+        item = dict(schema["properties"]["items"]["items"]["properties"])
+        del item["id"]
+        part = {"type": "object", "properties": item}
+        shared = {key: text for key, text in asked.sections.items() if " " not in key}
+        items = []
+        for key in asked.sections.keys() - shared.keys():
+            text, number = key.split()
+            sections = {**shared, text: asked.sections[key]}
+            found = self._one(name.removesuffix("_list"), sections, part)
+            items.append({"id": int(number), **found})
+        return {"items": items}
+
+    def _one(self, name: str, sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
+        """The answer to one Reading: by kind where it has several."""
+        if name != "reading":
+            return self._answer(name, sections, schema)
+        return {kind: self._answer(kind, sections, part) for kind, part in schema["properties"].items()}
+
+
+def _one_by_one(script: Iterable[Act | None]) -> Callable[[Asked], Act | None]:
+    acts = iter(script)
+    return lambda _: next(acts, None)
+
+
+def _error(act: Act) -> bytes:
+    return json.dumps({"error": {"message": act.error or f"status {act.status}", "type": None}}).encode()
