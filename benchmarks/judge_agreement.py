@@ -7,8 +7,9 @@ The file is the LLMJudge challenge's data on TREC Deep Learning 2023, one pair a
     {"qid": "q1", "query": "...", "passage": "...", "human": 2, "judges": {"model": 1, ...}}
 
 Grades run from 0 to 3 and count as relevant from 2. A judge's grade outside that scale is excluded from its
-agreement and counted. The rule's thresholds were chosen on the pairs of half the queries ("tuned on"); the
-other half was held out.
+agreement and counted. The interval beside the kappa on two grades is the middle 95% of 2,000 resamplings of the
+queries (seed 1): there are only 25, and pairs of one query are not independent. The rule's thresholds were
+chosen on the pairs of half the queries ("tuned on"); the other half was held out.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import argparse
 import gzip
 import hashlib
 import json
+import random
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -29,7 +31,7 @@ from germane.judging.questions import Relevance
 from germane.judging.text import stems
 
 Row: TypeAlias = dict[str, Any]
-GRADES, RELEVANT = range(4), 2
+GRADES, RELEVANT, DRAWS = range(4), 2, 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +42,57 @@ class Agreement:
     n: int
     excluded: int
     two: float
+    interval: tuple[float, float]
     four: float
     relevant: float
 
     def __str__(self) -> str:
-        numbers = f"{self.n:6} {self.excluded:8} {self.two:7.3f} {self.four:7.3f} {self.relevant:9.3f}"
-        return f"{self.judge:26}{numbers}"
+        low, high = self.interval
+        kappas = f"{self.two:7.3f} {low:5.2f} ..{high:5.2f} {self.four:8.3f}"
+        return f"{self.judge:26}{self.n:6} {self.excluded:8} {kappas} {self.relevant:9.3f}"
 
 
-def kappa(pairs: Sequence[tuple[int, int]]) -> float:
-    """Cohen's kappa: agreement beyond what the two shares alone would give."""
-    first, second = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
-    observed = sum(a == b for a, b in pairs) / len(pairs)
-    expected = sum(first[grade] * second[grade] for grade in first) / len(pairs) ** 2
+def kappa(pairs: Mapping[tuple[int, int], int]) -> float:
+    """Cohen's kappa of counted pairs of grades: agreement beyond what the two shares alone would give."""
+    first, second = Counter[int](), Counter[int]()
+    for (one, other), count in pairs.items():
+        first[one] += count
+        second[other] += count
+    n = first.total()
+    observed = sum(count for (one, other), count in pairs.items() if one == other) / n
+    expected = sum(first[grade] * second[grade] for grade in first) / n**2
     return (observed - expected) / (1 - expected) if expected < 1 else 0.0
 
 
-def agreement(judge: str, grades: Sequence[int | None], people: Sequence[int]) -> Agreement:
+def interval(tables: Sequence[Counter[tuple[int, int]]]) -> tuple[float, float]:
+    """The middle 95% of kappa over resampled queries; one table of counted pairs a query."""
+    rng = random.Random(1)
+    drawn = sorted(kappa(_sum(rng.choices(tables, k=len(tables)))) for _ in range(DRAWS))
+    return drawn[DRAWS // 40], drawn[-1 - DRAWS // 40]
+
+
+def _sum(tables: Sequence[Counter[tuple[int, int]]]) -> Counter[tuple[int, int]]:
+    total = Counter[tuple[int, int]]()
+    for table in tables:
+        total.update(table)
+    return total
+
+
+def agreement(judge: str, grades: Sequence[int | None], rows: Sequence[Row]) -> Agreement:
     """A judge's grades beside people's; what is missing or off the scale is left out and counted."""
-    pairs = [(g, p) for g, p in zip(grades, people, strict=True) if g in GRADES and g is not None]
-    yes_no = [(int(g >= RELEVANT), int(p >= RELEVANT)) for g, p in pairs]
-    share = sum(g for g, _ in yes_no) / len(pairs)
-    return Agreement(judge, len(pairs), len(grades) - len(pairs), kappa(yes_no), kappa(pairs), share)
+    graded = [(g, row) for g, row in zip(grades, rows, strict=True) if g is not None and g in GRADES]
+    tables: dict[str, Counter[tuple[int, int]]] = defaultdict(Counter)
+    for grade, row in graded:
+        tables[row["qid"]][int(grade >= RELEVANT), int(row["human"] >= RELEVANT)] += 1
+    return Agreement(
+        judge=judge,
+        n=len(graded),
+        excluded=len(grades) - len(graded),
+        two=kappa(_sum(list(tables.values()))),
+        interval=interval(list(tables.values())),
+        four=kappa(Counter((grade, row["human"]) for grade, row in graded)),
+        relevant=sum(grade >= RELEVANT for grade, _ in graded) / len(graded),
+    )
 
 
 def read_pairs(path: Path) -> list[Row]:
@@ -91,19 +122,15 @@ def tuned_on(rows: Sequence[Row]) -> set[str]:
 
 
 def models(rows: Sequence[Row]) -> Iterator[Agreement]:
-    people = [row["human"] for row in rows]
-    names = sorted({name for row in rows for name in row["judges"]})
-    for name in names:
-        yield agreement(name, [row["judges"].get(name) for row in rows], people)
+    for name in sorted({name for row in rows for name in row["judges"]}):
+        yield agreement(name, [row["judges"].get(name) for row in rows], rows)
 
 
 def lexical(rows: Sequence[Row], grades: Sequence[int]) -> Iterator[Agreement]:
     half = tuned_on(rows)
     for name, kept in (("lexical", {True, False}), ("  tuned on", {True}), ("  held out", {False})):
-        some = [
-            (g, row["human"]) for g, row in zip(grades, rows, strict=True) if (row["qid"] in half) in kept
-        ]
-        yield agreement(name, [g for g, _ in some], [p for _, p in some])
+        some = [(g, row) for g, row in zip(grades, rows, strict=True) if (row["qid"] in half) in kept]
+        yield agreement(name, [g for g, _ in some], [row for _, row in some])
 
 
 def main() -> None:
@@ -120,7 +147,7 @@ def main() -> None:
     print(
         f"lexical: {first:,.0f} verdicts a second of CPU from a cold start, {again:,.0f} once most words were seen"
     )
-    print(f"\n{'judge':26}{'n':>6} {'excluded':>8} {'kappa 2':>7} {'kappa 4':>7} {'relevant':>9}")
+    print(f"\n{'judge':26}{'n':>6} {'excluded':>8} {'kappa 2':>7} {'95%':>12} {'kappa 4':>8} {'relevant':>9}")
     for line in lexical(rows, grades):
         print(line)
     print()

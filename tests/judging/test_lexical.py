@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -293,3 +294,9 @@ def test_different_words_stay_different(pair):
     """The cut is long enough to keep ordinary words apart."""
     one, other = map(stem, words(pair))
     assert one != other
+
+
+def test_the_page_on_judges_says_what_every_report_says():
+    """The sentence about agreement stands in one wording, in reports and in docs/judges.md."""
+    page = (Path(__file__).parents[2] / "docs" / "judges.md").read_text("utf-8")
+    assert LexicalJudge.stand_in in " ".join(page.replace("\n> ", " ").split())
