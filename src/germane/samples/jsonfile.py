@@ -8,7 +8,7 @@ from pathlib import Path
 
 from germane.errors import InputError, Place
 from germane.samples.jsontext import JsonFault, decode, locate
-from germane.samples.source import Row, place_in, read_text
+from germane.samples.source import FieldOf, Row, place_in, read_text
 from germane.samples.wrong import Step
 from germane.types import Json
 
@@ -18,7 +18,7 @@ HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "result
 """The keys under which an object may hold its array of samples."""
 
 
-def read_json(path: Path) -> Iterator[Row]:
+def read_json(path: Path, _: FieldOf) -> Iterator[Row]:
     """The samples of a JSON document, numbered from 1."""
     text = read_text(path)
     if not text.strip():

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from germane.errors import InputError, Place
 from germane.samples.jsontext import JsonFault, decode, locate
-from germane.samples.source import Row, place_in, read_lines
+from germane.samples.source import FieldOf, Row, place_in, read_lines
 from germane.samples.wrong import Step
 
 __all__ = ["read_jsonl"]
 
 
-def read_jsonl(path: Path) -> Iterator[Row]:
+def read_jsonl(path: Path, _: FieldOf) -> Iterator[Row]:
     """The objects of a JSON Lines file; blank lines are passed over."""
     for number, line in read_lines(path):
         if line.isspace():

@@ -12,17 +12,20 @@ from germane.samples.jsonfile import read_json
 from germane.samples.jsonl import read_jsonl
 from germane.samples.notices import Notices, Warn
 from germane.samples.rows import Columns, RowReader
-from germane.samples.source import Row
+from germane.samples.source import FieldOf, Row
+from germane.samples.tables import read_table
 from germane.samples.wrong import Step
 from germane.types import Json, Sample
 
 __all__ = ["READERS", "read_samples", "samples_from"]
 
-Reader: TypeAlias = Callable[[Path], Iterator[Row]]
+Reader: TypeAlias = Callable[[Path, FieldOf], Iterator[Row]]
 READERS: dict[str, tuple[Reader, str]] = {
     ".jsonl": (read_jsonl, "line"),
     ".ndjson": (read_jsonl, "line"),
     ".json": (read_json, "row"),
+    ".csv": (functools.partial(read_table, ","), "line"),
+    ".tsv": (functools.partial(read_table, "\t"), "line"),
 }
 """The reader of each extension, which .gz may follow, and what it counts."""
 
@@ -40,7 +43,8 @@ def read_samples(
     reader, unit = _format(path)
     if not path.exists():
         raise InputError("there is no such file", fix="check the path", place=Place(str(path)))
-    return _samples(reader(path), _rows(columns, warn), Place(str(path)), unit)
+    rows = _rows(columns, warn)
+    return _samples(reader(path, rows.field_of), rows, Place(str(path)), unit)
 
 
 def samples_from(

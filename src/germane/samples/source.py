@@ -11,9 +11,11 @@ from germane.samples.opening import opened, shown_name
 from germane.samples.wrong import Step
 from germane.types import Json
 
-__all__ = ["Row", "Where", "place_in", "read_lines", "read_text"]
+__all__ = ["FieldOf", "Row", "Where", "place_in", "read_lines", "read_text"]
 
 Where: TypeAlias = Callable[[Sequence[Step]], Place]
+FieldOf: TypeAlias = Callable[[str], str | None]
+"""What a key of a row means: the name of a field, None = metadata. For formats that cannot say what a value is."""
 Row: TypeAlias = tuple[int, Json, Where]
 """What a reader yields: the row's number (its id where it has none), the row, and a way to its place."""
 

@@ -1,0 +1,147 @@
+"""Where the retrieved contexts are, when a system does not hand them over as a list: in its answer or its tool calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from germane.samples.jsontext import JsonFault, decode
+from germane.samples.passages import read_contexts
+from germane.samples.turns import plain
+from germane.samples.wrong import Wrong
+from germane.types import Call, Context, Json, Message, Sample, ToolCall
+
+__all__ = ["FALLBACK", "Found", "find_contexts", "find_in"]
+
+ContextsFrom = Literal["auto", "text"]
+FALLBACK = "contexts were read as the blocks of text between blank lines"
+_KEYS = ("retrieved_context", "retrieved_contexts", "contexts", "retrievedContext", "retrievedContexts")
+_FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_BLANK = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The contexts of one list, or the calls of an agent; both None = none found. `note` says what to know of it."""
+
+    contexts: tuple[Context, ...] | None = None
+    calls: tuple[Call, ...] | None = None
+    note: str | None = None
+
+
+def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> Found:
+    """The contexts of a sample: its own list, else what its response and messages hold.
+
+    The order: its own list; a JSON object with `retrieved_context`, `retrieved_contexts` or `contexts`; tool
+    calls with `output.results`; a JSON array; fenced JSON; text that only looks like JSON, or any text under
+    `contexts_from="text"`, split at blank lines (and the note says so). Messages that were only expected are no
+    place to look: they are gold.
+    """
+    if sample.contexts is not None or sample.calls is not None:
+        return Found(sample.contexts, sample.calls)
+    return find_in(sample.response or _last_text(sample.messages), sample.messages, contexts_from)
+
+
+def find_in(text: str, messages: Sequence[Message] = (), contexts_from: ContextsFrom = "auto") -> Found:
+    """The contexts in an answer's text and in the tool calls of its messages."""
+    if contexts_from == "text":
+        return Found(_blocks(text), note=FALLBACK) if text.strip() else Found()
+    document = _json(text)
+    if (contexts := _under_keys(document)) is not None:
+        return Found(contexts)
+    if calls := tuple(_calls(messages)):
+        return Found(calls=calls)
+    for value in (document, *(_json(fence[1]) for fence in _FENCE.finditer(text))):
+        contexts = _read(value) if isinstance(value, list) else _under_keys(value)
+        if contexts is not None:
+            return Found(contexts)
+    looks_like_json = document is _BROKEN and text.lstrip().startswith(("{", "[", "```"))
+    return _fallback(text) if looks_like_json else Found()
+
+
+_BROKEN = object()
+
+
+def _json(text: str) -> Json:
+    """The JSON value that a text is; `_BROKEN` where it is none."""
+    stripped = text.strip()
+    if not stripped.startswith(("{", "[")):
+        return _BROKEN
+    try:
+        return decode(stripped)
+    except JsonFault:
+        return _BROKEN
+
+
+def _under_keys(document: Json) -> tuple[Context, ...] | None:
+    """The contexts that a JSON object has under one of the keys for them."""
+    for key in _KEYS:
+        value = document.get(key) if isinstance(document, dict) else None
+        if isinstance(value, str):
+            return read_contexts([value])
+        if isinstance(value, list | tuple) and (contexts := _read(value)) is not None:
+            return contexts
+    return None
+
+
+def _read(values: Json) -> tuple[Context, ...] | None:
+    """The contexts of a list; None where it holds something else."""
+    try:
+        return read_contexts(plain(values))
+    except Wrong:
+        return None
+
+
+def _calls(messages: Sequence[Message]) -> Iterator[Call]:
+    """Each use of a tool that returned results, as one search."""
+    for message in messages:
+        for used in message.tool_calls:
+            if (contexts := _results(used.output)) is not None:
+                yield Call(query=_query(used), contexts=contexts, ms=_ms(used), source=used.tool)
+
+
+def _results(output: Json) -> tuple[Context, ...] | None:
+    """What a tool returned: its results, else those of the spans nested in it, folded into this one."""
+    if isinstance(output, str):
+        output = _json(output)
+    if not isinstance(output, dict):
+        return None
+    if isinstance(output.get("results"), list | tuple):
+        return _read(output["results"])
+    nested = output.get("tool_calls", output.get("toolCalls"))
+    inner = [_results(use.get("output")) for use in nested or () if isinstance(use, dict)]
+    found = [contexts for contexts in inner if contexts is not None]
+    return tuple(dict.fromkeys(context for contexts in found for context in contexts)) if found else None
+
+
+def _query(used: ToolCall) -> str | None:
+    asked = used.input
+    if isinstance(asked, str):
+        return asked or None
+    if isinstance(asked, dict):
+        return next(
+            (asked[key] for key in ("query", "question", "q") if isinstance(asked.get(key), str)), None
+        )
+    return None
+
+
+def _ms(used: ToolCall) -> float | None:
+    ms = used.output.get("ms", used.output.get("duration_ms")) if isinstance(used.output, dict) else None
+    return float(ms) if isinstance(ms, int | float) and not isinstance(ms, bool) and ms >= 0 else None
+
+
+def _fallback(text: str) -> Found:
+    body = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("```"))
+    return Found(_blocks(body), note=f"the answer looks like JSON and is none: {FALLBACK}")
+
+
+def _blocks(text: str) -> tuple[Context, ...]:
+    blocks = (block.strip() for block in _BLANK.split(text.replace("\r\n", "\n")))
+    return tuple(Context(text=block) for block in blocks if block)
+
+
+def _last_text(messages: Sequence[Message]) -> str:
+    """The last thing that was said as text."""
+    return next((m.content for m in reversed(messages) if isinstance(m.content, str) and m.content), "")
