@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -300,3 +301,13 @@ def test_the_page_on_judges_says_what_every_report_says():
     """The sentence about agreement stands in one wording, in reports and in docs/judges.md."""
     page = (Path(__file__).parents[2] / "docs" / "judges.md").read_text("utf-8")
     assert LexicalJudge.stand_in in " ".join(page.replace("\n> ", " ").split())
+
+
+@pytest.mark.parametrize("unit", [" ", "a", ".", ". ", "Dr. ", "1.", "\n", "；", '"', "東"])  # noqa: RUF001
+def test_a_hostile_text_takes_no_more_time_than_its_length(unit):
+    """Retrieved text may be anything: 300,000 characters of one kind are no trap."""
+    text = unit * (300_000 // len(unit))
+    began = time.process_time()
+    claims_of(text)
+    grade("capital of France", text)
+    assert time.process_time() - began < 5

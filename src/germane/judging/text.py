@@ -33,10 +33,10 @@ _ABBREVIATIONS = (
 )
 _NO_END = frozenset(_ABBREVIATIONS.split())
 _BREAK = re.compile(
-    r"(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[\u3002\uff01\uff1f\u061f\u0964\u06d4])[\u300d\u300f”]*\s*|;\s+|\s*\n\s*"
+    r"(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[\u3002\uff01\uff1f\u061f\u0964\u06d4])[\u300d\u300f”]*\s*|;\s+|\n\s*"
 )
 _BULLET = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+")
-_LAST_WORD = re.compile(r"(\S+)\.$")
+_LOOK_BACK = 40
 
 
 def words(text: str) -> list[str]:
@@ -93,12 +93,14 @@ def _without(word: str, endings: tuple[tuple[str, str], ...]) -> str:
 class _Pieces(dict[str, tuple[str, ...]]):
     """The stems of what stands between two spaces; most of a text is pieces seen before."""
 
-    limit = 1 << 17
+    limit, longest = 1 << 17, 40
 
     def __missing__(self, piece: str) -> tuple[str, ...]:
-        if len(self) >= self.limit:
-            self.clear()
-        self[piece] = found = tuple(map(stem, words(piece)))
+        found = tuple(map(stem, words(piece)))
+        if len(piece) <= self.longest:
+            if len(self) >= self.limit:
+                self.clear()
+            self[piece] = found
         return found
 
 
@@ -126,13 +128,10 @@ def sentences(text: str) -> list[str]:
 
 
 def _ends(text: str, start: int, gap: re.Match[str]) -> bool:
-    before, after = text[start : gap.start()], text[gap.end() : gap.end() + 1]
-    if "\n" in gap.group() or not (last := _LAST_WORD.search(before)):
+    before, after = text[max(start, gap.start() - _LOOK_BACK) : gap.start()], text[gap.end() : gap.end() + 1]
+    if "\n" in gap.group() or not before.endswith("."):
         return bool(before.strip())
-    word = last.group(1).lstrip("([\"'“\u2018")
-    short = word.lower() in _NO_END or (len(word) == 1 and word.isalpha()) or _is_list_number(before)
+    last = before.split()[-1].lstrip("([\"'“\u2018")[:-1]
+    is_list_number = before.strip(" (")[:-1].isdigit()
+    short = last.lower() in _NO_END or (len(last) == 1 and last.isalpha()) or is_list_number
     return not (short or after.islower())
-
-
-def _is_list_number(before: str) -> bool:
-    return before.strip(" (").removesuffix(".").isdigit()

@@ -122,7 +122,8 @@ def _carries(wanted: Terms, found: frozenset[str]) -> bool:
 
 
 def _pair(wanted: Terms, covered: Sequence[frozenset[str]]) -> list[int]:
-    useful = [(place, part) for place, part in enumerate(covered, start=1) if part]
+    first = {part: place for place, part in reversed(list(enumerate(covered, start=1))) if part}
+    useful = sorted((place, part) for part, place in first.items())  # contexts with equal words count once
     pairs = ([a, b] for (a, one), (b, other) in combinations(useful, 2) if _carries(wanted, one | other))
     return next(pairs, [])
 
