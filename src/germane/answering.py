@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +18,10 @@ from germane.samples.contexts import find_contexts
 from germane.samples.dumping import sample_to_json
 from germane.samples.reading import samples_from
 from germane.suite import Item
-from germane.targets import Target, open_target
+from germane.targets import Target
 from germane.types import FrozenDict, Json, Sample, freeze
 
-__all__ = ["answered", "script_document", "script_of"]
+__all__ = ["answered", "prepared", "script_document", "script_of"]
 
 _FILE = "answers.jsonl"
 
@@ -33,6 +34,8 @@ async def answered(
     Every answer is appended to `answers.jsonl` and synced as it comes. A resumed run asks only for those that
     are not there.
     """
+    from germane.targets import open_target
+
     earlier = _earlier(folder) if resumed else {}
     targets: dict[tuple[str, Path | None], Target] = {}
     for item in items:
@@ -71,7 +74,7 @@ class _Desk:
     async def answer(self, item: Item) -> Item:
         """The item with its answer."""
         if not item.target:
-            return replace(item, sample=_with_contexts(item.sample))
+            return item
         name = _name(item.sample)
         if (sample := self._earlier.get(name)) is None:
             key = (item.target, item.targets_file)
@@ -90,19 +93,20 @@ class _Desk:
             sample = await target.answer(asked)
         except TargetError as failure:
             return replace(item.sample, error=f"target {target.name}: {failure}")
-        sample = replace(sample, id=item.sample.id, system=item.sample.system, trial=item.sample.trial)
-        sample = _with_contexts(sample)
-        if sample.contexts is None and sample.calls is None:
-            return replace(sample, error=f"no contexts found in the answer of target {target.name}")
-        return sample
+        return replace(sample, id=item.sample.id, system=item.sample.system, trial=item.sample.trial)
 
 
-def _with_contexts(sample: Sample) -> Sample:
-    """The sample with the contexts that its answer holds, where it has no list of its own."""
-    if sample.contexts is not None or sample.calls is not None or not (sample.response or sample.messages):
-        return sample
-    found = find_contexts(sample)
-    return replace(sample, contexts=found.contexts, calls=found.calls)
+def prepared(item: Item, document_ids: Callable[[Sample], Sample], notes: Counter[str]) -> Item:
+    """The item with the contexts that its answer holds, where it has no list of its own, and with document ids."""
+    sample = item.sample
+    if sample.contexts is None and sample.calls is None and sample.error is None:
+        if sample.response or sample.messages:
+            found = find_contexts(sample, contexts_from=item.contexts_from)
+            sample = replace(sample, contexts=found.contexts, calls=found.calls)
+            notes.update([found.note] if found.note else [])
+        if item.target and sample.contexts is None and sample.calls is None:
+            sample = replace(sample, error=f"no contexts found in the answer of target {item.target}")
+    return replace(item, sample=document_ids(sample))
 
 
 def _name(sample: Sample) -> str:

@@ -6,16 +6,19 @@ import asyncio
 import contextlib
 import datetime
 import signal
+import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from germane.answering import answered, script_of
+from germane.answering import answered, prepared, script_of
 from germane.errors import InputError, Interrupted
 from germane.evaluation import Evaluation, Router, manifest_of, needs_judge
+from germane.forecast import Forecast, forecast_jobs
 from germane.judging.asking import Pool
 from germane.judging.judge import Judge
-from germane.judging.ledger import Ledger
+from germane.judging.ledger import Ledger, SQLiteLedger
 from germane.measures.graders import Grader
 from germane.measures.labels import Settings
 from germane.measures.measure import parse_measures
@@ -28,7 +31,7 @@ from germane.setup import open_ledger, pick_judge
 from germane.suite import Item, Suite, load_suite
 from germane.types import Json, Judgement
 
-__all__ = ["Options", "Watch", "run"]
+__all__ = ["Options", "Watch", "forecast", "run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +105,11 @@ def run(options: Options, watch: Watch | None = None, *, resume: Path | None = N
     return _Run(options, watch or Watch(), stored, resume, retry_errors=retry_errors).go()
 
 
+def forecast(options: Options, watch: Watch | None = None) -> Forecast:
+    """What `run` would ask and what that would cost: no judge is asked. Targets are: what they answer is needed."""
+    return _Run(options, watch or Watch(), {}, None, retry_errors=False).expect()
+
+
 class _Run:
     """The steps of one run, in their order."""
 
@@ -126,7 +134,7 @@ class _Run:
         """Everything, then the report."""
         items = list(self.suite.items()) if self._must_ask() else self.suite.items()
         judge = self._judge(items if isinstance(items, list) else self.suite.items())
-        ledger = None if self.options.no_cache else open_ledger(Path(self.options.ledger) if self.options.ledger else None)
+        ledger = self._ledger()
         write_manifest(self.folder, self._manifest({}), "running")
         store = FolderStore(self.folder)
         evaluation = Evaluation(settings=self.settings, store=store)
@@ -143,6 +151,20 @@ class _Run:
         report.write_manifest("complete")
         return report
 
+    def expect(self) -> Forecast:
+        """What judging would cost."""
+        items = list(self.suite.items())
+        judge = self._judge(items)
+        ledger = self._ledger()
+        with tempfile.TemporaryDirectory() as scratch:
+            if self._must_ask():
+                items = asyncio.run(_collected(items, Path(scratch), self.watch))
+            jobs = (_job(prepared(item, self.suite.document_ids(), Counter())) for item in items)
+            return forecast_jobs(jobs, judge, ledger, self.settings)
+
+    def _ledger(self) -> SQLiteLedger | None:
+        return None if self.options.no_cache else open_ledger(Path(self.options.ledger) if self.options.ledger else None)
+
     def _must_ask(self) -> bool:
         """Whether any case needs a target: their answers are all on disk before anything is judged."""
         return bool(self.options.targets) or any(
@@ -157,9 +179,7 @@ class _Run:
                 break  # samples of a data file all have the same graders
         for file in self.suite.files.values():
             if not self.suite.measures:
-                from germane.suite import grader_of  # noqa: PLC0415
-
-                graders.update(dict.fromkeys(map(grader_of, file.measures)))
+                graders.update(dict.fromkeys(self.suite.graders(file.measures)))
         needed = needs_judge(grader for grader in graders if str(grader.measure) != "code_judge")
         options: dict[str, Json] = {"reading": self.options.reading, "batch": self.options.batch}
         if self.options.jobs:
@@ -181,7 +201,9 @@ class _Run:
         try:
             async with self.pool:
                 with _stopping(self.pool):
-                    await evaluation.run(map(_job, items), self.pool, self.watch.scored)
+                    rule = self.suite.document_ids()
+                    ready = (prepared(item, rule, evaluation.notes) for item in items)
+                    await evaluation.run(map(_job, ready), self.pool, self.watch.scored)
         finally:
             evaluation.store.close()
 
@@ -189,6 +211,10 @@ class _Run:
         options = asdict(replace(self.options, folder=str(self.folder)))
         warnings = {"warnings": [str(notice) for notice in self.notices]} if len(self.notices) else {}
         return {"schema_version": 1, **made, "created": self.created, "options": options, **warnings}
+
+
+async def _collected(items: list[Item], folder: Path, watch: Watch) -> list[Item]:
+    return [item async for item in answered(items, folder, watch.answering, resumed=False)]
 
 
 def _job(item: Item) -> Job:

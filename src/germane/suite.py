@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from germane.errors import InputError, Place
 from germane.measures.graders import CODE_JUDGE, Grader, graders_of
@@ -22,6 +23,11 @@ from germane.types import Sample
 __all__ = ["Item", "Suite", "load_suite"]
 
 _YAML = (".yaml", ".yml")
+_NOT_RUN = frozenset(
+    "llm_judge llm_grader rubric rubrics field_accuracy tool_trajectory latency cost token_usage composite "
+    "execution_metrics contains regex is_json equals".split()
+)
+"""Kinds of grader that an eval file of another runner may name and that are no retrieval measures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +41,7 @@ class Item:
     target: str = ""
     targets_file: Path | None = None
     folder: Path = field(default_factory=Path)
+    contexts_from: Literal["auto", "text"] = "auto"
 
 
 @dataclass(slots=True)
@@ -66,13 +73,15 @@ class Suite:
 
     def _named(self) -> Iterator[Item]:
         first: dict[int, str] = {}
-        rule = compile_rule(self.doc_id)
         for path in self.paths:
             for item in self._of(path):
                 if self.wanted is None or _wanted(item.sample, self.wanted):
-                    one = replace(item, sample=rule(item.sample))
-                    _once(one.sample, path, first)
-                    yield one
+                    _once(item.sample, path, first)
+                    yield item
+
+    def document_ids(self) -> Callable[[Sample], Sample]:
+        """The rule that makes document ids of chunk ids: by flag, else the files' own."""
+        return compile_rule(self.doc_id or self.setting("doc_id"))
 
     def _of(self, path: Path) -> Iterator[Item]:
         file = self.files.get(path)
@@ -91,7 +100,7 @@ class Suite:
 
     def _case(self, file: EvalFile, case: Case) -> Iterator[Item]:
         specs = case.graders
-        graders = graders_of(self.measures) if self.measures else tuple(grader_of(spec) for spec in specs)
+        graders = graders_of(self.measures) if self.measures else self.graders(specs)
         if not graders:
             raise InputError("this case is graded by nothing", fix="name evaluators, or measures", place=case.place)
         for target, system in self._targets(case.target or file.target, case.sample):
@@ -103,11 +112,12 @@ class Suite:
                 target=target,
                 targets_file=self.targets_file or file.targets_file,
                 folder=file.path.parent,
+                contexts_from=file.contexts_from,
             )
 
     def _asked(self, samples: Iterable[Sample], file: EvalFile | None, path: Path) -> Iterator[Item]:
         specs = () if file is None else file.measures
-        graders = graders_of(self.measures) if self.measures or file is None else tuple(grader_of(spec) for spec in specs)
+        graders = graders_of(self.measures) if self.measures or file is None else self.graders(specs)
         if not graders:
             raise InputError(f"{path}: no measure was asked for", fix="write measures: [...] in the file, or -m")
         for sample in samples:
@@ -119,7 +129,22 @@ class Suite:
                     target=target,
                     targets_file=self.targets_file or (file.targets_file if file else None),
                     folder=path.parent,
+                    contexts_from=file.contexts_from if file else "auto",
                 )
+
+    def graders(self, specs: Iterable[GraderSpec]) -> tuple[Grader, ...]:
+        """The graders that these entries describe; kinds that germane does not run are left out, with a warning."""
+        found = []
+        for spec in specs:
+            if spec.type.replace("-", "_") not in _NOT_RUN:
+                found.append(grader_of(spec))
+            elif spec.required is not None:
+                problem = f"the required grader {spec.name} is of type {spec.type}, which germane does not run"
+                raise InputError(problem, fix="drop `required`, or grade with a measure or a code_judge", place=spec.place)
+            else:
+                problem = f"the grader {spec.name} is of type {spec.type}, which germane does not run: left out"
+                self.warn(Notice(problem, "grade with a measure or a code_judge", spec.place))
+        return tuple(found)
 
     def _targets(self, declared: str | None, sample: Sample) -> Iterator[tuple[str, str]]:
         """The systems to ask, each with the name it is reported under: only several need telling apart."""
@@ -152,7 +177,7 @@ def grader_of(spec: GraderSpec) -> Grader:
         raise error.at(spec.place) from None
     return Grader(
         measure=measure,
-        name=spec.name or "",
+        name="" if spec.name == spec.type else spec.name,
         weight=spec.weight,
         required=spec.required,
         strict=spec.strict,
@@ -161,10 +186,14 @@ def grader_of(spec: GraderSpec) -> Grader:
 
 
 def _measure(spec: GraderSpec) -> Measure:
-    measure = Measure.parse(spec.type)
+    """The measure of a grader: its type, with the parameters and the cut-off `k` that stand beside it."""
+    measure = Measure.parse(spec.type, lenient=True)
     if measure == CODE_JUDGE:
-        raise InputError(f"the grader {spec.name} has no script", fix="write script: [python3, grade.py]", place=spec.place)
-    return measure(**dict(spec.params)) if spec.params else measure
+        raise InputError(f"the grader {spec.name} has no script", fix="write script: [python3, grade.py]")
+    params = {name: value for name, value in spec.config.items() if name in measure.definition.params}
+    measure = measure(**{**params, **spec.params}) if params or spec.params else measure
+    k = spec.config.get("k", spec.config.get("cutoff"))
+    return (measure if k is None else measure @ k).require_cutoff()
 
 
 def _wanted(sample: Sample, pattern: str) -> bool:

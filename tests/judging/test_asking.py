@@ -139,14 +139,25 @@ def test_a_judge_that_cannot_be_used_ends_the_asking_and_keeps_what_was_answered
     assert len(ledger) == 2
 
 
+class Stopping(Counting):
+    """Stops the pool while its second question is in flight."""
+
+    pool: Pool
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        if len(self.asked) == 1:
+            asyncio.get_running_loop().call_soon(self.pool.stop)
+        return await super().answer(questions)
+
+
 def test_stopping_finishes_what_is_in_flight_and_keeps_it(tmp_path: Path) -> None:
     """After a stop nothing new is asked; what was in flight is committed."""
     ledger = SQLiteLedger(tmp_path / "l.sqlite")
-    judge = Counting(concurrency=2, seconds=0.05)
+    judge = Stopping(concurrency=2, seconds=0.05)
 
     async def run() -> None:
         async with Pool(lambda _: judge, ledger) as pool:
-            asyncio.get_running_loop().call_later(0.02, pool.stop)
+            judge.pool = pool
             await pool.judge([relevance(n) for n in range(10)])
 
     with pytest.raises(Interrupted):

@@ -64,6 +64,10 @@ def main() -> None:
         sys.exit(1)
     except (GermaneError, OSError) as error:
         _say(error, 2)
+    except Exception as fault:  # noqa: BLE001 - a fault of germane's own is one sentence too
+        if "--debug" in sys.argv or os.environ.get("GERMANE_DEBUG"):
+            raise
+        _say(GermaneError(f"internal error: {type(fault).__name__}: {fault} (--debug shows where)"), 2)
 
 
 def _say(error: BaseException, code: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as jsonlib
 from pathlib import Path
 from typing import Annotated
 
@@ -88,9 +89,9 @@ def run(
     for path in files:
         _writable(path)
     if dry_run:
-        from germane.forecast import forecast  # noqa: PLC0415
-
-        print(forecast(options).text())
+        with Progress() as watch:
+            expected = forecast(options, watch)
+        print(jsonlib.dumps(expected.as_json(), ensure_ascii=False) if json else expected.text())
         return
     with Progress() as watch:
         report = run(options, watch, resume=resume, retry_errors=retry_errors)

@@ -1,5 +1,7 @@
 """The measures as values: `nDCG @ 10`, `AP(rel=2)`, `context_precision @ 5`; or by name, `Measure.parse("nDCG@10")`."""
 
+from germane.measures.graders import CODE_JUDGE
+from germane.measures.judged import context_recall, measure
 from germane.measures.measure import Measure, parse_measures
 from germane.measures.ranked import (
     AP,
@@ -22,6 +24,9 @@ from germane.measures.ranked import (
 )
 
 __all__ = [
+    "CODE_JUDGE",
+    "context_recall",
+    "measure",
     "AP",
     "F1",
     "RBP",

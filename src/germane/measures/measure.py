@@ -234,8 +234,11 @@ class Measure:
         return self.params.get("labels", self.definition.labels)  # type: ignore[no-any-return]
 
     @classmethod
-    def parse(cls, text: str) -> Measure:
-        """The measure that a text names; trec_eval spellings (`ndcg_cut_10`, `P_5`, `map`) are aliases."""
+    def parse(cls, text: str, *, lenient: bool = False) -> Measure:
+        """The measure that a text names; trec_eval spellings (`ndcg_cut_10`, `P_5`, `map`) are aliases.
+
+        `lenient` lets a needed cut-off be missing: it is given later.
+        """
         match = _NAME.fullmatch(text.strip())
         if not match:
             raise MeasureError(
@@ -250,7 +253,8 @@ class Measure:
                 f"{text!r}: the cut-off {cutoff!r} is not a whole number", fix=f"write {name}@10"
             )
         k = None if cutoff is None else int(cutoff)
-        return cls(name, FrozenDict(_params(match["params"] or "", text)), k).require_cutoff()
+        measure = cls(name, FrozenDict(_params(match["params"] or "", text)), k)
+        return measure if lenient else measure.require_cutoff()
 
 
 def _params(inner: str, text: str) -> dict[str, Value]:
