@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, Generic, TypeVar
 
 from germane.samples.wrong import Wrong, say
@@ -103,21 +104,21 @@ def _deeper(value: Json, levels: int) -> bool:
 
 
 def _text(value: Json) -> str:
-    if type(value) is not str:
+    if not isinstance(value, str):
         raise Wrong(f"is {say(value)}", "write a string")
-    return value
+    return value if type(value) is str else str(value)
 
 
 def _id(value: Json) -> str:
-    if type(value) is int:
-        return str(value)
-    if type(value) is not str or not value:
+    if isinstance(value, str) and value:
+        return value if type(value) is str else str(value)
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise Wrong(f"is {say(value)}", "write a string that is not empty, or a whole number")
-    return value
+    return str(value)
 
 
 def _number(value: Json) -> float:
-    if type(value) is not float and type(value) is not int:
+    if type(value) is not float and (isinstance(value, bool) or not isinstance(value, Real)):
         raise Wrong(f"is {say(value)}", "write a number")
     try:
         number = float(value)
@@ -129,11 +130,11 @@ def _number(value: Json) -> float:
 
 
 def _whole(value: Json) -> int:
-    if type(value) is float and value.is_integer():
-        value = int(value)
-    if type(value) is not int:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise Wrong(f"is {say(value)}", "write a whole number")
-    return value
+    return int(value)
 
 
 def _offset(value: Json) -> int:

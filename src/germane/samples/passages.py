@@ -30,6 +30,8 @@ def read_context(value: Json) -> Context:
     """One passage: a string, or an object with at least a text or an id."""
     if type(value) is str:
         return _checked(value, None, None)
+    if isinstance(value, Context):
+        return value
     if not isinstance(value, dict):
         raise Wrong(f"is {say(value)}", f"write a string or an object like {_EXAMPLE}")
     text, document, score = value.get("text"), value.get("id"), value.get("score")
@@ -115,6 +117,8 @@ _CALL_READ = {field.name: field.kind.read for field in CALL_FIELDS}
 
 
 def _call(value: Json) -> Call:
+    if isinstance(value, Call):
+        return value
     if not isinstance(value, dict) or value.get("contexts") is None:
         raise Wrong("is no search with its contexts", 'write {"query": "...", "contexts": [...]}')
     read: dict[str, Any] = {}

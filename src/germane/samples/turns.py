@@ -13,6 +13,8 @@ _MESSAGE = '{"role": "user", "content": "..."}'
 
 
 def _message(value: Json) -> Message:
+    if isinstance(value, Message):
+        return value
     if not isinstance(value, dict):
         raise Wrong(f"is {say(value)}", f"write {_MESSAGE}")
     role = value.get("role")

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 from germane.samples.cases import Case
 from germane.types import Sample
 
-__all__ = ["Asked", "Target"]
+__all__ = ["Asked", "Target", "sample_of"]
 
 Asked: TypeAlias = Case | Sample
 """What a target is asked: a case of an eval file, or a sample that has no answer yet."""
@@ -26,10 +26,18 @@ class Target(Protocol):
         """How many queries it takes at once."""
         ...
 
-    async def answer(self, asked: Asked, *, attempt: int = 0) -> Sample:
-        """The sample, completed with what the system said and retrieved; TargetError where it failed."""
+    async def answer(self, asked: Asked) -> Sample:
+        """The sample, completed with what the system said and handed over; TargetError where it failed.
+
+        Contexts that are only in the text or in tool calls are found afterwards, by `find_contexts`.
+        """
         ...
 
     async def close(self) -> None:
         """Let go of whatever it holds."""
         ...
+
+
+def sample_of(asked: Asked) -> Sample:
+    """The sample in what is asked."""
+    return asked.sample if isinstance(asked, Case) else asked
