@@ -93,11 +93,11 @@ def _without(word: str, endings: tuple[tuple[str, str], ...]) -> str:
 class _Pieces(dict[str, tuple[str, ...]]):
     """The stems of what stands between two spaces; most of a text is pieces seen before."""
 
-    limit, longest = 1 << 17, 40
+    limit, longest, longest_unspaced = 1 << 16, 500, 40  # a sentence without spaces is not seen again
 
     def __missing__(self, piece: str) -> tuple[str, ...]:
         found = tuple(map(stem, words(piece)))
-        if len(piece) <= self.longest:
+        if len(piece) <= (self.longest if piece.isascii() else self.longest_unspaced):
             if len(self) >= self.limit:
                 self.clear()
             self[piece] = found
