@@ -16,6 +16,8 @@ from germane.reports.report import Report
 
 __all__ = ["rescore"]
 
+_NOTHING_ASKED = {"calls": 0, "requests": 0, "errors": 0, "tokens": {"input": 0, "output": 0}, "cost_usd": 0.0}
+
 
 def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = ()) -> Report:
     """A report of these measures over the samples and judgements of a stored one.
@@ -33,7 +35,7 @@ def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str]
     run_coroutine(evaluation.run((Job(sample=sample, graders=graders) for sample in report.samples()), answers))
     manifest = {
         **report.manifest,
-        "judge": {**(report.manifest.get("judge") or {}), "calls": 0, "cached": answers.found, "requests": 0},
+        "judge": {**(report.manifest.get("judge") or {}), **_NOTHING_ASKED, "cached": answers.found},
         "graders": [[dump_grader(grader) for grader in graders] for graders in evaluation.graders],
         "sets": evaluation.sets,
         "notes": dict(sorted(evaluation.notes.items())),

@@ -277,7 +277,7 @@ def _new_folder(options: Options, paths: Sequence[Path]) -> Path:
 
 def _known(folder: Path, *, errors: bool) -> Iterator[tuple[str, Judgement]]:
     """The judgements that an interrupted or finished run left in its folder; a half-written line is passed over."""
-    import json  # noqa: PLC0415
+    import json
 
     path = folder / "judgements.jsonl"
     if not path.exists():

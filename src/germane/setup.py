@@ -29,7 +29,7 @@ def pick_judge(
     None where none is named and none is needed; InputError where one is. A judge that a file names is not
     trusted with a key: its URL gets none from the environment.
     """
-    from germane.judges import judge_named  # noqa: PLC0415 - the model judge is not needed to find none
+    from germane.judges import judge_named  # the model judge is not needed to find none
 
     config = read_config(Path.cwd())
     trusted = flag or judge_from_environment() if not in_file or flag else flag
@@ -37,7 +37,7 @@ def pick_judge(
     if name:
         return judge_named(name, trusted=bool(trusted) or name != in_file, base_url=base_url, **options)
     if proxy:
-        from germane.judging.judges.proxy import ProxyJudge  # noqa: PLC0415
+        from germane.judging.judges.proxy import ProxyJudge
 
         return ProxyJudge(proxy, os.environ.get("AGENTV_TARGET_PROXY_TOKEN", ""))
     if needed:

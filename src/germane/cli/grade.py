@@ -26,11 +26,11 @@ def grade(
 
     Exit code 0 whenever there is a score, 3 when the judge failed, 2 on unusable input (nothing on stdout then).
     """
-    from germane.grading import document_sample, options_of  # noqa: PLC0415
-    from germane.grading import grade as graded  # noqa: PLC0415
-    from germane.measures import Measure  # noqa: PLC0415
-    from germane.measures.labels import Settings  # noqa: PLC0415
-    from germane.setup import open_ledger, pick_judge  # noqa: PLC0415
+    from germane.grading import document_sample, options_of
+    from germane.grading import grade as graded
+    from germane.measures import Measure
+    from germane.measures.labels import Settings
+    from germane.setup import open_ledger, pick_judge
 
     try:
         document = json.loads(sys.stdin.buffer.read().decode("utf-8-sig"))
@@ -47,7 +47,7 @@ def grade(
         sample,
         judge=who,
         ledger=None if no_cache else open_ledger(ledger),
-        settings=Settings(against or options.get("against", "auto"), scale or options.get("scale", "graded")),
+        settings=Settings(against or options.get("against") or "auto", scale or options.get("scale") or "graded"),  # type: ignore[arg-type]
         strict=bool(options.get("strict", False)),
         expected_relevant_count=options.get("expected_relevant_count"),
     )

@@ -13,9 +13,9 @@ def measures(
     json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> None:
     """List every measure: formula, what it needs, what it costs in judge calls, where it comes from."""
-    from germane.measures import Measure  # noqa: PLC0415
-    from germane.measures.listing import as_json, listing, one  # noqa: PLC0415
-    from germane.measures.measure import definitions  # noqa: PLC0415
+    from germane.measures import Measure
+    from germane.measures.listing import as_json, listing, one
+    from germane.measures.measure import definitions
 
     chosen = definitions() if name is None else (Measure.parse(name).definition,)
     if json:

@@ -16,7 +16,7 @@ def report(
     json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
 ) -> None:
     """Print a stored report, or write it as JSON, JSON lines, CSV, Markdown or text."""
-    from germane.cli.printing import finish  # noqa: PLC0415
-    from germane.reports.report import Report  # noqa: PLC0415
+    from germane.cli.printing import finish
+    from germane.reports.report import Report
 
     finish(Report.open(folder), output or [], as_json=json, code=False)

@@ -54,9 +54,9 @@ def run(
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured,
     130 interrupted.
     """
-    from germane.cli.printing import Progress, finish  # noqa: PLC0415
-    from germane.cli.values import pairs  # noqa: PLC0415
-    from germane.running import Options, run  # noqa: PLC0415
+    from germane.cli.printing import Progress, finish
+    from germane.cli.values import pairs
+    from germane.running import Options, forecast, run
 
     outputs = output or []
     folders = [path for path in outputs if not path.suffix]
@@ -100,8 +100,8 @@ def run(
 
 def _writable(path: Path) -> None:
     """An unknown report format is said before anything is spent, not after."""
-    from germane.errors import InputError  # noqa: PLC0415
-    from germane.reports.formats import FORMATS  # noqa: PLC0415
+    from germane.errors import InputError
+    from germane.reports.formats import FORMATS
 
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(FORMATS)}")

@@ -20,10 +20,10 @@ def score(
     json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
 ) -> None:
     """Compute measures on what a stored evaluation has judged already: no judge is asked."""
-    from germane.cli.printing import finish  # noqa: PLC0415
-    from germane.measures.measure import parse_measures  # noqa: PLC0415
-    from germane.reports.report import Report  # noqa: PLC0415
-    from germane.rescoring import rescore  # noqa: PLC0415
+    from germane.cli.printing import finish
+    from germane.measures.measure import parse_measures
+    from germane.reports.report import Report
+    from germane.rescoring import rescore
 
     stored = Report.open(folder)
     report = rescore(stored, parse_measures(measure or []), gates=fail_under or [])

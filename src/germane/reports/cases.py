@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from germane.measures.graders import BORDERLINE, PASS, STRICT, Grader
 from germane.reports.gates import GateResult
-from germane.types import Json, Score
+from germane.types import Score
 
 __all__ = ["CaseResult", "cases_of", "required_gates"]
 
@@ -31,17 +31,6 @@ class CaseResult:
     verdict: Literal["pass", "borderline", "fail", "undecided", "skipped"]
     failed_required: tuple[str, ...] = ()
     undecided_required: tuple[str, ...] = ()
-
-    def as_json(self) -> dict[str, Json]:
-        """The shape that scripts rely on."""
-        shown: dict[str, Json] = {"sample": self.sample}
-        if self.system or self.trial:
-            shown |= {"system": self.system, "trial": self.trial}
-        return shown | {
-            "score": self.score,
-            "verdict": self.verdict,
-            "failed_required": list(self.failed_required),
-        }
 
 
 CaseKey: TypeAlias = tuple[str, str, int]

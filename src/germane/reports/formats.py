@@ -10,41 +10,62 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from germane.errors import InputError
+from germane.reports.cases import CaseResult
 from germane.reports.clean import cell, shorten
+from germane.reports.schema import CaseRow, Document, SystemLine
 from germane.reports.store import dump_score
-from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.reports.report import Report
 
 __all__ = ["FORMATS", "json_document", "write"]
 
-SCHEMA_VERSION = 1
 
-
-def json_document(report: Report, *, scores: bool = True) -> dict[str, Json]:
+def json_document(report: Report, *, scores: bool = True) -> Document:
     """The document of `--json`; its schema is published."""
     judge = report.manifest.get("judge") or {}
-    shown = {name: judge.get(name) for name in ("source", "calls", "cached", "tokens", "cost_usd")}
-    document: dict[str, Json] = {
-        "schema_version": SCHEMA_VERSION,
+    tokens = judge.get("tokens") or {}
+    document: Document = {
+        "schema_version": 1,
         "passed": report.verdict.passed,
         "exit_code": report.verdict.exit_code,
         "report": str(report.folder) if report.folder is not None else None,
-        "judge": shown,
+        "judge": {
+            "source": judge.get("source"),
+            "calls": judge.get("calls", 0),
+            "cached": judge.get("cached", 0),
+            "tokens": {"input": tokens.get("input", 0), "output": tokens.get("output", 0)},
+            "cost_usd": judge.get("cost_usd"),
+        },
         "verdict": list(report.verdict.reasons),
-        "gates": report.verdict.as_json()["gates"],
+        "gates": [{"gate": g.gate, "outcome": g.outcome, "detail": g.detail} for g in report.verdict.gates],
         "notes": report.manifest.get("notes") or {},
+        "cases": [],
     }
-    systems = [
+    systems: list[SystemLine] = [
         {"system": system, "measures": {s.measure: s.as_json() for s in report.summaries if s.system == system}}
         for system in report.systems
     ]
-    document |= {"measures": systems[0]["measures"]} if len(systems) == 1 else {"systems": systems}
+    if len(systems) == 1:
+        document["measures"] = systems[0]["measures"]
+    else:
+        document["systems"] = systems
     if scores:
         document["scores"] = [dump_score(score) for score in report.scores()]
-    document["cases"] = [case.as_json() for case in report.cases()]
+    document["cases"] = [_case(case) for case in report.cases()]
     return document
+
+
+def _case(case: CaseResult) -> CaseRow:
+    row: CaseRow = {
+        "sample": case.sample,
+        "score": case.score,
+        "verdict": case.verdict,
+        "failed_required": list(case.failed_required),
+    }
+    if case.system or case.trial:
+        row |= {"system": case.system, "trial": case.trial}
+    return row
 
 
 def _json(report: Report) -> Iterator[str]:

@@ -14,6 +14,7 @@ from germane.measures.graders import Grader
 from germane.measures.measure import Measure
 from germane.reports.cases import CaseKey, CaseResult, cases_of, required_gates
 from germane.reports.gates import Gate, Verdict, check_gate, decide
+from germane.reports.schema import Document
 from germane.reports.store import FolderStore, Store
 from germane.reports.summary import MeasureSummary, summarise
 from germane.types import Json, Judgement, Sample, Score
@@ -167,7 +168,7 @@ class Report:
 
     # how it looks
 
-    def to_json(self, *, scores: bool = True) -> dict[str, Json]:
+    def to_json(self, *, scores: bool = True) -> Document:
         """The document of `--json`."""
         from germane.reports.formats import json_document
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from germane.errors import InputError, Place
+from germane.reports.schema import ScoreRow
 from germane.samples.dumping import sample_to_json
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, Usage
 
@@ -103,7 +104,7 @@ def load_judgement(row: dict[str, Json]) -> Judgement:
     return Judgement(usage=usage, provenance=FrozenDict(row.get("provenance") or {}), **given)
 
 
-def dump_score(score: Score) -> dict[str, Json]:
+def dump_score(score: Score) -> ScoreRow:
     """A score as the JSON object that scripts rely on."""
     return {
         "sample": score.sample,
@@ -114,7 +115,7 @@ def dump_score(score: Score) -> dict[str, Json]:
         "value": score.value,
         "status": score.status,
         "why": score.why,
-        "bounds": score.bounds and list(score.bounds),
+        "bounds": list(score.bounds) if score.bounds else None,
     }
 
 

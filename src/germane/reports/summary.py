@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 
-from germane.types import Json, Score
+from germane.reports.schema import MeasureLine
+from germane.types import Score
 
 __all__ = ["MeasureSummary", "Tally", "summarise"]
 
@@ -41,12 +42,12 @@ class MeasureSummary:
     errors: int
     why: tuple[tuple[str, int], ...] = ()
 
-    def as_json(self) -> dict[str, Json]:
-        """The shape that scripts rely on."""
+    def as_json(self) -> MeasureLine:
+        """The summary as scripts read it."""
         return {
             "mean": self.mean,
-            "interval": self.interval and list(self.interval),
-            "mean_bounds": self.mean_bounds and list(self.mean_bounds),
+            "interval": list(self.interval) if self.interval else None,
+            "mean_bounds": list(self.mean_bounds) if self.mean_bounds else None,
             "n": self.n,
             "total": self.total,
             "skipped": self.skipped,

@@ -1,0 +1,63 @@
+"""`germane liverag`: the LiveRAG challenge's ContextRecall, over its own files."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from germane.cli.printing import say
+from germane.errors import InputError
+
+
+class _Format(StrEnum):
+    TSV = "tsv"
+    JSONL = "jsonl"
+
+
+class _Parity(StrEnum):
+    LIVERAG = "liverag"
+
+
+def liverag(
+    results: Annotated[
+        Path, typer.Option("--results", help="What was retrieved: TSV, JSON or JSONL with qid and doc_ids.")
+    ],
+    reference: Annotated[
+        Path, typer.Option("--reference", help="Gold: TSV, JSON or JSONL with qid and document_ids.")
+    ],
+    evaluator: Annotated[
+        str, typer.Option("--evaluator", help="ContextRecall, alone or at the end of a module path.")
+    ] = "ContextRecall",
+    output_dir: Annotated[Path, typer.Option("--output-dir", help="Where the two files are written.")] = Path(
+        "data/evaluation_results"
+    ),
+    output_prefix: Annotated[
+        str | None, typer.Option("--output-prefix", help="A name in the files'; default: the evaluator's.")
+    ] = None,
+    output_format: Annotated[_Format, typer.Option("--output-format", help="Of the two files.")] = _Format.TSV,
+    parity: Annotated[
+        _Parity | None, typer.Option("--parity", help="Compute as the original does, to its last quirk.")
+    ] = None,
+) -> None:
+    """Recall, precision, F1 and nDCG@10 of LiveRAG results against gold documents; writes .aggregated and .rows."""
+    from germane.integrations.liverag import ContextRecall
+    from germane.integrations.liverag.reading import read_references, read_results
+    from germane.integrations.liverag.writing import report, write_files
+
+    name = evaluator.rpartition(".")[2]
+    if name != ContextRecall.__name__:
+        raise InputError(f"there is no evaluator {evaluator!r} here", fix="write --evaluator ContextRecall")
+    mode = parity.value if parity else None
+    found, gold = read_results(results, parity=mode), read_references(reference, parity=mode)
+    result = ContextRecall(parity=mode).evaluate(found, gold)
+    if not result.sample_count:
+        fix = "write document_ids in the references, and the same qids in both files"
+        raise InputError("no question could be measured", fix=fix)
+    print(report(result))
+    for note in result.notes:
+        say(f"note: {note}")
+    for path in write_files(result, results, output_dir, output_prefix or name, output_format.value):
+        say(f"wrote {path}")

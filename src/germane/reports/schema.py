@@ -1,0 +1,114 @@
+"""The shape of the `--json` document, as types: what scripts rely on. Its JSON Schema is generated from here.
+
+`python -m germane.reports.schema` prints the schema (it needs pydantic, which is no dependency of the package).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+__all__ = ["Document", "document_schema"]
+
+Pair = Annotated[list[float], "two numbers, the lower one first"]
+
+
+class Tokens(TypedDict):
+    """Tokens sent and received."""
+
+    input: int
+    output: int
+
+
+class JudgeLine(TypedDict):
+    """Who judged, and what that cost. `calls` are questions asked, `cached` those answered before."""
+
+    source: str | None
+    calls: int
+    cached: int
+    tokens: Tokens
+    cost_usd: float | None
+
+
+class MeasureLine(TypedDict):
+    """One measure over all cases; `mean` is null where nothing could be measured, `interval` until there is one."""
+
+    mean: float | None
+    interval: Pair | None
+    mean_bounds: Pair | None
+    n: int
+    total: int
+    skipped: int
+    incomplete: int
+    errors: int
+
+
+class ScoreRow(TypedDict):
+    """One measure of one sample. `value` is null unless `status` is ok; `why` says why, or notes something."""
+
+    sample: str
+    system: str
+    trial: int
+    measure: str
+    type: str
+    value: float | None
+    status: Literal["ok", "skipped", "incomplete", "error"]
+    why: str | None
+    bounds: Pair | None
+
+
+class CaseRow(TypedDict):
+    """One sample's graders taken together."""
+
+    sample: str
+    system: NotRequired[str]
+    trial: NotRequired[int]
+    score: float | None
+    verdict: Literal["pass", "borderline", "fail", "undecided", "skipped"]
+    failed_required: list[str]
+
+
+class GateRow(TypedDict):
+    """What became of one gate."""
+
+    gate: str
+    outcome: Literal["passed", "failed", "undecided"]
+    detail: str
+
+
+class SystemLine(TypedDict):
+    """The measures of one of several systems."""
+
+    system: str
+    measures: dict[str, MeasureLine]
+
+
+class Document(TypedDict):
+    """The document of `--json`. `measures` where there is one system, `systems` where there are several."""
+
+    schema_version: Literal[1]
+    passed: bool
+    exit_code: int
+    report: str | None
+    judge: JudgeLine
+    verdict: list[str]
+    gates: list[GateRow]
+    notes: dict[str, int]
+    measures: NotRequired[dict[str, MeasureLine]]
+    systems: NotRequired[list[SystemLine]]
+    scores: NotRequired[list[ScoreRow]]
+    cases: list[CaseRow]
+
+
+def document_schema() -> dict[str, object]:
+    """The JSON Schema of the document."""
+    from pydantic import TypeAdapter
+
+    schema = TypeAdapter(Document).json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+if __name__ == "__main__":
+    print(json.dumps(document_schema(), indent=1, ensure_ascii=False))  # noqa: T201

@@ -1,0 +1,46 @@
+"""The published JSON Schema of the `--json` document is the one that the code has, and documents obey it."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from germane import evaluate
+from germane.reports.schema import document_schema
+from germane.types import Json
+
+PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "report.schema.json"
+
+
+def samples(system: str = "") -> list[dict[str, Json]]:
+    graded = [{"id": "d1", "text": "x", "grade": 3}, {"id": "d2", "text": "y"}]
+    return [
+        {"id": "q1", "query": "a", "qrels": {"d1": 1}, "contexts": graded, "system": system},
+        {"id": "q2", "query": "b", "contexts": graded[:1], "system": system},
+        {"id": "q3", "query": "c", "system": system},
+    ]
+
+
+def test_the_published_schema_is_current() -> None:
+    """docs/schema/report.schema.json is what `python -m germane.reports.schema` prints."""
+    assert json.loads(PUBLISHED.read_text("utf-8")) == document_schema()
+
+
+@pytest.mark.parametrize("systems", [[""], ["bm25", "dense"]])
+def test_documents_obey_the_schema(systems: list[str]) -> None:
+    """With ok, skipped, incomplete scores, one system or two: the document validates, and has no NaN."""
+    rows = [row for system in systems for row in samples(system)]
+    report = evaluate(rows, "context_precision@2 RR", judge="labels", gates=["mean(RR)>=0.5"])
+    document = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    jsonschema.validate(document, document_schema())
+    assert {row["status"] for row in document["scores"]} == {"ok", "skipped", "incomplete"}
+    assert ("measures" in document) is (len(systems) == 1)
+
+
+def test_the_schema_refuses_another_document() -> None:
+    """A document with a field missing or of the wrong type does not validate."""
+    document = evaluate(samples(), "RR").to_json()
+    broken = {**document, "exit_code": "0"}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, document_schema())

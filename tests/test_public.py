@@ -1,0 +1,34 @@
+"""What a user imports, and that starting up stays light."""
+
+import json
+import subprocess
+import sys
+
+import germane
+from germane import errors
+from germane.errors import GermaneError
+
+
+def test_the_public_names_are_few_and_all_there() -> None:
+    """`__all__` is the namespace: every name resolves, and one can read it in a breath."""
+    assert len(germane.__all__) <= 25
+    assert all(getattr(germane, name) is not None for name in germane.__all__)
+    assert set(germane.__all__) <= set(dir(germane))
+
+
+def test_the_tree_of_errors_is_drawn() -> None:
+    """Every exception stands in the docstring's tree and under its base."""
+    classes = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, GermaneError)]
+    assert classes
+    assert all(c.__name__ in (errors.__doc__ or "") for c in classes)
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """`germane --help` needs neither numpy nor an HTTP client nor YAML."""
+    code = (
+        "import sys, json\nsys.argv = ['germane', '--help']\nfrom germane.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(json.dumps([m for m in ('numpy', 'httpx2', 'yaml', 'pydantic', 'sqlite3', 'asyncio') if m in sys.modules]))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert json.loads(out.splitlines()[-1]) == []
