@@ -46,7 +46,7 @@ class Call:
                     for item in self._open(self.items):
                         await self._ask([item])
         except TimeoutError:
-            self._fail(f"no answer within {limit:.0f} s", self.items)
+            self._fail(f"no answer within {limit:g} s", self.items)
         except Unanswered as error:
             self._fail(str(error), self.items)
 

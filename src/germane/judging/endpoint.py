@@ -143,7 +143,6 @@ class Endpoint:
         waits = faults = 0
         while True:
             try:
-                await self._admitted(len(body))
                 return await self._once(body, spending)
             except CircuitOpen as held:
                 raise self._gone(str(held)) from None
@@ -174,19 +173,26 @@ class Endpoint:
         self._dead = f"{self.url} does not answer: {why}"
         return JudgeError(self._dead)
 
-    async def _admitted(self, size: int) -> None:
-        if self._dead:
-            raise JudgeError(self._dead)
-        if self.circuit.open:
-            await self.circuit.enter()
+    async def _depart(self, size: int) -> float:
+        """Wait until this request may leave; returns when it did, with a place in flight taken."""
+        while True:
+            probe = self.circuit.open and await self.circuit.enter()
+            if wait := self._reserved(size):
+                await asyncio.sleep(wait)
+            sent = await self.level.acquire()
+            if not self._dead and (probe or not self.circuit.open):
+                return sent
+            self.level.release()
+            if self._dead:
+                raise JudgeError(self._dead)
+
+    def _reserved(self, size: int) -> float:
+        """Seconds to wait for what the rates allow."""
         wait = self._rpm.reserve(1) if self._rpm else 0.0
-        if self._tpm:
-            wait = max(wait, self._tpm.reserve(size / 4))
-        if wait:
-            await asyncio.sleep(wait)
+        return max(wait, self._tpm.reserve(size / 4)) if self._tpm else wait
 
     async def _once(self, body: bytes, spending: Spending) -> dict[str, Json]:
-        sent = await self.level.acquire()
+        sent = await self._depart(len(body))
         try:
             spending.requests += 1
             status, headers, raw = await self._send(body)

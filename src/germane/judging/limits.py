@@ -32,6 +32,7 @@ class Level:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._cut_at = -1.0
         self._answers, self._took, self._calm = 0, 0.0, 0.0
+        self._trip = int(self.size)
 
     async def acquire(self) -> float:
         """Wait for a place; returns the time of departure."""
@@ -69,7 +70,7 @@ class Level:
         """The endpoint kept up with a request sent then: rise."""
         self._answers += 1
         self._took += monotonic() - sent
-        if self._answers >= self.size:
+        if self._answers >= self._trip:
             self._round()
         if self.size < self.cap:
             self.size = min(self.cap, self.size + (1 if self._searching else 1 / self.size))
@@ -84,6 +85,7 @@ class Level:
         if self._searching and mean > SLOW * self._calm:
             self._searching = False
             self.size = max(1.0, self.size / 2)
+        self._trip = int(self.size)
 
     def throttled(self, sent: float) -> None:
         """The endpoint asked for less: halve, unless that request left before the last cut."""
@@ -138,19 +140,20 @@ class Circuit:
         """Whether requests are held back."""
         return self._opened is not None
 
-    async def enter(self) -> None:
-        """Pass where the circuit is closed or a probe is due; wait or raise CircuitOpen where it is open."""
+    async def enter(self) -> bool:
+        """Pass where the circuit is closed or, as the probe (True), when one is due; else wait or raise CircuitOpen."""
         while self._opened is not None:
             now = monotonic()
             if now >= self._probe_at:
                 self._wait = min(self._wait * 2, max(self.probe_every, self.patience))
                 self._probe_at = now + self._wait
-                return
+                return True
             if now - self._opened > self.patience:
                 raise CircuitOpen(
                     f"not asked: {self.faults} requests in a row failed, the last with: {self.last}"
                 )
             await asyncio.sleep(min(self._probe_at - now, 1.0))
+        return False
 
     def succeeded(self) -> None:
         """Any answer, even a refusal, shows that the endpoint lives."""

@@ -64,6 +64,7 @@ class ModelServer:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="germane-model-server", daemon=True)
         self._started = threading.Event()
+        self._connections: set[Connection] = set()
 
     @property
     def url(self) -> str:
@@ -92,14 +93,22 @@ class ModelServer:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         listening = self._loop.create_server(
-            lambda: Connection(self._on_request), "127.0.0.1", self._port, backlog=1024
+            lambda: Connection(self._on_request, self._connections), "127.0.0.1", self._port, backlog=1024
         )
         server = self._loop.run_until_complete(listening)
         self._port = server.sockets[0].getsockname()[1]
         self._started.set()
         self._loop.run_forever()
-        server.close()
+        self._loop.run_until_complete(self._wind_down(server))
         self._loop.close()
+
+    async def _wind_down(self, server: asyncio.Server) -> None:
+        """Break all connections, also those that are only just being accepted."""
+        server.close()
+        for _ in range(5):
+            for connection in list(self._connections):
+                connection.abort()
+            await asyncio.sleep(0)
 
     def _on_request(self, connection: Connection, path: str, headers: Mapping[str, str], raw: bytes) -> None:
         asked = Asked(self.count, path, headers, raw)

@@ -25,8 +25,12 @@ def response(status: int, headers: Mapping[str, str], body: bytes) -> bytes:
 class Connection(asyncio.Protocol):
     """One client's connection: hands over each whole request, writes what it is given."""
 
-    def __init__(self, on_request: Callable[[Connection, str, Mapping[str, str], bytes], None]) -> None:
-        self._on_request = on_request
+    def __init__(
+        self,
+        on_request: Callable[[Connection, str, Mapping[str, str], bytes], None],
+        connected: set[Connection],
+    ) -> None:
+        self._on_request, self._connected = on_request, connected
         self._buffer = bytearray()
         self._head: tuple[str, dict[str, str]] | None = None
         self._length = 0
@@ -34,10 +38,12 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember where to write."""
+        self._connected.add(self)
         self.transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Forget where to write."""
+        self._connected.discard(self)
         self.transport = None
 
     def data_received(self, data: bytes) -> None:
@@ -62,13 +68,18 @@ class Connection(asyncio.Protocol):
         self._on_request(self, path, headers, body)
         return True
 
+    def abort(self) -> None:
+        """Break off."""
+        if self.transport is not None:
+            self.transport.abort()
+
     def write(self, data: bytes, *, close: bool = False, reset: bool = False) -> None:
         """Send it; then close as if that were all, or break off."""
         if self.transport is None:
             return
         self.transport.write(data)
         if reset:
-            asyncio.get_running_loop().call_later(0.01, self.transport.abort)
+            asyncio.get_running_loop().call_later(0.01, self.abort)
         elif close:
             self.transport.close()
 

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from email.utils import formatdate
+from time import monotonic, time
+
+import pytest
+
+from germane.errors import JudgeError
+from germane.judging.endpoint import Patience
+from germane.judging.judge import Reply
+from germane.judging.judges.llm import LLMJudge
+from germane.judging.limits import Circuit
+from germane.judging.questions import Relevance
+from germane.testing import Act, ModelServer
+
+QUICK = Patience(connect=1, read=0.3, deadline=5, backoff=0.01)
+
+
+def passages(count: int) -> list[Relevance]:
+    return [Relevance(query="why is the sky blue", passage=f"the sky is blue {n}") for n in range(count)]
+
+
+def ask(judge: LLMJudge, questions: list[Relevance]) -> list[Reply]:
+    async def main() -> list[Reply]:
+        try:
+            groups = judge.group(questions)
+            answered = await asyncio.gather(*(judge.answer(group) for group in groups))
+            return [reply for replies in answered for reply in replies]
+        finally:
+            await judge.close()
+
+    return asyncio.run(main())
+
+
+def judge_of(server: ModelServer, patience: Patience = QUICK, **more) -> LLMJudge:
+    return LLMJudge("openai:test", base_url=server.url, api_key="k", patience=patience, **more)
+
+
+def one(*script: Act | None, patience: Patience = QUICK, **more) -> tuple[Reply, ModelServer]:
+    with ModelServer(script, **more) as server:
+        (reply,) = ask(judge_of(server, patience), passages(1))
+    return reply, server
+
+
+class TestAskedToWait:
+    @pytest.mark.parametrize("status", [429, 503, 529])
+    def test_many_waits_spend_no_attempt(self, status: int) -> None:
+        """Six times 429, with three attempts at everything else: answered, and all seven requests are counted."""
+        reply, server = one(*[Act(status=status)] * 6)
+        assert reply.error is None
+        assert reply.usage.requests == server.count == 7
+        assert reply.provenance["waits"] == 6
+
+    @pytest.mark.parametrize(
+        ("headers", "least"),
+        [
+            ({"retry-after": "0.3"}, 0.3),
+            ({"retry-after-ms": "300"}, 0.3),
+            ({"retry-after": "0"}, 0.0),
+            ({"retry-after": "soon"}, 0.0),
+        ],
+    )
+    def test_it_waits_as_told(self, headers: dict[str, str], least: float) -> None:
+        """Seconds or milliseconds; what cannot be read is as if it were not said."""
+        began = monotonic()
+        reply, _ = one(Act(status=429, headers=headers))
+        assert reply.error is None
+        assert least <= monotonic() - began < least + 1
+
+    def test_it_waits_until_a_date(self) -> None:
+        """An HTTP date in the future."""
+        began = time()
+        reply, _ = one(Act(status=503, headers={"retry-after": formatdate(began + 2, usegmt=True)}))
+        assert reply.error is None
+        assert time() >= int(began + 2)
+
+    def test_longer_than_the_deadline_is_an_error_at_once(self) -> None:
+        """Nobody waits an hour for one verdict; the error says what was asked."""
+        began = monotonic()
+        reply, server = one(Act(status=429, headers={"retry-after": "3600"}, error="daily limit"))
+        assert reply.error is not None
+        assert "daily limit" in reply.error
+        assert "3600 s" in reply.error
+        assert monotonic() - began < 2
+        assert server.count == 1
+
+    def test_waiting_frees_the_place_for_others(self) -> None:
+        """One place in flight, the first asked to wait: the others are answered meanwhile."""
+        with ModelServer([Act(status=429, headers={"retry-after": "0.5"})]) as server:
+            replies = ask(judge_of(server, concurrency=1), passages(4))
+        assert all(reply.error is None for reply in replies)
+        took = sorted(reply.ms or 0 for reply in replies)
+        assert took[2] < 450 < took[3]
+
+    def test_the_level_falls(self) -> None:
+        """Half of what was in flight, then up again."""
+        with ModelServer([None] * 8 + [Act(status=429)] * 8, latency=0.02) as server:
+            judge = judge_of(server, concurrency=8)
+            replies = ask(judge, passages(16))
+        assert all(reply.error is None for reply in replies)
+        assert judge.level.size < 8
+
+    def test_no_money_is_no_reason_to_wait(self) -> None:
+        """OpenAI says 429 to who has no credit left."""
+        with (
+            ModelServer(
+                [Act(status=429, error="You exceeded your current quota (insufficient_quota)")]
+            ) as server,
+            pytest.raises(JudgeError, match="insufficient_quota"),
+        ):
+            ask(judge_of(server), passages(1))
+
+
+FAULTS: dict[str, Act] = {
+    "500": Act(status=500, error="something broke"),
+    "502 with html": Act(status=502, body="<html>bad gateway</html>"),
+    "hang": Act(hang=True),
+    "slow": Act(latency=0.6),
+    "reset half way": Act(reset=True),
+    "truncated body": Act(truncate=True),
+    "body is no JSON": Act(body='{"choices": [{"mess'),
+    "200 with an error in it": Act(body=json.dumps({"error": {"code": 502, "message": "upstream"}})),
+}
+
+
+class TestTransportFaults:
+    @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+    def test_two_are_survived(self, fault: Act) -> None:
+        """The third attempt is answered; every request is counted."""
+        reply, server = one(fault, fault)
+        assert reply.error is None
+        assert reply.payload["grade"] in range(4)
+        assert reply.usage.requests == server.count == 3
+        assert reply.provenance["faults"] == 2
+
+    @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+    def test_three_are_an_error_that_names_the_last(self, fault: Act) -> None:
+        """Where the endpoint has answered others before, it is this question's error alone."""
+        with ModelServer([None, fault, fault, fault]) as server:
+            judge = judge_of(server, concurrency=1)
+            first, second = ask(judge, passages(2))
+        assert first.error is None
+        assert second.error is not None
+        assert second.error.startswith("no answer in 3 attempts: ")
+        assert second.payload is None
+        assert server.count == 4
+
+    def test_an_endpoint_that_never_answered_cannot_be_used(self) -> None:
+        """Nothing listens there: said once, with the URL."""
+        with ModelServer() as server:
+            url = server.url
+        judge = LLMJudge("openai:test", base_url=url, api_key="k", patience=QUICK)
+        with pytest.raises(JudgeError, match=r"127\.0\.0\.1:\d+/v1/chat/completions does not answer"):
+            ask(judge, passages(1))
+
+    def test_the_deadline_ends_a_call(self) -> None:
+        """However many attempts are left."""
+        with ModelServer([None, *[Act(hang=True)] * 9]) as server:
+            judge = judge_of(server, Patience(read=5, deadline=0.3), concurrency=1)
+            first, second = ask(judge, passages(2))
+        assert first.error is None
+        assert second.error == "no answer within 0.3 s"
+
+
+class TestCircuit:
+    def test_a_dead_endpoint_is_not_hammered(self) -> None:
+        """Sixty questions, an endpoint that dies: at most a few dozen requests, and the errors say so."""
+        with ModelServer(
+            lambda asked: None if asked.number == 0 else Act(status=500, error="dead")
+        ) as server:
+            judge = judge_of(server, concurrency=4)
+            endpoint = judge.ready()
+            endpoint.circuit = Circuit(10, patience=0.2, probe_every=0.1)
+            replies = ask(judge, passages(60))
+        failed = [reply for reply in replies if reply.error]
+        assert len(failed) == 59
+        assert any("requests in a row failed" in str(reply.error) for reply in failed)
+        assert server.count < 40
+
+    def test_a_restart_loses_nothing(self) -> None:
+        """Dead for a moment in the middle: who came meanwhile waited for the probe."""
+        began = monotonic()
+        dead = lambda: 0.2 < monotonic() - began < 0.6  # noqa: E731
+        with ModelServer(lambda _: Act(status=500) if dead() else None, latency=0.05) as server:
+            judge = judge_of(server, Patience(backoff=0.4, attempts=3, deadline=20), concurrency=4)
+            endpoint = judge.ready()
+            endpoint.circuit = Circuit(3, patience=5, probe_every=0.1)
+            replies = ask(judge, passages(60))
+        assert sum(reply.error is not None for reply in replies) <= 2
+
+
+USELESS: dict[str, Act] = {
+    "401": Act(status=401, error="Incorrect API key provided"),
+    "403": Act(status=403, error="Country not supported"),
+    "402": Act(status=402, error="Insufficient credits"),
+    "404 model": Act(status=404, error="The model `test` does not exist"),
+}
+
+
+class TestUseless:
+    @pytest.mark.parametrize("act", USELESS.values(), ids=USELESS)
+    def test_the_judge_cannot_be_used_at_all(self, act: Act) -> None:
+        """JudgeError with what the provider said, after one request; nobody asks again."""
+        with ModelServer(lambda _: act) as server:
+            judge = judge_of(server, concurrency=1)
+            with pytest.raises(JudgeError, match=act.error):
+                ask(judge, passages(20))
+        assert server.count == 1
+
+    def test_a_flagged_text_is_its_own_error(self) -> None:
+        """A 403 of a moderating gateway concerns that text and nothing else."""
+        reply, _ = one(Act(status=403, error="Your input was flagged by moderation"))
+        assert reply.error is not None
+        assert "content filter" in reply.error
+
+
+class TestLimits:
+    def test_in_flight_is_capped(self) -> None:
+        """-j 3 is three requests at once, whatever the pool hands over."""
+        with ModelServer(latency=0.02) as server:
+            ask(judge_of(server, concurrency=3), passages(12))
+        assert server.most_in_flight == 3
+
+    def test_requests_a_minute(self) -> None:
+        """A burst of five seconds' worth, then evenly: 600 a minute is ten a second."""
+        began = monotonic()
+        with ModelServer() as server:
+            judge = judge_of(server, rpm=600)
+            ask(judge, passages(56))
+        assert monotonic() - began >= 0.4
+
+    def test_a_judge_serves_several_loops(self) -> None:
+        """As a notebook does: one judge, an event loop a call."""
+        with ModelServer() as server:
+            judge = judge_of(server)
+            for _ in range(3):
+                (reply,) = ask(judge, passages(1))
+                assert reply.error is None
+
+    def test_connections_left_by_another_loop_are_dropped(self) -> None:
+        """Without a close between them."""
+        with ModelServer() as server:
+            judge = judge_of(server)
+
+            async def main(close: Callable[[], object] | None = None) -> Reply:
+                (reply,) = await judge.answer((passages(1)[0],))
+                if close:
+                    await judge.close()
+                return reply
+
+            assert asyncio.run(main(judge.close)).error is None
+            assert asyncio.run(main(judge.close)).error is None

@@ -1,0 +1,542 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from germane.errors import InputError, JudgeError
+from germane.judging.answers import object_in
+from germane.judging.endpoint import Patience
+from germane.judging.judge import AnyQuestion, Reply
+from germane.judging.judges.fake import FakeJudge
+from germane.judging.judges.llm import LLMJudge
+from germane.judging.prices import Price
+from germane.judging.providers import PROVIDERS
+from germane.judging.questions import Claims, Relevance, Support, key_of
+from germane.testing import Act, Asked, ModelServer, storm
+
+QUICK = Patience(connect=1, read=0.5, deadline=20, backoff=0.01)
+SKY = Relevance(query="why is the sky blue", passage="the sky is blue")
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for provider in PROVIDERS.values():
+        for name in (provider.key, provider.base):
+            monkeypatch.delenv(name, raising=False)
+
+
+def passages(count: int) -> list[Relevance]:
+    return [Relevance(query="why is the sky blue", passage=f"the sky is blue {n}") for n in range(count)]
+
+
+def ask(judge: LLMJudge | FakeJudge, questions: Sequence[AnyQuestion]) -> list[Reply]:
+    """Replies in the order of the questions."""
+
+    async def main() -> list[Reply]:
+        try:
+            groups = judge.group(questions)
+            answered = await asyncio.gather(*(judge.answer(group) for group in groups))
+        finally:
+            await judge.close()
+        by_question = {
+            id(question): reply
+            for group, replies in zip(groups, answered, strict=True)
+            for question, reply in zip(group, replies, strict=True)
+        }
+        return [by_question[id(question)] for question in questions]
+
+    return asyncio.run(main())
+
+
+def in_turn(judge: LLMJudge, questions: Sequence[AnyQuestion]) -> list[Reply]:
+    """One after the other, in one event loop."""
+
+    async def main() -> list[Reply]:
+        try:
+            return [(await judge.answer((question,)))[0] for question in questions]
+        finally:
+            await judge.close()
+
+    return asyncio.run(main())
+
+
+def judge_of(server: ModelServer, **more) -> LLMJudge:
+    return LLMJudge("openai:test", **{"base_url": server.url, "api_key": "k", "patience": QUICK, **more})
+
+
+def one(*script: Act | None, question: AnyQuestion = SKY, **more) -> tuple[Reply, ModelServer]:
+    with ModelServer(script, **more) as server:
+        (reply,) = ask(judge_of(server), [question])
+    return reply, server
+
+
+class TestAnswers:
+    @pytest.mark.parametrize("question", [SKY, Claims("One. Two."), Support(("a", "b"), ("x", "y"))])
+    def test_every_kind_is_asked_and_read(self, question: AnyQuestion) -> None:
+        """One request, a payload that the question reads, and what it cost."""
+        reply, server = one(question=question)
+        assert reply.error is None
+        question.read(reply.payload)
+        assert server.count == reply.usage.requests == 1
+        assert reply.usage.input_tokens == server.bytes // 4
+        assert reply.provenance == {}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '```json\n{"reasoning": "r", "grade": 2}\n```',
+            'Here you are: {"reasoning": "r", "grade": 2} I hope that {this} helps.',
+            '<think>Maybe {"grade": 0}? No.</think>\n{"reasoning": "r", "grade": 2}',
+            '{"reasoning": "r", "grade": 2}\n{"reasoning": "r", "grade": 2}',
+            '\ufeff\n {"reasoning": "r", "grade": 2}',
+        ],
+    )
+    def test_what_stands_around_the_object_is_passed_over(self, text: str) -> None:
+        """Fences, prose, thoughts, the same object twice: read without another request."""
+        reply, server = one(Act(text=text))
+        assert (reply.payload, server.count) == ({"reasoning": "r", "grade": 2}, 1)
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("", "the answer is empty"),
+            ("I would say 3.", "no JSON object"),
+            ("3", "one JSON object, not a int"),
+            ('{"reasoning": "cut of', "broken or cut off"),
+            ('{"reasoning": "r", "grade": NaN}', "broken or cut off"),
+            ('{"reasoning": "r", "grade": 1} or {"reasoning": "r", "grade": 2}', "2 different JSON objects"),
+            ('{"reasoning": "r"}', 'lacks "grade"'),
+            ('{"reasoning": "r", "grade": "2"}', "a whole number from 0 to 3"),
+            ('{"reasoning": "r", "grade": 5}', "0, 1, 2 or 3, not 5"),
+            ('{"reasoning": "r", "grade": true}', "a whole number from 0 to 3"),
+            ("[]", "not a list"),
+        ],
+    )
+    def test_an_unusable_answer_is_asked_again_with_what_was_wrong(self, text: str, problem: str) -> None:
+        """The model sees its answer, what was wrong with it, and the schema; then it does better."""
+        reply, server = one(Act(text=text), Act(text=text))
+        assert reply.error is None
+        assert reply.usage.requests == server.count == 3
+        assert reply.provenance["reasked"] == 2
+        last = server.asked[-1].json["messages"]
+        assert problem in last[-1]["content"]
+        assert '"title":"relevance"' in last[-1]["content"]
+        if text:
+            assert last[-2] == {"role": "assistant", "content": text}
+        assert [message["role"] for message in last] == [
+            "system",
+            "user",
+            *(["assistant", "user"] if text else []),
+        ]
+
+    def test_three_unusable_answers_are_an_error(self) -> None:
+        """Never a number read out of free text, never "irrelevant"."""
+        reply, server = one(*[Act(text="The grade is 3.")] * 3)
+        assert reply.payload is None
+        assert reply.error == "no usable answer in 3 attempts; the last: the answer holds no JSON object"
+        assert reply.usage.requests == server.count == 3
+
+    def test_a_verdict_too_few_is_asked_again(self) -> None:
+        """One verdict for three claims is no verdict."""
+        few = Act(text=json.dumps({"claims": [{"claim": 1, "reasoning": "r", "contexts": [1]}]}))
+        reply, server = one(few, question=Support(("a", "b", "c"), ("x",)))
+        assert len(reply.payload["claims"]) == 3
+        assert (
+            "1 verdicts for 3 claims: claim 2 is missing" in server.asked[1].json["messages"][-1]["content"]
+        )
+
+    def test_a_cut_answer_is_asked_again_with_more_room(self) -> None:
+        """Seen by the finish reason, even where the text could be read."""
+        with ModelServer([Act(cut=True), Act(finish="length")]) as server:
+            (reply,) = ask(judge_of(server, max_output_tokens=3000), [SKY])
+        assert reply.error is None
+        rooms = [asked.json["max_completion_tokens"] for asked in server.asked]
+        assert rooms == [3000, 6000, 12000]
+
+    def test_a_cut_answer_without_a_limit_of_ours(self) -> None:
+        """Then one is named."""
+        _, server = one(Act(cut=True))
+        assert "max_completion_tokens" not in server.asked[0].json
+        assert server.asked[1].json["max_completion_tokens"] == 4096
+
+    @pytest.mark.parametrize(
+        ("act", "error"),
+        [
+            (Act(refusal="I cannot judge this."), "the model refused to answer: I cannot judge this."),
+            (Act(finish="content_filter"), "content filter stopped the answer"),
+            (Act(status=400, error="(content_filter) management policy"), "content filter refused"),
+            (
+                Act(status=400, error="This model's maximum context length is 8192 tokens"),
+                "too long for the model",
+            ),
+        ],
+    )
+    def test_a_refusal_is_an_error_that_names_it(self, act: Act, error: str) -> None:
+        """Asking again would not help, and nothing is guessed."""
+        reply, server = one(act)
+        assert reply.payload is None
+        assert error in str(reply.error)
+        assert server.count == 1
+
+    def test_tokens_that_are_not_told_are_estimated_and_marked(self) -> None:
+        """Bytes by four."""
+        reply, server = one(Act(usage=False))
+        assert reply.usage.input_tokens == server.bytes // 4
+        assert reply.usage.output_tokens > 0
+        assert reply.provenance["tokens"] == "estimated"
+
+    def test_what_a_call_cost(self) -> None:
+        """A price that the user gives; without one it is unknown, not nothing."""
+        with ModelServer() as server:
+            (paid,) = ask(judge_of(server, price=Price(input=1.0, output=2.0)), [SKY])
+            (unknown,) = ask(judge_of(server), [SKY])
+        expected = (paid.usage.input_tokens * 1 + paid.usage.output_tokens * 2) / 1e6
+        assert paid.usage.cost_usd == pytest.approx(expected)
+        assert unknown.usage.cost_usd is None
+
+
+class TestObject:
+    @pytest.mark.parametrize("text", ['{"a": 1}', ' {"a":1} ', '"{\\"a\\": 1}"', 'x {not json} {"a": 1} y'])
+    def test_found(self, text: str) -> None:
+        """The one object there is."""
+        assert object_in(text) == {"a": 1}
+
+
+class TestLadder:
+    def rungs(self, server: ModelServer) -> list[str]:
+        return [asked.rung for asked in server.asked]
+
+    def test_without_json_schema_it_is_a_tool_call(self) -> None:
+        """Learned from the 400 and remembered: one request lost, once."""
+        with ModelServer(schema=False) as server:
+            replies = in_turn(judge_of(server), passages(3))
+        assert all(reply.error is None for reply in replies)
+        assert self.rungs(server) == ["schema", "tool", "tool", "tool"]
+        assert replies[2].provenance["rung"] == "tool"
+
+    def test_without_tools_too_the_schema_is_in_the_prompt(self) -> None:
+        """Two requests lost, once."""
+        with ModelServer(schema=False, tools=False) as server:
+            replies = in_turn(judge_of(server), passages(2))
+        assert all(reply.error is None for reply in replies)
+        assert self.rungs(server) == ["schema", "tool", "prompt", "prompt"]
+
+    def test_a_400_that_does_not_say_why_is_tried_one_rung_lower(self) -> None:
+        """A server that knows no response_format may only say "bad request"."""
+        script = lambda asked: Act(status=400, error="bad request") if asked.rung == "schema" else None  # noqa: E731
+        with ModelServer(script) as server:
+            replies = in_turn(judge_of(server), passages(2))
+        assert all(reply.error is None for reply in replies)
+        assert self.rungs(server) == ["schema", "tool", "tool"]
+
+    def test_a_400_after_success_concerns_its_text_alone(self) -> None:
+        """Then it is that question's error, and no rung is lost for the others."""
+        with ModelServer([None, Act(status=400, error="bad character"), None]) as server:
+            replies = in_turn(judge_of(server), passages(3))
+        assert [reply.error for reply in replies] == [None, "HTTP 400: bad character", None]
+        assert self.rungs(server) == ["schema"] * 3
+
+    def test_many_at_once_learn_it_together(self) -> None:
+        """Whatever was under way when the first 400 came is asked again, none is lost."""
+        with ModelServer(schema=False, temperature=False, latency=0.01) as server:
+            replies = ask(judge_of(server, concurrency=16), passages(32))
+        assert all(reply.error is None for reply in replies)
+
+    def test_a_server_that_ignores_the_schema_is_told_it_in_words(self) -> None:
+        """Prose for every request without a schema in the prompt: noticed after two, remembered."""
+        script = lambda asked: None if "JSON Schema" in asked.raw.decode() else Act(text="Quite relevant.")  # noqa: E731
+        with ModelServer(script) as server:
+            replies = in_turn(judge_of(server), passages(6))
+        assert all(reply.error is None for reply in replies)
+        assert server.count == 8
+
+    @pytest.mark.parametrize(
+        ("refused", "gone"),
+        [({"temperature": False}, "temperature"), ({"limit_name": "max_tokens"}, "max_completion_tokens")],
+    )
+    def test_what_is_not_taken_is_left_out(self, refused: dict[str, Any], gone: str) -> None:
+        """And not sent again."""
+        with ModelServer(**refused) as server:
+            replies = in_turn(judge_of(server, max_output_tokens=500), passages(3))
+        assert all(reply.error is None for reply in replies)
+        assert [gone in asked.json for asked in server.asked] == [True, False, False, False]
+        assert all("max_tokens" in asked.json for asked in server.asked[1:] if gone != "temperature")
+
+    def test_without_a_system_message(self) -> None:
+        """Its words then begin the user's."""
+        reply, server = one(system=False)
+        assert reply.error is None
+        assert [message["role"] for message in server.asked[1].json["messages"]] == ["user"]
+        assert "Grade how relevant" in server.asked[1].user
+
+
+class TestReadings:
+    def both(self) -> list[AnyQuestion]:
+        return [SKY, Claims(SKY.passage)]
+
+    def test_one_request_about_one_text(self) -> None:
+        """Each question has its own part; what it cost stands once."""
+        with ModelServer() as server:
+            relevance, claims = ask(judge_of(server), self.both())
+        assert server.count == 1
+        assert set(relevance.payload) == {"reasoning", "grade"}
+        assert set(claims.payload) == {"claims"}
+        assert (relevance.usage.requests, claims.usage.requests) == (1, 0)
+
+    def test_single_asks_one_question_a_request(self) -> None:
+        """For whoever does not trust fused ones."""
+        with ModelServer() as server:
+            ask(judge_of(server, reading="single"), self.both())
+        assert sorted(asked.named[0] for asked in server.asked) == ["claims", "relevance"]
+
+    def test_only_the_bad_part_is_asked_again(self) -> None:
+        """The good one is kept."""
+        bad = Act(change=lambda payload: {**payload, "claims": {"claims": [7]}})
+        with ModelServer([bad]) as server:
+            relevance, claims = ask(judge_of(server), self.both())
+        assert relevance.error is claims.error is None
+        assert [asked.named[0] for asked in server.asked] == ["reading", "claims"]
+        assert "must be a non-empty string, not 7" in server.asked[1].user
+
+    def test_keys_do_not_depend_on_company(self) -> None:
+        """Fused and single share what is stored."""
+        fused, single = LLMJudge("openai"), LLMJudge("openai", reading="single")
+        for question in self.both():
+            keys = {
+                key_of(question, judge.identity, judge.prompt_hash(question)) for judge in (fused, single)
+            }
+            assert len(keys) == 1
+
+
+class TestLists:
+    def test_several_passages_of_a_query_in_one_request(self) -> None:
+        """Seven passages by three: three requests, and each answer belongs to its passage."""
+
+        def graded(_kind, sections, _schema):
+            return {"reasoning": sections["passage"], "grade": 2}
+
+        with ModelServer(answer=graded) as server:
+            questions = passages(7)
+            replies = ask(judge_of(server, batch=3), questions)
+        assert server.count == 3
+        assert [reply.payload["reasoning"] for reply in replies] == [
+            question.passage for question in questions
+        ]
+        assert all("id" not in reply.payload for reply in replies)
+        assert sum(reply.usage.requests for reply in replies) == 3
+
+    @pytest.mark.parametrize(
+        ("change", "singles"),
+        [
+            (lambda payload: {"items": payload["items"][1:]}, 1),
+            (lambda payload: {"items": [*payload["items"], payload["items"][0]]}, 1),
+            (lambda payload: {"items": [{**item, "id": 1} for item in payload["items"]]}, 3),
+            (lambda payload: {"items": [{**payload["items"][0], "grade": 9}, *payload["items"][1:]]}, 1),
+            (lambda payload: {"items": [*payload["items"], {**payload["items"][0], "id": 17}]}, 0),
+        ],
+        ids=["missing", "doubled", "all the same id", "out of range", "an id that does not exist"],
+    )
+    def test_what_is_missing_or_doubled_is_asked_singly(self, change, singles: int) -> None:
+        """Nothing is attributed to a passage by its place in the answer."""
+        with ModelServer([Act(change=change)] * (3 if singles == 3 else 1)) as server:
+            replies = ask(judge_of(server, batch=3), passages(3))
+        assert all(reply.error is None for reply in replies)
+        assert [asked.named[0] for asked in server.asked].count("relevance") == singles
+
+    def test_a_refused_list_is_asked_singly(self) -> None:
+        """One passage that the model will not judge costs only its own verdict."""
+        script = lambda asked: Act(refusal="no") if "blue 1\n" in asked.user else None  # noqa: E731
+        with ModelServer(script) as server:
+            replies = ask(judge_of(server, batch=3), passages(3))
+        assert [reply.error is None for reply in replies] == [True, False, True]
+
+    def test_readings_in_lists(self) -> None:
+        """Verdict and more about several passages: one request, each part under its kind."""
+
+        class Facts(Claims):
+            kind = "claims"
+            batched = True
+
+        questions: list[AnyQuestion] = [q for p in passages(3) for q in (p, Facts(p.passage))]
+        with ModelServer() as server:
+            replies = ask(judge_of(server, batch=3), questions)
+        assert server.count == 1
+        assert all(reply.error is None for reply in replies)
+
+    def test_only_what_is_listed_has_another_key(self) -> None:
+        """A verdict given in a list is another one; the claims of a text are not."""
+        single, listed = LLMJudge("openai"), LLMJudge("openai", batch=5)
+        assert single.identity == listed.identity
+        assert single.prompt_hash(SKY) != listed.prompt_hash(SKY)
+        assert single.prompt_hash(Claims("x")) == listed.prompt_hash(Claims("x"))
+
+
+class TestIdentity:
+    def test_it_holds_what_changes_an_answer(self) -> None:
+        """Provider, model, base URL where it is another one, parameters."""
+        judge = LLMJudge("openai:m", base_url="http://localhost:1/v1/", parameters={"seed": 7})
+        assert judge.identity == {
+            "provider": "openai",
+            "model": "m",
+            "base_url": "http://localhost:1/v1",
+            "temperature": 0.1,
+            "parameters": {"seed": 7},
+        }
+        assert LLMJudge("openai").identity == {
+            "provider": "openai",
+            "model": "gpt-4o-mini",
+            "temperature": 0.1,
+        }
+
+    def test_it_does_not_hold_what_does_not(self) -> None:
+        """Concurrency, limits, key, headers, timeouts, reading."""
+        more = LLMJudge(
+            "openai",
+            api_key="x",
+            headers={"a": "b"},
+            concurrency=3,
+            rpm=1,
+            tpm=2,
+            reading="single",
+            patience=QUICK,
+        )
+        assert more.identity == LLMJudge("openai").identity
+
+    def test_a_custom_prompt_is_another_key(self, tmp_path: Path) -> None:
+        """Of that question alone."""
+        (tmp_path / "my.md").write_text("Be strict.", "utf-8")
+        judge = LLMJudge("openai", prompts={"relevance": tmp_path / "my.md"})
+        assert judge.prompt_hash(SKY) != LLMJudge("openai").prompt_hash(SKY)
+        assert judge.prompt_hash(Claims("x")) == LLMJudge("openai").prompt_hash(Claims("x"))
+
+
+class TestProviders:
+    def test_openai_alone_is_its_small_model(self) -> None:
+        """What `--judge openai` means."""
+        assert LLMJudge("openai").name == "openai:gpt-4o-mini"
+
+    def test_a_missing_key_names_its_variable(self) -> None:
+        """Only when something has to be asked: stored answers need no key."""
+        judge = LLMJudge("groq:llama")
+        with pytest.raises(JudgeError, match="set GROQ_API_KEY"):
+            judge.ready()
+
+    @pytest.mark.parametrize("spec", ["ollama:m", "vllm:m", "llamacpp:m", "openai:m@http://localhost:9/v1"])
+    def test_a_local_server_needs_none(self, spec: str) -> None:
+        """Nor does one whose base URL is given."""
+        LLMJudge(spec).ready()
+
+    @pytest.mark.parametrize(
+        ("spec", "problem"),
+        [
+            ("gpt-4", "no provider is called 'gpt-4'"),
+            ("ollama", "ollama has no default model"),
+            ("azure:m", "set AZURE_OPENAI_ENDPOINT"),
+            ("openai:m@http://user:secret@host/v1", "must not hold a password"),
+            ("openai:m@http://", "not the base URL of a server"),
+        ],
+    )
+    def test_what_cannot_be_used_says_what_to_write(self, spec: str, problem: str) -> None:
+        """Before anything is sent."""
+        with pytest.raises(InputError) as caught:
+            LLMJudge(spec)
+        assert problem in str(caught.value)
+
+    def test_base_urls(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """From the environment as each provider's own tools read it."""
+        monkeypatch.setenv("OLLAMA_HOST", "box:11434")
+        monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com/")
+        monkeypatch.setenv("OPENAI_BASE_URL", "http://proxy/v1/")
+        assert LLMJudge("ollama:m").service.url == "http://box:11434/v1"
+        assert LLMJudge("azure:m").service.url == "https://me.openai.azure.com/openai/v1"
+        assert LLMJudge("openai").service.url == "http://proxy/v1"
+        assert LLMJudge("openai", base_url="http://other/v1").service.url == "http://other/v1"
+
+    def test_the_key_goes_where_it_belongs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """To a base URL from a call, a flag or the environment; never to one that stands in a file."""
+        monkeypatch.setenv("OPENAI_API_KEY", "secret")
+        with ModelServer() as server:
+            spec = f"openai:m@{server.url}"
+            for judge in (
+                LLMJudge(spec),
+                LLMJudge("openai:m", base_url=server.url),
+                LLMJudge(spec, trusted=False),
+            ):
+                ask(judge, [SKY])
+        assert [asked.headers.get("authorization") for asked in server.asked] == ["Bearer secret"] * 2 + [
+            None
+        ]
+
+    def test_headers_are_sent(self) -> None:
+        """The user's own with every request."""
+        with ModelServer() as server:
+            ask(judge_of(server, headers={"x-team": "search"}), [SKY])
+        assert server.asked[0].headers["x-team"] == "search"
+        assert server.asked[0].headers["authorization"] == "Bearer k"
+
+
+class TestStorm:
+    @pytest.mark.parametrize("batch", [1, 5])
+    def test_a_bad_day_loses_nothing_in_silence(self, batch: int) -> None:
+        """10% 429, 5% 500, 5% malformed, 2% hangs: nearly all answered, each right, the rest an error."""
+
+        def graded(_kind, sections, _schema):
+            return {"reasoning": sections["passage"], "grade": int(sections["passage"].split()[-1]) % 4}
+
+        questions = passages(300)
+        with ModelServer(storm(retry_after="0.05"), answer=graded, latency=0.002) as server:
+            replies = ask(judge_of(server, batch=batch, concurrency=32), questions)
+        answered = [(q, reply) for q, reply in zip(questions, replies, strict=True) if reply.error is None]
+        assert len(answered) >= 0.98 * len(questions)
+        assert all(reply.payload["reasoning"] == q.passage for q, reply in answered)
+        assert all(reply.payload["grade"] == int(q.passage.split()[-1]) % 4 for q, reply in answered)
+        assert sum(reply.usage.requests for reply in replies) == server.count
+
+
+class TestForecast:
+    def test_it_is_what_the_request_will_be(self) -> None:
+        """Bytes of the very request by four."""
+        with ModelServer() as server:
+            judge = judge_of(server)
+            ask(judge, [SKY])
+        assert judge.forecast((SKY,)).input_tokens == server.bytes // 4
+
+
+class TestFakeJudge:
+    def test_answers_by_kind_by_text_or_by_function(self) -> None:
+        """The text goes before the kind; what is not there is an error reply."""
+        judge = FakeJudge(
+            {"relevance": {"grade": 1}, "the sky is blue 1": lambda q: {"grade": len(q.about) % 4}}
+        )
+        first, second, third = ask(judge, [*passages(2), Claims("x")])
+        assert first.payload == {"grade": 1}
+        assert second.payload == {"grade": len("the sky is blue 1") % 4}
+        assert third.error == "the fake judge has no answer to a question of kind claims"
+        assert len(judge.asked) == 3
+
+    def test_without_answers_it_gives_typical_ones(self) -> None:
+        """So that a test need not care."""
+        for question in (SKY, Claims("A text."), Support(("a",), ("b",))):
+            (reply,) = ask(FakeJudge(), [question])
+            question.read(reply.payload)
+
+    def test_an_exception_is_raised(self) -> None:
+        """As a judge that cannot be used does."""
+        with pytest.raises(JudgeError, match="gone"):
+            ask(FakeJudge(lambda _: JudgeError("gone")), [SKY])
+
+
+def test_the_server_sees_what_was_asked() -> None:
+    """Sections and schema, on every rung."""
+    servers: list[dict[str, Any]] = [{}, {"schema": False}, {"schema": False, "tools": False}]
+    for more in servers:
+        _, server = one(**more)
+        asked: Asked = server.asked[-1]
+        assert asked.sections == {"query": SKY.query, "passage": SKY.passage}
+        assert asked.named[0] == "relevance"
+        assert asked.named[1]["properties"].keys() == {"reasoning", "grade"}
