@@ -266,7 +266,7 @@ def test_it_says_that_it_stands_in_for_a_model():
     assert (judge.name, judge.identity, judge.stored) == (
         "lexical",
         {"judge": "lexical", "version": 1},
-        False,
+        True,
     )
 
 

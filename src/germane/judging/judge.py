@@ -80,6 +80,9 @@ class Judge(Protocol):
         ...
 
 
+_TOGETHER = 200
+
+
 class LocalJudge:
     """The defaults of a judge that answers on the spot, for free, one question at a time."""
 
@@ -94,8 +97,8 @@ class LocalJudge:
         return ""
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """All at once: there is no request to share."""
-        return [tuple(questions)] if questions else []
+        """No request to share: as many together as pass in a moment, so that a run can be watched and stopped."""
+        return [tuple(questions[start : start + _TOGETHER]) for start in range(0, len(questions), _TOGETHER)]
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """One reply a question."""

@@ -73,12 +73,19 @@ def _numbers(summary: MeasureSummary) -> list[Text]:
     ]
 
 
-def _whys(report: Report, most: int = 2) -> Iterator[Text]:
+def _whys(report: Report, most: int = 6) -> Iterator[Text]:
+    """Why scores are missing: each reason once, with the measures that it concerns."""
+    measures: dict[tuple[str, int], list[str]] = {}
     for summary in report.summaries:
-        if summary.n == summary.total:
-            continue
-        for why, count in summary.why[:most]:
-            yield Text(f"  {summary.measure}: {count} x {shorten(why, 160)}", style="dim")
+        if summary.n < summary.total:
+            for why in summary.why[:2]:
+                measures.setdefault(why, []).append(summary.measure)
+    everything = len({summary.measure for summary in report.summaries})
+    for (why, count), concerned in list(measures.items())[:most]:
+        names = list(dict.fromkeys(concerned))
+        where = "every measure" if len(names) == everything > 1 else ", ".join(names[:3])
+        more = f" and {len(names) - 3} more" if where != "every measure" and len(names) > 3 else ""
+        yield Text(f"  {count} x {shorten(why, 160)} ({where}{more})", style="dim")
 
 
 def _worst(report: Report) -> Iterator[RenderableType]:
@@ -107,7 +114,7 @@ def _notes(report: Report) -> Iterator[Text]:
 def _cost(report: Report) -> Text:
     judge = report.manifest.get("judge") or {}
     if not judge.get("source"):
-        return Text("judge    none needed: labels only")
+        return Text("judge    none asked")
     price = judge.get("cost_usd")
     tokens = judge.get("tokens") or {}
     line = f"judge    {judge['source']}: {judge.get('calls', 0)} calls, {judge.get('cached', 0)} cached"
@@ -127,8 +134,13 @@ def _verdict(report: Report) -> Text:
         2: ("not measurable", "bold red"),
         3: ("undecided", "bold yellow"),
     }.get(verdict.exit_code, ("interrupted", "bold yellow"))
-    text = Text("verdict  ").append(word, style=style).append(f" (exit code {verdict.exit_code}): ")
-    text.append("; ".join(verdict.reasons))
-    for gate in verdict.gates:
-        text.append(f"\n  {gate.outcome:9} {gate.gate}  {gate.detail}", style="dim")
+    text = Text("verdict  ").append(word, style=style).append(f" (exit code {verdict.exit_code})")
+    reasons = [reason for reason in verdict.reasons if not (verdict.gates and "gate" in reason.split(":")[0])]
+    text.append(": " + "; ".join(reasons) if reasons else "")
+    for gate in sorted(verdict.gates, key=lambda gate: _ORDER[gate.outcome]):
+        text.append(f"\n  {gate.outcome:9}", style=_STYLE[gate.outcome]).append(f" {gate.gate}  {gate.detail}")
     return text
+
+
+_ORDER = {"failed": 0, "undecided": 1, "passed": 2}
+_STYLE = {"failed": "red", "undecided": "yellow", "passed": "green"}

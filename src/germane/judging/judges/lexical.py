@@ -33,6 +33,7 @@ class LexicalJudge(LocalJudge):
 
     name = "lexical"
     identity = FrozenDict(judge="lexical", version=1)
+    stored = True
     stand_in = (
         "lexical is a word-overlap rule that stands in for a model; against people's grades on TREC DL 2023 it reaches "
         "a two-grade kappa of .21 (95% interval .11 to .29), good models .40 to .43"
