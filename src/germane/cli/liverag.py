@@ -37,20 +37,22 @@ def liverag(
     output_prefix: Annotated[
         str | None, typer.Option("--output-prefix", help="A name in the files'; default: the evaluator's.")
     ] = None,
-    output_format: Annotated[_Format, typer.Option("--output-format", help="Of the two files.")] = _Format.TSV,
+    output_format: Annotated[
+        _Format, typer.Option("--output-format", help="Of the two files.")
+    ] = _Format.TSV,
     parity: Annotated[
         _Parity | None, typer.Option("--parity", help="Compute as the original does, to its last quirk.")
     ] = None,
 ) -> None:
     """Recall, precision, F1 and nDCG@10 of LiveRAG results against gold documents; writes .aggregated and .rows."""
-    from germane.integrations.liverag import ContextRecall
+    from germane.integrations.liverag.evaluator import ContextRecall, Parity
     from germane.integrations.liverag.reading import read_references, read_results
     from germane.integrations.liverag.writing import report, write_files
 
     name = evaluator.rpartition(".")[2]
     if name != ContextRecall.__name__:
         raise InputError(f"there is no evaluator {evaluator!r} here", fix="write --evaluator ContextRecall")
-    mode = parity.value if parity else None
+    mode: Parity | None = parity.value if parity else None
     found, gold = read_results(results, parity=mode), read_references(reference, parity=mode)
     result = ContextRecall(parity=mode).evaluate(found, gold)
     if not result.sample_count:

@@ -1,0 +1,1 @@
+"""Calls in the shape of other tools - LiveRAG, DeepEval, Ragas, Mastra - answered by germane's own evaluation."""

@@ -1,0 +1,119 @@
+"""LiveRAG's files: results and references as TSV, JSON or JSON Lines; every fault with its file and line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from germane.errors import InputError, Place
+from germane.integrations.liverag.documents import Id, ids_in
+from germane.integrations.liverag.evaluator import Parity
+from germane.integrations.liverag.records import QAPair, RAGResult
+from germane.integrations.liverag.tsv import tsv_rows
+from germane.samples.jsontext import JsonFault, decode, locate
+from germane.samples.opening import shown_name
+from germane.samples.source import place_in, read_lines, read_text
+from germane.samples.wrong import Wrong, say
+from germane.types import Json
+
+__all__ = ["read_references", "read_results"]
+
+_Placed: TypeAlias = Iterator[tuple[Place, Json]]
+_WHOLE = re.compile(r"\s*[+-]?\d+\s*")
+
+
+def read_results(path: str | Path, *, parity: Parity | None = None) -> list[RAGResult]:
+    """The results in a file: `qid`, `doc_ids` (a list of chunk ids, [] = nothing retrieved), `system_name`.
+
+    Other columns are passed over. Raises InputError, with file and line, at the first thing that cannot be read.
+    `parity="liverag"` reads a TSV's column of whole numbers as numbers, as the original does.
+    """
+    return [
+        RAGResult(
+            qid=row.get("qid"),
+            doc_ids=_ids(row, "doc_ids", place, parity),
+            system_name=str(row.get("system_name") or "") or None,
+            place=place,
+        )
+        for place, row in _rows(Path(path), "doc_ids", parity)
+    ]
+
+
+def read_references(path: str | Path, *, parity: Parity | None = None) -> list[QAPair]:
+    """The references in a file: `qid`, `document_ids` (a JSON list, a Python list literal, or one id)."""
+    return [
+        QAPair(qid=row.get("qid"), document_ids=_ids(row, "document_ids", place, parity), place=place)
+        for place, row in _rows(Path(path), "document_ids", parity)
+    ]
+
+
+def _rows(path: Path, needed: str, parity: Parity | None) -> list[tuple[Place, dict[str, Json]]]:
+    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
+    file = Place(shown_name(path))
+    if suffix not in _READERS:
+        raise InputError("this format cannot be read here", fix=f"name it {', '.join(_READERS)}", place=file)
+    rows = [(place, _checked(place, row, needed)) for place, row in _READERS[suffix](path)]
+    if not rows:
+        raise InputError("there is nothing in it", fix=f"write qid and {needed}", place=file)
+    return _as_pandas(rows) if parity and suffix == ".tsv" else rows
+
+
+def _checked(place: Place, row: Json, needed: str) -> dict[str, Json]:
+    if not isinstance(row, dict):
+        raise InputError(f"this is {say(row)}", fix=f'write {{"qid": "1", "{needed}": [...]}}', place=place)
+    if needed not in row:
+        shown = ", ".join(row)[:200]
+        raise InputError(f"there is no {needed}, only {shown}", fix=f"write qid and {needed}", place=place)
+    return row
+
+
+def _ids(row: dict[str, Json], name: str, place: Place, parity: Parity | None) -> tuple[Id, ...]:
+    if name == "doc_ids" and row[name] in ("", None):
+        raise InputError("doc_ids is empty", fix="write [] where nothing was retrieved", place=place)
+    try:
+        return ids_in(row[name], strict=parity is None)
+    except Wrong as wrong:
+        raise wrong.under(name).error(place) from None
+
+
+def _as_pandas(rows: list[tuple[Place, dict[str, Json]]]) -> list[tuple[Place, dict[str, Json]]]:
+    """The qids as the original gets them: numbers where the whole column is numbers, else text."""
+    said = [row["qid"] for _, row in rows if row.get("qid")]
+    if not all(map(_WHOLE.fullmatch, said)):
+        return rows
+    return [(place, {**row, "qid": int(row["qid"])} if row.get("qid") else row) for place, row in rows]
+
+
+def _jsonl(path: Path) -> _Placed:
+    for number, line in read_lines(path):
+        if not line.isspace():
+            yield place_in(path, line, None, number), _decoded(path, line, number)
+
+
+def _json(path: Path) -> _Placed:
+    """A list of objects, or one object."""
+    text = read_text(path)
+    document = _decoded(path, text, 1) if text.strip() else []
+    rows = document if isinstance(document, list) else [document]
+    for number, row in enumerate(rows):
+        at = locate(text, (number,)) if rows is document else None
+        yield place_in(path, text, at), row
+
+
+def _decoded(path: Path, text: str, line: int) -> Json:
+    try:
+        return decode(text)
+    except JsonFault as fault:
+        several = "extra data" in fault.problem or text.strip() in {"[", "{"}
+        fix = "name a file of one document .json, of one object a line .jsonl" if several else fault.fix
+        raise InputError(fault.problem, fix=fix, place=place_in(path, text, fault.offset, line)) from None
+
+
+_READERS: dict[str, Callable[[Path], _Placed]] = {
+    ".tsv": tsv_rows,
+    ".jsonl": _jsonl,
+    ".ndjson": _jsonl,
+    ".json": _json,
+}
