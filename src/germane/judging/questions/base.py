@@ -1,0 +1,155 @@
+"""What a question is, what its key is made of, and how a payload is checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+from germane.errors import AnswerError
+from germane.types import Json
+
+__all__ = [
+    "Question",
+    "canonical",
+    "digest",
+    "each_once",
+    "get",
+    "key_of",
+    "object_schema",
+    "places",
+    "texts",
+]
+
+A = TypeVar("A")
+
+
+def canonical(value: Json) -> bytes:
+    """The one spelling of a JSON value: sorted keys, no spaces, UTF-8."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def digest(value: Json) -> str:
+    """The first 128 bits of the SHA-256 of a JSON value, in hex."""
+    return hashlib.sha256(canonical(value)).hexdigest()[:32]
+
+
+class Question(ABC, Generic[A]):
+    """One thing asked of a judge; `A` is the type of its answer."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    """The name of the kind, the same in the ledger, in prompt files and on the command line."""
+    opens: ClassVar[bool] = False
+    """Whether the answer leads to further questions; such questions are asked first."""
+    batched: ClassVar[bool] = False
+    """Whether several texts may be put to the same question in one request, where the user asked for that."""
+
+    @property
+    def prompt(self) -> str:
+        """The name of the prompt file that words this question."""
+        return self.kind
+
+    @property
+    @abstractmethod
+    def about(self) -> str:
+        """The text that the question is about; questions about one text can share a request."""
+
+    def label(self, _source: str) -> Json:
+        """What a judge of `labels` or of `gold` would read instead of the text; None = there is nothing."""
+        return None
+
+    @abstractmethod
+    def inputs(self) -> dict[str, Json]:
+        """Everything that may change the answer, by the name that the prompt knows it under."""
+
+    @abstractmethod
+    def schema(self) -> dict[str, Json]:
+        """The strict JSON Schema of the payload."""
+
+    @abstractmethod
+    def read(self, payload: Json) -> A:
+        """The typed answer in a payload; AnswerError says what is wrong with an unusable one."""
+
+    @abstractmethod
+    def typical(self) -> Json:
+        """A payload of ordinary size: what a forecast takes for an answer that is not known yet."""
+
+
+def key_of(question: Question[Any], identity: Mapping[str, Json], prompt_hash: str) -> str:
+    """The ledger's key: everything that changes an answer, and nothing else.
+
+    That is the kind and inputs of the question, its own prompt's hash and the judge's identity (provider,
+    model, custom base URL, parameters, single or list mode, replica). A judge whose identity says that it
+    `reads` labels instead of text is also keyed by the label. Ids, ranks, retriever scores and what else
+    was asked in the same request are not in it.
+    """
+    parts: dict[str, Json] = {"kind": question.kind, "inputs": question.inputs(), "prompt": prompt_hash}
+    parts["judge"] = identity
+    if identity.get("reads") in {"labels", "gold"}:
+        parts["label"] = question.label(identity["reads"])
+    return digest(parts)
+
+
+def object_schema(**properties: Json) -> dict[str, Json]:
+    """The strict schema of an object: every property required, no other allowed."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def get(payload: Json, name: str, kind: type | tuple[type, ...], what: str) -> Any:
+    """The value of that name and type in an object; AnswerError says what is wrong with another."""
+    if not isinstance(payload, Mapping):
+        raise AnswerError(f"the answer must be a JSON object, not {type(payload).__name__}")
+    if name not in payload:
+        raise AnswerError(f'the answer lacks "{name}" ({what})')
+    value = payload[name]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise AnswerError(f'"{name}" must be {what}, not {json.dumps(value)[:80]}')
+    return value
+
+
+def texts(payload: Json, name: str) -> tuple[str, ...]:
+    """A list of strings that say something; AnswerError where it is none."""
+    items = get(payload, name, (list, tuple), "a list of strings")
+    for item in items:
+        if not isinstance(item, str) or not item.strip():
+            raise AnswerError(
+                f'every item of "{name}" must be a non-empty string, not {json.dumps(item)[:80]}'
+            )
+    return tuple(item.strip() for item in items)
+
+
+def each_once(
+    payload: Json, name: str, one: str, count: int, read: Callable[[Json, int], A]
+) -> tuple[A, ...]:
+    """What `read` makes of the items of a list that has each of the numbers 1 to `count` exactly once, in order."""
+    items = get(payload, name, (list, tuple), f"a list with one item a {one}")
+    found: dict[int, A] = {}
+    for item in items:
+        number = get(item, one, int, f"the number of the {one}")
+        if number not in range(1, count + 1) or number in found:
+            raise AnswerError(f"{one} {number} was judged twice or does not exist: there are {count}")
+        found[number] = read(item, number)
+    if missing := [n for n in range(1, count + 1) if n not in found]:
+        raise AnswerError(f"{len(items)} verdicts for {count} {name}: {one} {missing[0]} is missing")
+    return tuple(found[n] for n in range(1, count + 1))
+
+
+def places(item: Json, count: int, allowed: Sequence[int] | None = None) -> tuple[int, ...]:
+    """The numbers of contexts in an item, sorted; AnswerError where one does not exist or is not `allowed`."""
+    numbers = get(item, "contexts", (list, tuple), "a list of context numbers")
+    for number in numbers:
+        if isinstance(number, bool) or number not in range(1, count + 1):
+            raise AnswerError(f"context {number} does not exist: there are {count}")
+        if allowed is not None and number not in allowed:
+            raise AnswerError(f"context {number} is not among those that are asked about: {list(allowed)}")
+    return tuple(sorted(set(numbers)))
