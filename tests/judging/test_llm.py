@@ -296,11 +296,11 @@ class TestReadings:
 
     def test_only_the_bad_part_is_asked_again(self) -> None:
         """The good one is kept."""
-        bad = Act(change=lambda payload: {**payload, "claims": {"claims": [7]}})
+        bad = Act(change=lambda payload: {**payload, "claims": [7]})
         with ModelServer([bad]) as server:
             relevance, claims = ask(judge_of(server), self.both())
         assert relevance.error is claims.error is None
-        assert [asked.named[0] for asked in server.asked] == ["reading", "claims"]
+        assert [asked.named[0] for asked in server.asked] == ["relevance-claims", "claims"]
         assert "must be a non-empty string, not 7" in server.asked[1].user
 
     def test_keys_do_not_depend_on_company(self) -> None:

@@ -153,7 +153,7 @@ class TestReadings:
         ask = word(readings([Claims(SKY.passage), SKY], prompts), prompts)
         assert ask.user.count(SKY.passage) == 1
         assert "The text is the passage." in ask.system
-        assert list(ask.schema["properties"]) == ["relevance", "claims"]
+        assert list(ask.schema["properties"]) == ["reasoning", "grade", "claims"]
 
     def test_two_of_a_kind_or_another_query_do_not_share(self) -> None:
         """One answer a kind; and one meaning an input."""

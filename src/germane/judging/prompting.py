@@ -27,9 +27,9 @@ __all__ = [
     "Prompts",
     "clean",
     "fingerprint",
-    "frame",
     "inside",
     "load",
+    "part",
     "place",
     "sections",
     "show",
@@ -90,7 +90,7 @@ def _asked_by(name: str) -> type[AnyQuestion]:
     for kind in sorted(kinds, key=len, reverse=True):
         if name == kind or name.startswith(f"{kind}_"):
             return kinds[kind]
-    known = ", ".join(sorted({*kinds, *(p.stem for p in FOLDER.glob("*.md"))} - {"frame", "list"}))
+    known = ", ".join(sorted({*kinds, *(p.stem for p in FOLDER.glob("[!_]*.md"))}))
     raise InputError(f"no question is worded by a prompt named {name!r}", fix=f"name one of {known}")
 
 
@@ -135,13 +135,19 @@ def load(name: str, path: Path | None = None) -> Prompt:
     if not text:
         raise InputError(f"the prompt {name} is empty", place=Place(str(file)))
     pieces = _pieces(name, text, file) if path else ()
-    return Prompt(name, text, fingerprint(frame(), text), pieces)
+    notes = (part(known) for known in sorted(_shape(_asked_by(name)).known))
+    return Prompt(name, text, fingerprint(part("frame"), *notes, text), pieces)
 
 
 @cache
-def frame(name: str = "frame") -> str:
-    """The words that every request (`frame`), or every request about several passages (`list`), carries."""
-    return (FOLDER / f"{name}.md").read_text("utf-8").strip()
+def part(name: str) -> str:
+    """The words of requests that are no question's own; "" where there are none.
+
+    `frame` is in every request, `list` in those about several texts; the name of an input says what it is to be
+    taken for, wherever it is shown.
+    """
+    file = FOLDER / f"_{name}.md"
+    return file.read_text("utf-8").strip() if file.exists() else ""
 
 
 class Prompts:

@@ -1,7 +1,7 @@
 """Which questions share a request, how the request is worded, and whose answer is whose.
 
-A Reading is several questions about one text, each with its instructions verbatim, answered under one key a
-kind. A list is several Readings alike that share everything but their text, answered as items with ids.
+A Reading is several questions about one text, each with its instructions verbatim, answered in one object
+(under one key a kind where names would collide). A list is several Readings alike that share everything but their text, answered as items with ids.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from germane.errors import AnswerError
 from germane.judging.judge import AnyQuestion
-from germane.judging.prompting import Prompts, frame, inside, place, sections, show
+from germane.judging.prompting import Prompts, inside, part, place, sections, show
 from germane.types import Json
 
 __all__ = ["Ask", "Reading", "listed", "readings", "word"]
@@ -52,6 +52,11 @@ class Reading:
         self.text = self.text or name
         self.questions.append(question)
         self.shown |= inputs
+
+    def flat(self) -> bool:
+        """Whether no two answers have a part of the same name, so that one object can hold them all."""
+        names = [name for question in self.questions for name in _properties(question)]
+        return len(set(names)) == len(names)
 
     def shared(self) -> dict[str, Json]:
         """The inputs beside the text."""
@@ -93,8 +98,8 @@ def listed(found: Sequence[Reading], prompts: Prompts, size: int) -> Iterator[li
         alike.setdefault(key, []).append(reading)
     for group in alike.values():
         parts = -(-len(group) // size)
-        for part in range(parts):
-            yield group[part * len(group) // parts : (part + 1) * len(group) // parts]
+        for n in range(parts):
+            yield group[n * len(group) // parts : (n + 1) * len(group) // parts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +131,12 @@ def _parts(reading: Reading, payload: dict[str, Json]) -> Iterator[tuple[AnyQues
     if len(reading.questions) == 1:
         yield reading.questions[0], payload
         return
+    flat = reading.flat()
     for question in reading.questions:
-        missing = AnswerError(f'the answer lacks "{question.kind}"')
-        yield question, payload.get(question.kind, missing)
+        if flat:
+            yield question, {name: payload[name] for name in _properties(question) if name in payload}
+        else:
+            yield question, payload.get(question.kind, AnswerError(f'the answer lacks "{question.kind}"'))
 
 
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
@@ -150,7 +158,9 @@ def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
     template = prompts[first.questions[0].prompt]
     if template.pieces and len(items) == 1:
         question = first.questions[0]
-        return Ask(question.kind, frame(), template.fill(sections(question)), question.schema(), (first,))
+        return Ask(
+            question.kind, part("frame"), template.fill(sections(question)), question.schema(), (first,)
+        )
     if len(items) == 1:
         shown = sorted(first.shown.items(), key=lambda section: place(section[0]))
         user = "\n".join(show(name, value) for name, value in shown)
@@ -166,7 +176,8 @@ def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
 
 
 def _name(reading: Reading) -> str:
-    return reading.questions[0].kind if len(reading.questions) == 1 else "reading"
+    """What is asked, as the name of the schema: `relevance`, `relevance-statements`."""
+    return "-".join(question.kind for question in reading.questions)[:58]
 
 
 def _shuffle(reading: Reading) -> bytes:
@@ -175,7 +186,8 @@ def _shuffle(reading: Reading) -> bytes:
 
 
 def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> str:
-    parts = [frame(), frame("list")] if many else [frame()]
+    notes = (part(name) for name in reading.shown)
+    parts = [" ".join(filter(None, [part("frame"), part("list") if many else "", *notes]))]
     for question in reading.questions:
         text = prompts[question.prompt].text
         if len(reading.questions) > 1:
@@ -188,7 +200,15 @@ def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> 
 def _schema(reading: Reading) -> dict[str, Json]:
     if len(reading.questions) == 1:
         return reading.questions[0].schema()
+    if reading.flat():
+        return _object({k: v for question in reading.questions for k, v in _properties(question).items()})
     return _object({question.kind: question.schema() for question in reading.questions})
+
+
+def _properties(question: AnyQuestion) -> Mapping[str, Json]:
+    """The parts of an answer by name."""
+    found: Mapping[str, Json] = question.schema()["properties"]
+    return found
 
 
 def _list_schema(reading: Reading) -> dict[str, Json]:

@@ -201,10 +201,17 @@ class ModelServer:
         return {"items": items}
 
     def _one(self, name: str, sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
-        """The answer to one Reading: by kind where it has several."""
-        if name != "reading":
+        """The answer to one Reading: what the rule says for each of its kinds, in one object."""
+        kinds = name.split("-")
+        if len(kinds) == 1:
             return self._answer(name, sections, schema)
-        return {kind: self._answer(kind, sections, part) for kind, part in schema["properties"].items()}
+        found: dict[str, Json] = {}
+        for kind in kinds:
+            part = schema["properties"].get(kind, schema)
+            nested = part.get("type") == "object" and part is not schema
+            answer = self._answer(kind, sections, part if nested else schema)
+            found |= {kind: answer} if nested else answer
+        return found
 
 
 def _one_by_one(script: Iterable[Act | None]) -> Callable[[Asked], Act | None]:

@@ -12,7 +12,7 @@ from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.ladder import Habits
 from germane.judging.limits import Level
 from germane.judging.prices import Price, price_of
-from germane.judging.prompting import Prompts, fingerprint, frame
+from germane.judging.prompting import Prompts, fingerprint, part
 from germane.judging.providers import Service, find
 from germane.judging.reading import listed, readings, word
 from germane.types import FrozenDict, Json, Usage, freeze
@@ -116,7 +116,7 @@ class LLMJudge:
         """The hash of the question's own wording. Asked in lists, it is another wording."""
         prompt = self.prompts[question.prompt]
         if self._batch > 1 and question.batched and not prompt.pieces:
-            return fingerprint(prompt.hash, frame("list"))
+            return fingerprint(prompt.hash, part("list"))
         return prompt.hash
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
