@@ -1,0 +1,37 @@
+"""Random label tables and plain Python formulas for the tests of the ranked measures."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from germane.measures import Measure
+from germane.measures.measure import definitions
+from germane.measures.table import LabelTable
+
+Row = tuple[list[int | None], list[int]]
+
+grades = st.integers(-1, 3)
+rows: st.SearchStrategy[Row] = st.tuples(
+    st.lists(st.none() | grades, max_size=12), st.lists(grades, max_size=6)
+)
+"""The grade at each rank (None = unjudged), and the grades of gold documents that did not come back."""
+
+
+def table(*given: Row, rel: int = 1) -> LabelTable:
+    judged = [[g for g in ranked if g is not None] + rest for ranked, rest in given]
+    return LabelTable.of_lists([ranked for ranked, _ in given], judged, rel=rel)
+
+
+def every_ranked_measure() -> list[Measure]:
+    """Each ranked measure with and without a cut-off, on both gains and hole policies, over gold labels."""
+    found: list[Measure] = []
+    for known in definitions():
+        if known.family != "ranked":
+            continue
+        plain = Measure.parse(known.title + ("@3" if known.cutoff == "required" else ""))
+        variants = [plain, *([plain @ 3] if known.cutoff == "optional" else [])]
+        for name, values in {"dcg": ["exp-log2"], "holes": ["condensed"], "p": [0.5]}.items():
+            if name in known.params:
+                variants += [one(**{name: value}) for one in variants[:2] for value in values]
+        found += variants
+    return found

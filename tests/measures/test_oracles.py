@@ -1,0 +1,133 @@
+"""The ranked measures equal trec_eval's own code (through pytrec_eval) and scikit-learn, on thousands of random cases."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import average_precision_score, f1_score, ndcg_score, precision_score, recall_score
+
+from germane.measures import Measure
+from germane.ranking import rank
+
+TREC = {
+    "map": "AP",
+    "map_cut_3": "AP@3",
+    "map_cut_10": "AP@10",
+    "ndcg": "nDCG",
+    "ndcg_cut_3": "nDCG@3",
+    "ndcg_cut_10": "nDCG@10",
+    "P_1": "P@1",
+    "P_3": "P@3",
+    "P_10": "P@10",
+    "recall_3": "R@3",
+    "recall_10": "R@10",
+    "recip_rank": "RR",
+    "bpref": "bpref",
+    "Rprec": "Rprec",
+    "success_1": "Success@1",
+    "success_3": "Success@3",
+    "set_P": "SetP",
+    "set_recall": "SetR",
+    "set_F": "SetF",
+}
+ASKED = {"map", "map_cut.3,10", "ndcg", "ndcg_cut.3,10", "P.1,3,10", "recall.3,10", "recip_rank"} | {
+    "bpref", "Rprec", "success.1,3", "set_P", "set_recall", "set_F",
+}  # fmt: skip
+
+documents = st.sampled_from([f"d{i}" for i in range(14)] + ["D1", "é", "z-9"])
+# at least one grade of 0 or more: without any, trec_eval reads the previous query's levels (and may never return)
+qrels = st.dictionaries(documents, st.integers(-1, 3), min_size=1, max_size=10).filter(
+    lambda known: max(known.values()) >= 0
+)
+# halves are exact in pytrec_eval's single precision; few of them, so that ties are common
+runs = st.dictionaries(documents, st.integers(-4, 4).map(lambda n: n / 2), min_size=1, max_size=14)
+queries = st.lists(st.tuples(qrels, runs), min_size=1, max_size=4)
+
+
+def compare(
+    cases: list[tuple[dict[str, int], dict[str, float]]], rel: int = 1, *, condensed: bool = False
+) -> None:
+    gold = {f"q{i}": known for i, (known, _) in enumerate(cases)}
+    run = {f"q{i}": found for i, (_, found) in enumerate(cases)}
+    oracle = pytrec_eval.RelevanceEvaluator(gold, ASKED, relevance_level=rel, judged_docs_only_flag=condensed)
+    expected = oracle.evaluate(run)
+    for theirs, ours in TREC.items():
+        measure = Measure.parse(ours)
+        if "rel" in measure.definition.params:
+            measure = measure(rel=rel)
+        if condensed and "holes" in measure.definition.params:
+            measure = measure(holes="condensed")
+        got = rank(run, gold, [measure])
+        for query, value in zip(got.queries, got.values[measure], strict=True):
+            # trec_eval divides 0 by 0 in a few measures where nothing is relevant; here that is 0
+            wanted = 0.0 if math.isnan(expected[query][theirs]) else expected[query][theirs]
+            assert value == pytest.approx(wanted, abs=1e-9), f"{theirs} of {query}"
+
+
+@settings(max_examples=700)
+@given(queries)
+def test_equal_to_trec_eval(cases: list[tuple[dict[str, int], dict[str, float]]]) -> None:
+    """Ties, unjudged documents, negative grades and negative scores, all as trec_eval has them."""
+    compare(cases)
+
+
+@settings(max_examples=200)
+@given(queries, st.integers(2, 4))
+def test_equal_to_trec_eval_at_other_thresholds(
+    cases: list[tuple[dict[str, int], dict[str, float]]], rel: int
+) -> None:
+    """`rel=` is trec_eval's -l."""
+    compare(cases, rel)
+
+
+def unsigned(cases: list[tuple[dict[str, int], dict[str, float]]]) -> bool:
+    return all(grade >= 0 for known, _ in cases for grade in known.values())
+
+
+@settings(max_examples=200)
+@given(queries.filter(unsigned))
+def test_condensed_lists_are_equal_to_judged_documents_only(
+    cases: list[tuple[dict[str, int], dict[str, float]]],
+) -> None:
+    """`holes=condensed` is trec_eval's -J. (With negative grades it is not: here these are judged, there not.)"""
+    compare(cases, condensed=True)
+
+
+distinct = st.lists(st.integers(0, 3), min_size=2, max_size=12).flatmap(
+    lambda found: st.tuples(st.just(found), st.permutations(range(len(found))))
+)
+
+
+@settings(max_examples=300)
+@given(distinct, st.integers(1, 12))
+def test_equal_to_scikit_learn(case: tuple[list[int], list[int]], k: int) -> None:
+    """Where the definitions agree (all is judged and retrieved, no ties): AP, nDCG, P, R, F1 of the top k."""
+    found, order = case
+    scores = [float(place) for place in order]
+    truth = np.array([grade >= 1 for grade in found])
+    run = {"q": {f"d{i}": score for i, score in enumerate(scores)}}
+    gold = {"q": {f"d{i}": grade for i, grade in enumerate(found)}}
+    k = min(k, len(found))
+    got = rank(run, gold, f"AP nDCG@{k} SetP P@{k} R@{k} F1@{k}")
+    top = np.zeros(len(found), dtype=bool)
+    top[np.argsort(-np.array(scores))[:k]] = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        warnings.filterwarnings("ignore", message="No positive class")
+        expected = {
+            "AP": average_precision_score(truth, scores) if truth.any() else 0.0,
+            f"nDCG@{k}": ndcg_score([found], [scores], k=k),
+            "SetP": truth.mean(),
+            f"P@{k}": precision_score(truth, top, zero_division=0),
+            f"R@{k}": recall_score(truth, top, zero_division=0),
+            f"F1@{k}": f1_score(truth, top, zero_division=0),
+        }
+    for name, value in expected.items():
+        assert got.mean(name) == pytest.approx(value, abs=1e-12), name
