@@ -148,6 +148,15 @@ class TestTransportFaults:
         assert second.payload is None
         assert server.count == 4
 
+    def test_a_hang_is_noticed_early_where_answers_are_fast(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Not after the whole read timeout; the last attempt has all of it."""
+        monkeypatch.setattr("germane.judging.endpoint.LEAST", 0.2)
+        hang = Act(hang=True)
+        with ModelServer([*[None] * 20, hang, hang, Act(latency=0.5)]) as server:
+            replies = ask(judge_of(server, Patience(read=30, backoff=0.01), concurrency=1), passages(21))
+        assert all(reply.error is None for reply in replies)
+        assert 0.9 < (replies[-1].ms or 0) / 1000 < 2
+
     def test_an_endpoint_that_never_answered_cannot_be_used(self) -> None:
         """Nothing listens there: said once, with the URL."""
         with ModelServer() as server:
@@ -210,11 +219,26 @@ class TestUseless:
                 ask(judge, passages(20))
         assert server.count == 1
 
+    def test_what_has_worked_is_not_given_up_for_one_404(self) -> None:
+        """A gateway's hiccup is one question's error."""
+        with ModelServer([None, Act(status=404, error="no route"), None]) as server:
+            replies = ask(judge_of(server, concurrency=1), passages(3))
+        assert [reply.error for reply in replies] == [None, "HTTP 404: no route", None]
+
     def test_a_flagged_text_is_its_own_error(self) -> None:
         """A 403 of a moderating gateway concerns that text and nothing else."""
         reply, _ = one(Act(status=403, error="Your input was flagged by moderation"))
         assert reply.error is not None
         assert "content filter" in reply.error
+
+
+class TestWhatIsShown:
+    def test_a_key_that_a_server_repeats_is_not(self) -> None:
+        """Nor what would move the terminal's cursor."""
+        with ModelServer([None, Act(status=400, error="bad key sk-0123456789 \x1b[2J")]) as server:
+            judge = LLMJudge("openai:test", base_url=server.url, api_key="sk-0123456789", concurrency=1)
+            _, reply = ask(judge, passages(2))
+        assert reply.error == "HTTP 400: bad key ***  [2J"
 
 
 class TestLimits:

@@ -13,14 +13,14 @@ import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from operator import attrgetter
-from time import monotonic, time
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from germane import __version__
 from germane.errors import JudgeError
 from germane.judging.limits import Circuit, CircuitOpen, Level, Rate
+from germane.judging.statuses import broke, retry_after, said, status_in, useless
 from germane.types import Json
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ __all__ = ["Endpoint", "Patience", "Rejected", "Spending", "Unanswered"]
 
 LANE = 8
 """Requests a client: its pool walks over all its connections for each of them, so that many small ones are cheaper."""
+
+ENOUGH, OFTEN, LEAST, FORGET = 20, 6.0, 15.0, 0.98
+"""A hang is noticed early: after ENOUGH answers, one is waited for OFTEN as long as the slowest of late took, LEAST
+that many seconds; the last attempt is given all of the read timeout."""
 
 _HEADERS = {
     "content-type": "application/json",
@@ -123,14 +127,16 @@ class Endpoint:
         self.url, self.level, self.patience = url, level, patience
         self.circuit = Circuit()
         self._headers = {**_HEADERS, **headers}
+        self._secrets = [value.split()[-1] for value in headers.values() if len(value) > 8]
         self._rpm = Rate(rpm) if rpm else None
         self._tpm = Rate(tpm) if tpm else None
         self._lanes: list[_Lane] = []
         self._to: httpx2.URL | str = url
-        self._times: dict[str, Json] = {}
+        self._times = {"connect": patience.connect, "write": patience.read, "pool": None}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._dead: str = ""
-        self._alive = False
+        self._alive = self._worked = False
+        self._answers, self._slowest = 0, 0.0
 
     async def post(self, body: bytes, spending: Spending) -> dict[str, Json]:
         """The JSON object that the endpoint answers with.
@@ -143,7 +149,7 @@ class Endpoint:
         waits = faults = 0
         while True:
             try:
-                return await self._once(body, spending)
+                return await self._once(body, spending, last=faults + 1 >= self.patience.attempts)
             except CircuitOpen as held:
                 raise self._gone(str(held)) from None
             except _Throttled as throttled:
@@ -191,11 +197,11 @@ class Endpoint:
         wait = self._rpm.reserve(1) if self._rpm else 0.0
         return max(wait, self._tpm.reserve(size / 4)) if self._tpm else wait
 
-    async def _once(self, body: bytes, spending: Spending) -> dict[str, Json]:
+    async def _once(self, body: bytes, spending: Spending, *, last: bool) -> dict[str, Json]:
         sent = await self._depart(len(body))
         try:
             spending.requests += 1
-            status, headers, raw = await self._send(body)
+            status, headers, raw = await self._send(body, self.patience.read if last else self._usual())
         except _Fault as fault:
             self.circuit.failed(str(fault))
             raise
@@ -207,41 +213,54 @@ class Endpoint:
             if not error:
                 self._answered(sent)
                 return found
-            status, raw = _status_in(error), json.dumps(error).encode()
-        return self._failed(status, headers, _said(raw), sent)
+            status, raw = status_in(error), json.dumps(error).encode()
+        return self._failed(status, headers, self._without_key(said(raw)), sent)
+
+    def _without_key(self, text: str) -> str:
+        """An error's text as it may be shown, even where a server repeats the key."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
 
     def _answered(self, sent: float) -> None:
-        self._alive = True
+        self._alive = self._worked = True
+        self._answers += 1
+        self._slowest = max(monotonic() - sent, FORGET * self._slowest)
         self.circuit.succeeded()
         self.level.answered(sent)
 
     def _failed(self, status: int, headers: Mapping[str, str], said: str, sent: float) -> dict[str, Json]:
-        if status in {429, 503, 529} and not _broke(said):
+        if status in {429, 503, 529} and not broke(said):
             self._alive = True
             self.circuit.succeeded()
             self.level.throttled(sent)
-            raise _Throttled(_retry_after(headers), f"HTTP {status}: {said}")
+            raise _Throttled(retry_after(headers), f"HTTP {status}: {said}")
         if status >= 500 or status in {408, 409, 425}:
             self._alive = True
             fault = f"HTTP {status}: {said}"
             self.circuit.failed(fault)
             raise _Fault(fault)
         self.circuit.succeeded()
-        if _useless(status, said):
+        if useless(status, said) and not (self._worked and status in {403, 404}):
             self._dead = f"{self.url} cannot be used: HTTP {status}: {said}"
             raise JudgeError(self._dead)
         self._alive = True
         raise Rejected(status, said)
 
-    async def _send(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
+    def _usual(self) -> float:
+        """Seconds after which an answer is not to be expected any more, by how long answers take here."""
+        if self._answers < ENOUGH:
+            return self.patience.read
+        return min(self.patience.read, max(LEAST, OFTEN * self._slowest))
+
+    async def _send(self, body: bytes, read: float) -> tuple[int, Mapping[str, str], bytes]:
         import httpx2
 
         lane = min(self._open(), key=_load)
         lane.load += 1
         try:
-            request = httpx2.Request(
-                "POST", self._to, headers=self._headers, content=body, extensions=self._times
-            )
+            times = {"timeout": {**self._times, "read": read}}
+            request = httpx2.Request("POST", self._to, headers=self._headers, content=body, extensions=times)
             response = await lane.client.send(request)
         except httpx2.RequestError as error:
             raise _Fault(_named(error)) from None
@@ -255,8 +274,7 @@ class Endpoint:
         if not self._lanes or self._loop is not loop:
             import httpx2
 
-            timeout = httpx2.Timeout(self.patience.read, connect=self.patience.connect, pool=None)
-            self._to, self._times = httpx2.URL(self.url), {"timeout": timeout.as_dict()}
+            self._to = httpx2.URL(self.url)
             limits = httpx2.Limits(max_connections=None, max_keepalive_connections=2 * LANE)
             secure: ssl.SSLContext | bool = self.url.startswith("https") and httpx2.create_ssl_context()
             lanes = -(-self.level.cap // LANE)
@@ -290,62 +308,3 @@ def _json(raw: bytes) -> dict[str, Json]:
     if not isinstance(found, dict):
         raise _Fault("the body of the response is no JSON object")
     return found
-
-
-def _said(raw: bytes) -> str:
-    """The message in an error's body, on one line."""
-    text = raw[:4000].decode("utf-8", "replace")
-    try:
-        found = json.loads(raw)
-        found = found.get("error", found) if isinstance(found, dict) else found
-        text = found.get("message") or found.get("detail") or text if isinstance(found, dict) else str(found)
-        code = found.get("code") or found.get("type") if isinstance(found, dict) else None
-        text = f"{text} ({code})" if code else str(text)
-    except ValueError:
-        pass
-    return " ".join(text.split())[:500]
-
-
-def _status_in(error: Json) -> int:
-    """The status of an error that came with 200 (as OpenRouter sends them)."""
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, int) and 400 <= code < 600 else 500
-
-
-def _broke(said: str) -> bool:
-    low = said.lower()
-    return (
-        "insufficient_quota" in low or "exceeded your current quota" in low or "insufficient balance" in low
-    )
-
-
-def _useless(status: int, said: str) -> bool:
-    """Whether no other request can fare better: no key, no money, no such model or path."""
-    low = said.lower()
-    if status == 403:
-        return not ("moderation" in low or "flagged" in low)
-    if status == 404:
-        return not any(
-            word in low for word in ("response_format", "schema", "structured", "tool", "parameters")
-        )
-    return status in {401, 402, 429} or "model_not_found" in low
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait as the response says: milliseconds, seconds, or a date."""
-    try:
-        if (ms := headers.get("retry-after-ms")) is not None:
-            return max(0.0, float(ms) / 1000)
-    except ValueError:
-        pass
-    said = headers.get("retry-after")
-    if said is None:
-        return None
-    try:
-        seconds = float(said)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(said).timestamp() - time()
-        except ValueError:
-            return None
-    return max(0.0, seconds) if seconds == seconds and seconds < 1e9 else None  # noqa: PLR0124
