@@ -1,0 +1,151 @@
+"""A run may be killed at any instant: the next one asks only what is missing and ends with the same bytes."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from germane.judging.ledger import SQLiteLedger
+from germane.testing import ModelServer, by_overlap
+from germane.types import Json
+from tests.cli.conftest import Cli, write_jsonl
+
+SAMPLES = 24
+CONTEXTS = 5
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": f"what is thing {n}",
+            "reference": f"Thing {n} is good. Thing {n} is old.",
+            "contexts": [{"text": f"thing {n} is described in passage {k}"} for k in range(CONTEXTS)],
+        }
+        for n in range(SAMPLES)
+    ]
+    return write_jsonl(tmp_path / "data.jsonl", *rows)
+
+
+@contextlib.contextmanager
+def started(words: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "germane", *words],
+        cwd=folder,
+        env={**os.environ, "OPENAI_API_KEY": "test"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def words(data: Path, server: ModelServer, name: str) -> list[str]:
+    asked = ["-m", "context_precision@5 context_recall", "--judge", "openai:test", "--base-url", server.url]
+    return ["run", str(data), *asked, "-o", name, "--ledger", f"{name}.sqlite", "-j", "4", "-q"]
+
+
+def wait_for(server: ModelServer, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while server.count < count:
+        assert time.monotonic() < deadline, "the run does not get on"
+        time.sleep(0.01)
+
+
+def committed(path: Path) -> int:
+    ledger = SQLiteLedger(path)
+    try:
+        return len(ledger)
+    finally:
+        ledger.close()
+
+
+@pytest.mark.parametrize("after", [3, 40, 90])
+def test_a_killed_run_is_continued(cli: Cli, data: Path, tmp_path: Path, after: int) -> None:
+    """SIGKILL while judging; resumed, only what was not committed is asked, and scores.jsonl has the same bytes."""
+    with ModelServer(latency=0.02) as calm:
+        assert cli(*words(data, calm, "calm"), env={"OPENAI_API_KEY": "test"}).code == 0
+        everything = calm.count
+    with ModelServer(latency=0.02) as server:
+        with started(words(data, server, "killed"), tmp_path) as process:
+            wait_for(server, after)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        time.sleep(0.1)
+        kept, before = committed(tmp_path / "killed.sqlite"), server.count
+        assert kept < everything
+        ran = cli("run", "--resume", "killed", "--base-url", server.url, "--json", env={"OPENAI_API_KEY": "test"})
+        assert ran.code == 0, ran.err
+        assert server.count - before == everything - kept
+        assert ran.json["judge"]["calls"] == everything - kept
+    assert (tmp_path / "killed" / "scores.jsonl").read_bytes() == (tmp_path / "calm" / "scores.jsonl").read_bytes()
+
+
+def test_ctrl_c_finishes_what_is_in_flight_and_prints_how_to_go_on(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """SIGINT: exit 130, every answered question is kept, and the printed command continues."""
+    with ModelServer(latency=0.1) as server:
+        with started(words(data, server, "stopped"), tmp_path) as process:
+            wait_for(server, 10)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert b"germane run --resume stopped" in err
+        assert committed(tmp_path / "stopped.sqlite") == server.count
+        assert cli("report", "stopped").code == 2
+        ran = cli("run", "--resume", "stopped", "--base-url", server.url, "--json", env={"OPENAI_API_KEY": "test"})
+        assert ran.code == 0, ran.err
+        assert committed(tmp_path / "stopped.sqlite") == server.count
+
+
+def test_targets_are_not_asked_again(cli: Cli, tmp_path: Path) -> None:
+    """What targets answered is on disk before anything is judged: a resumed run asks no target twice."""
+    (tmp_path / "system.py").write_text(
+        "def answer(query):\n"
+        "    open('asked.txt', 'a').write(query + '\\n')\n"
+        "    return {'response': 'yes', 'contexts': [{'text': query + ' it is'}]}\n"
+    )
+    (tmp_path / "targets.yaml").write_text("targets: [{name: mine, provider: python, function: 'system:answer', path: .}]\n")
+    cases = "".join(f"  - {{id: c{n}, query: what is thing {n}}}\n" for n in range(6))
+    (tmp_path / "suite.yaml").write_text(f"target: mine\nmeasures: [context_precision]\ncases:\n{cases}")
+    with ModelServer(latency=0.3) as server:
+        asked = ["run", "suite.yaml", "--judge", "openai:test", "--base-url", server.url, "-o", "r", "-j", "1"]
+        with started(asked, tmp_path) as process:
+            wait_for(server, 2)
+            process.kill()
+            process.wait()
+        answers = [json.loads(line) for line in (tmp_path / "r" / "answers.jsonl").read_text().splitlines()]
+        assert len(answers) == 6
+        ran = cli("run", "--resume", "r", "--json", "--base-url", server.url, env={"OPENAI_API_KEY": "test"})
+    assert ran.code == 0, ran.err
+    assert [row["status"] for row in ran.json["scores"]] == ["ok"] * 6
+    assert len((tmp_path / "asked.txt").read_text().splitlines()) == 6
+
+
+def test_errors_are_kept_until_they_are_to_be_retried(cli: Cli, data: Path) -> None:
+    """A finished run with failures: --resume keeps them, --retry-errors asks again for those and nothing else."""
+    ill = [True]
+
+    def answer(kind: str, sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
+        return {"no": "such"} if ill[0] and kind == "claims" else by_overlap(kind, sections, schema)
+
+    with ModelServer(answer=answer) as server:
+        ran = cli(*words(data, server, "r"), "--limit", "3", env={"OPENAI_API_KEY": "test"})
+        assert ran.code == 3
+        before = server.count
+        assert cli("run", "--resume", "r", "--json", env={"OPENAI_API_KEY": "test"}).json["measures"]["context_recall"]["errors"] == 3
+        assert server.count == before
+        ill[0] = False
+        ran = cli("run", "--resume", "r", "--retry-errors", "--json", env={"OPENAI_API_KEY": "test"})
+        assert ran.code == 0, ran.err
+        assert server.count - before == 6  # claims and support of three samples

@@ -1,0 +1,310 @@
+"""`germane run` as its user meets it: files in, a table, a report folder and an exit code out."""
+
+import json
+from itertools import product
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from germane.reports.schema import document_schema
+from germane.types import Json
+from tests.cli.conftest import Cli, write_jsonl
+
+LABELLED = [
+    {"id": "q1", "query": "a", "qrels": {"d1": 1}, "contexts": [{"id": "d1", "text": "x", "grade": 3}]},
+    {
+        "id": "q2",
+        "query": "b",
+        "qrels": {"d9": 1},
+        "contexts": [{"id": "d2", "text": "y", "grade": 0}, {"id": "d9", "text": "z", "grade": 2}],
+    },
+]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_jsonl(tmp_path / "data.jsonl", *LABELLED)
+
+
+def test_labelled_samples_are_scored(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """People's grades judge, the document obeys its schema, the folder holds the four tables."""
+    ran = cli("run", data, "-m", "context_precision@5 RR", "--judge", "labels", "--json", "-o", "report")
+    assert ran.code == 0, ran.err
+    jsonschema.validate(ran.json, document_schema())
+    assert ran.json["measures"]["context_precision@5"]["mean"] == pytest.approx(0.75)
+    assert ran.json["measures"]["RR"]["n"] == 2
+    files = {path.name for path in (tmp_path / "report").iterdir()}
+    assert files == {"manifest.json", "samples.jsonl", "judgements.jsonl", "scores.jsonl"}
+
+
+def test_the_report_is_read_again(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """`germane report` prints the same table, and every format is written."""
+    ran = cli("run", data, "-m", "context_precision@5", "--judge", "labels", "-o", "report")
+    again = cli("report", "report", "-o", "a.json", "-o", "a.csv", "-o", "a.md", "-o", "a.jsonl")
+    assert again.code == 0
+    assert again.out == ran.out
+    assert json.loads((tmp_path / "a.json").read_text())["measures"]["context_precision@5"]["mean"] == 0.75
+    assert (tmp_path / "a.csv").read_text().count("\n") == 3
+    assert "| context\\_precision@5 | 0.7500 |" in (tmp_path / "a.md").read_text()
+
+
+def test_no_judge_is_ever_chosen_in_silence(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """Without a judge: exit 2, the three ways to name one, and no report folder."""
+    ran = cli("run", data, "-m", "context_precision@5")
+    assert ran.code == 2
+    assert "--judge labels | lexical | openai:gpt-4o-mini" in ran.err
+    assert ran.out == ""
+    assert not (tmp_path / "germane-reports").exists()
+
+
+def test_the_judge_may_stand_in_the_environment(cli: Cli, data: Path) -> None:
+    """GERMANE_JUDGE names it, a flag goes before it."""
+    ran = cli("run", data, "-m", "context_precision@5", "--json", env={"GERMANE_JUDGE": "labels"})
+    assert ran.json["judge"]["source"] == "labels"
+    ran = cli("run", data, "-m", "context_precision@5", "--judge", "lexical", "--json", env={"GERMANE_JUDGE": "labels"})
+    assert ran.json["judge"]["source"] == "lexical"
+
+
+def test_a_stand_in_says_so(cli: Cli, data: Path) -> None:
+    """Every report of the lexical judge carries the sentence that it only stands in for a model."""
+    assert "stands in for a model" in cli("run", data, "-m", "context_precision@5", "--judge", "lexical").out
+
+
+def test_a_measure_that_no_sample_could_have_names_what_is_missing(cli: Cli, data: Path) -> None:
+    """context_recall without any reference: exit 2, saying so; the other measure is still there."""
+    ran = cli("run", data, "-m", "context_recall RR", "--judge", "lexical", "--json")
+    assert ran.code == 2
+    assert "no reference" in " ".join(ran.json["verdict"])
+    assert ran.json["measures"]["RR"]["mean"] == 0.75
+
+
+@pytest.mark.parametrize(("gate", "code"), [("mean(RR)>=0.7", 0), ("mean(RR)>=0.8", 1), ("max(RR)=1", 0)])
+def test_gates_decide_the_exit_code(cli: Cli, data: Path, gate: str, code: int) -> None:
+    """--fail-under fails with 1 and passes with 0; the document and the code agree."""
+    ran = cli("run", data, "-m", "RR", "--fail-under", gate, "--json")
+    assert ran.code == code
+    assert (ran.json["exit_code"], ran.json["passed"]) == (code, code == 0)
+
+
+def test_nine_verdicts_of_ten_give_exact_bounds(cli: Cli, tmp_path: Path) -> None:
+    """One unlabelled context of ten: incomplete, with the bounds that enumerating both answers gives."""
+    grades: list[int | None] = [3, 0, None, 2, 0, 0, 1, 3, 0, 2]
+    contexts = [{"text": f"passage {n}"} | ({} if grade is None else {"grade": grade}) for n, grade in enumerate(grades)]
+    data = write_jsonl(tmp_path / "ten.jsonl", {"id": "q", "query": "a", "contexts": contexts})
+    ran = cli("run", data, "-m", "context_precision@10", "--judge", "labels", "--json")
+    (score,) = ran.json["scores"]
+
+    def precision(labels: list[bool]) -> float:
+        hits = [sum(labels[: k + 1]) / (k + 1) for k in range(len(labels)) if labels[k]]
+        return sum(hits) / len(hits)
+
+    known = [[grade >= 2] if grade is not None else [False, True] for grade in grades]
+    possible = [precision(list(labels)) for labels in product(*known)]
+    assert (score["status"], score["value"]) == ("incomplete", None)
+    assert score["bounds"] == pytest.approx([min(possible), max(possible)])
+    assert "1 of 10 verdicts missing: no label" in score["why"]
+    assert ran.code == 3
+    lines = (tmp_path / ran.json["report"] / "judgements.jsonl").read_text("utf-8").splitlines()
+    kept = [json.loads(line) for line in lines]
+    assert sum("answer" in row for row in kept) == 9
+
+
+def test_measures_are_added_without_a_judge(cli: Cli, data: Path) -> None:
+    """`germane score` computes new measures from the stored verdicts, and refuses what was never asked."""
+    cli("run", data, "-m", "context_precision@5", "--judge", "lexical", "-o", "report")
+    ran = cli("score", "report", "-m", "context_position nDCG(labels=judge)@5", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["judge"]["calls"] == 0
+    assert ran.json["judge"]["cached"] > 0
+    assert set(ran.json["measures"]) == {"context_position", "nDCG(labels=judge)@5"}
+    refused = cli("score", "report", "-m", "context_precision(labels=judge)@5 context_recall")
+    assert refused.code == 2
+
+
+def test_a_second_run_asks_nobody(cli: Cli, data: Path) -> None:
+    """The ledger answers: 0 calls, the same scores, another report."""
+    first = cli("run", data, "-m", "context_precision@5", "--judge", "lexical", "--json")
+    second = cli("run", data, "-m", "context_precision@5", "--judge", "lexical", "--json")
+    assert first.json["judge"]["calls"] == 3
+    assert (second.json["judge"]["calls"], second.json["judge"]["cached"]) == (0, 3)
+    assert second.json["scores"] == first.json["scores"]
+    assert second.json["report"] != first.json["report"]
+
+
+def test_a_wrong_line_is_named(cli: Cli, tmp_path: Path) -> None:
+    """A bad sample: exit 2, file and line, no traceback."""
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"id": "a", "query": "x", "contexts": []}\n{"id": "b", "query": 7}\n')
+    ran = cli("run", path, "-m", "RR")
+    assert ran.code == 2
+    assert "bad.jsonl:2" in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_misspelt_measure_names_the_nearest(cli: Cli, data: Path) -> None:
+    """`context_precison@5` is told what it probably is."""
+    ran = cli("run", data, "-m", "context_precison@5", "--judge", "labels")
+    assert ran.code == 2
+    assert "did you mean context_precision?" in ran.err
+
+
+def test_what_is_left_out_is_left_out(cli: Cli, data: Path) -> None:
+    """--limit takes the first cases, --filter those that match, --sample as many as asked, the same for a seed."""
+
+    def ids(*words: str) -> list[str]:
+        ran = cli("run", data, "-m", "RR", "--json", *words)
+        return [row["sample"] for row in ran.json["scores"]]
+
+    assert ids("--limit", "1") == ["q1"]
+    assert ids("--filter", "*2") == ["q2"]
+    assert ids("--sample", "1", "--seed", "3") == ids("--sample", "1", "--seed", "3")
+
+
+def eval_file(tmp_path: Path, text: str, targets: str = "") -> Path:
+    if targets:
+        (tmp_path / "targets.yaml").write_text(targets)
+    path = tmp_path / "suite.yaml"
+    path.write_text(text)
+    return path
+
+
+SCRIPT = """
+import json, sys
+document = json.load(sys.stdin)
+assert document["question"] and document["criteria"], document
+print(json.dumps({"score": document["config"]["give"], "hits": [document["candidate_answer"]], "misses": []}))
+"""
+
+TARGETS = """
+targets:
+  - name: good
+    provider: mock
+    response: '{"answer": "yes", "retrieved_context": [{"text": "p", "grade": 3}]}'
+  - name: poor
+    provider: mock
+    response: '{"answer": "no", "retrieved_context": [{"text": "p", "grade": 0}, {"text": "r", "grade": 3}]}'
+  - name: prose
+    provider: mock
+    response: I do not know.
+"""
+
+
+def test_an_eval_file_with_a_script_and_a_target_a_case(cli: Cli, tmp_path: Path) -> None:
+    """Each case's execution is honoured; the file's evaluators stay where a case names only a target."""
+    (tmp_path / "grade.py").write_text(SCRIPT)
+    path = eval_file(
+        tmp_path,
+        """
+description: two cases
+execution:
+  target: good
+  evaluators:
+    - {name: given, type: code_judge, script: [python3, grade.py], give: 0.25, required: 0.2}
+    - {name: precision, type: context_precision}
+judge: labels
+evalcases:
+  - id: one
+    expected_outcome: is good
+    input_messages: [{role: user, content: What is good?}]
+  - id: two
+    question: What is poor?
+    expected_outcome: is poor
+    execution: {target: poor}
+""",
+        TARGETS,
+    )
+    ran = cli("run", path, "--json")
+    assert ran.code == 0, ran.err + ran.out
+    values = {(row["sample"], row["measure"]): row["value"] for row in ran.json["scores"]}
+    assert values == {("one", "given"): 0.25, ("one", "precision"): 1.0, ("two", "given"): 0.25, ("two", "precision"): 0.5}
+    assert [case["score"] for case in ran.json["cases"]] == [0.625, 0.375]
+    assert ran.json["scores"][1]["type"] == "context_precision"
+
+
+def test_a_required_grader_is_a_gate(cli: Cli, tmp_path: Path) -> None:
+    """A case below a required threshold fails the evaluation and is named."""
+    path = eval_file(
+        tmp_path,
+        """
+target: poor
+judge: labels
+measures: [{name: precision, type: context_precision, required: true}]
+cases: [{id: one, query: What is poor?}]
+""",
+        TARGETS,
+    )
+    ran = cli("run", path, "--json")
+    assert ran.code == 1
+    assert ran.json["cases"][0]["failed_required"] == ["precision"]
+    assert "one" in " ".join(ran.json["verdict"])
+
+
+def test_an_answer_without_contexts_is_an_error_of_its_case(cli: Cli, tmp_path: Path) -> None:
+    """Prose holds no contexts: status error, not 0, and exit 3."""
+    path = eval_file(
+        tmp_path, "target: prose\njudge: labels\nmeasures: [context_precision]\ncases: [{id: one, query: What?}]\n", TARGETS
+    )
+    ran = cli("run", path, "--json")
+    assert ran.code == 3
+    (score,) = ran.json["scores"]
+    assert (score["status"], score["value"]) == ("error", None)
+    assert "no contexts found" in score["why"]
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("[no-such-program-anywhere]", "could not start"),
+        ("[python3, -c, 'import sys; sys.exit(\"broken inside\")']", "broken inside"),
+        ("[python3, -c, 'print(0.9)']", "one JSON object"),
+        ("[python3, -c, 'print(\"well done\")']", "not one JSON document"),
+        ("[python3, -c, 'print(\"{}\")']", "no number"),
+        ("[python3, -c, 'import time; time.sleep(60)']", "stopped after"),
+        ("no-such-command-anywhere --now", "exit code 127"),
+    ],
+)
+def test_a_failing_script_is_an_error_and_never_a_score(cli: Cli, tmp_path: Path, script: str, why: str) -> None:
+    """Missing, crashing, silent, talkative or hanging: status error with the reason."""
+    path = eval_file(
+        tmp_path,
+        f"""
+target: good
+evaluators: [{{name: given, type: code_judge, timeout: 2, script: {script}}}]
+evalcases: [{{id: one, question: What?}}]
+""",
+        TARGETS,
+    )
+    ran = cli("run", path, "--json")
+    (score,) = ran.json["scores"]
+    assert (score["status"], score["value"]) == ("error", None)
+    assert why in score["why"]
+    assert ran.code == 3
+
+
+def test_a_script_need_not_read_its_stdin(cli: Cli, tmp_path: Path) -> None:
+    """A program that exits at once, with a document of a megabyte waiting, harms nobody."""
+    path = eval_file(
+        tmp_path,
+        f"""
+target: good
+evaluators: [{{name: given, type: code_judge, script: 'echo "{{\\"score\\": 7}}"', padding: {"x" * 1_000_000}}}]
+evalcases: [{{id: one, question: What?}}]
+""",
+        TARGETS,
+    )
+    ran = cli("run", path, "--json")
+    assert [row["value"] for row in ran.json["scores"]] == [1.0], ran.err
+
+
+def test_two_systems_side_by_side(cli: Cli, tmp_path: Path) -> None:
+    """--target twice reports each system apart."""
+    path = eval_file(
+        tmp_path, "judge: labels\nmeasures: [context_precision]\ncases: [{id: one, query: What?}]\n", TARGETS
+    )
+    ran = cli("run", path, "--target", "good", "--target", "poor", "--json")
+    assert ran.code == 0, ran.err
+    means: dict[str, Json] = {
+        line["system"]: line["measures"]["context_precision"]["mean"] for line in ran.json["systems"]
+    }
+    assert means == {"good": 1.0, "poor": 0.5}
