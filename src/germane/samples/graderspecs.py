@@ -84,7 +84,7 @@ def _grader(section: Section, folder: Path) -> GraderSpec:
         max_calls=section.whole("max_calls") if calls is None else calls,
         strict=section.flag("strict"),
         expected_relevant_count=section.whole("expected_relevant_count"),
-        params=FrozenDict(section.mapping("params", "parameters")),
+        params=freeze(section.mapping("params", "parameters")),
         config=_config(section, target),
         place=section.place,
     )

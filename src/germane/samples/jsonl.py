@@ -20,7 +20,7 @@ def read_jsonl(path: Path, _: FieldOf) -> Iterator[Row]:
         if line.isspace():
             continue
         try:
-            row = decode(line)
+            row = decode(line.rstrip("\r\n"))
         except JsonFault as fault:
             raise _error(path, number, line, fault) from None
         yield number, row, functools.partial(_place, path, number, line)

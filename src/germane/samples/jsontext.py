@@ -80,7 +80,7 @@ def whole(value: Json) -> Json:
 
 def _syntax(error: json.JSONDecodeError) -> JsonFault:
     if not error.doc[error.pos :].strip():
-        return JsonFault("the JSON ends too early", "close every string, list and object", error.pos)
+        return JsonFault("the JSON ends too early", "close every string, list and object", len(error.doc.rstrip()))
     hint = next((fix for start, fix in _HINTS.items() if error.msg.startswith(start)), "")
     return JsonFault(f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}", hint, error.pos)
 

@@ -58,6 +58,8 @@ def fold(name: str) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` is probably a slip of; None where none is near."""
-    folded = {fold(k): k for k in known}
+    folded: dict[str, str] = {}
+    for one in known:
+        folded.setdefault(fold(one), one)
     near = difflib.get_close_matches(fold(name), folded, n=1, cutoff=0.8)
     return folded[near[0]] if near else None

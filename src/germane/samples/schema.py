@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from germane.samples.fields import SAMPLE_FIELDS, SPELLINGS
 from germane.samples.gold import EVIDENCE_FIELDS
 from germane.samples.kinds import Field, spellings
-from germane.samples.passages import CALL_FIELDS, CONTEXT_FIELDS
+from germane.samples.passages import CALL_FIELDS, CONTEXT_FIELDS, CONTEXTS
 from germane.types import Json
 
 __all__ = ["sample_schema"]
@@ -27,13 +27,11 @@ def sample_schema() -> dict[str, Json]:
         "properties": _properties(SAMPLE_FIELDS),
         "anyOf": [{"required": [query], "properties": {query: {"type": "string"}}} for query in queries],
         "$defs": {
-            "context": _context(),
+            "context": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/passage"}]},
+            "passage": _passage(),
             "call": {
                 "type": "object",
-                "properties": {
-                    **_properties(CALL_FIELDS),
-                    "contexts": {"type": "array", "items": {"$ref": "#/$defs/context"}},
-                },
+                "properties": {**_properties(CALL_FIELDS), "contexts": CONTEXTS.schema},
                 "required": ["contexts"],
                 "additionalProperties": False,
             },
@@ -61,10 +59,12 @@ def sample_schema() -> dict[str, Json]:
     }
 
 
-def _properties(fields: Iterable[Field]) -> dict[str, Json]:
-    """A property for each spelling of each field; null is the same as absent."""
+def _properties(fields: Iterable[Field], at: str = "#") -> dict[str, Json]:
+    """A property for each field, null being the same as absent, and one that refers to it for each other spelling."""
     return {
         spelling: {"description": field.about, "anyOf": [field.kind.schema, {"type": "null"}]}
+        if spelling == field.name
+        else {"$ref": f"{at}/properties/{field.name}"}
         for spelling, field in spellings(fields).items()
     }
 
@@ -75,16 +75,14 @@ def _filled(*names: str) -> dict[str, Json]:
     return {"required": list(names), "properties": dict.fromkeys(names, filled)}
 
 
-def _context() -> dict[str, Json]:
+def _passage() -> dict[str, Json]:
     names = [
         spelling for spelling, field in spellings(CONTEXT_FIELDS).items() if field.name in {"text", "id"}
     ]
     there = {"not": {"type": "null"}}
-    both = {"required": ["grade", "relevant"], "properties": {"grade": there, "relevant": there}}
-    shape = {
+    return {
         "type": "object",
-        "properties": _properties(CONTEXT_FIELDS),
+        "properties": _properties(CONTEXT_FIELDS, "#/$defs/passage"),
         "anyOf": [{"required": [name], "properties": {name: there}} for name in names],
-        "not": both,
+        "not": {"required": ["grade", "relevant"], "properties": {"grade": there, "relevant": there}},
     }
-    return {"anyOf": [{"type": "string"}, shape]}

@@ -43,7 +43,7 @@ class Section:
         assert self.node.pairs is not None
         self._asked += names
         found = [key for name in names if (key := self._left.pop(fold(name), None)) is not None]
-        filled = [key for key in found if not self.node.pairs[key].is_null()]
+        filled = [key for key in self.node.pairs if key in found and not self.node.pairs[key].is_null()]
         if len(filled) > 1:
             problem = f"{filled[0]!r} and {filled[1]!r} say the same thing"
             raise InputError(problem, fix="keep one of them", place=self.node.keys[filled[1]])

@@ -1,0 +1,140 @@
+"""Where contexts are found, in their order; and document ids from chunk ids."""
+
+import json
+
+import pytest
+
+from germane.errors import InputError
+from germane.samples.contexts import FALLBACK, Found, find_contexts
+from germane.samples.docids import compile_rule
+from germane.types import Call, Context, Message, Sample, ToolCall, freeze
+
+AB = (Context(text="a"), Context(text="b"))
+
+
+def searched(*results, tool="search", query="q"):
+    return ToolCall(tool=tool, input=freeze({"query": query}), output=freeze({"results": list(results)}))
+
+
+def said(text: str | None = None, *calls: ToolCall) -> Sample:
+    messages = (Message(role="assistant", content=text, tool_calls=calls),) if calls else ()
+    return Sample(id="q", query="why?", response=text, messages=messages)
+
+
+@pytest.mark.parametrize("key", ["retrieved_context", "retrieved_contexts", "contexts", "retrievedContext"])
+def test_a_json_object_with_one_of_the_keys(key):
+    """Strings and objects, under any of the names."""
+    answer = json.dumps({"answer": "x", key: ["a", {"page_content": "b"}]})
+    assert find_contexts(said(answer)) == Found(AB)
+
+
+def test_the_samples_own_list_goes_before_everything():
+    """What was handed over as a list is not looked for again, not even an empty one."""
+    answer = json.dumps({"contexts": ["x"]})
+    assert find_contexts(Sample(id="q", query="w", response=answer, contexts=())) == Found(())
+    own = (Call(contexts=AB),)
+    assert find_contexts(Sample(id="q", query="w", response=answer, calls=own)) == Found(None, own)
+
+
+def test_a_json_object_goes_before_tool_calls_and_these_before_an_array():
+    """The order of the places is fixed."""
+    assert find_contexts(said('{"contexts": ["a", "b"]}', searched("x"))).contexts == AB
+    assert find_contexts(said('["x"]', searched("a", "b"))).calls == (
+        Call(query="q", contexts=AB, source="search"),
+    )
+    assert find_contexts(said('["a", "b"]')) == Found(AB)
+
+
+def test_each_tool_call_is_a_call_of_its_own():
+    """Searches of an agent are never joined into one ranking; a tool without results is no search."""
+    found = find_contexts(
+        said("x", searched("a"), ToolCall(tool="clock", output="noon"), searched(tool="web"))
+    )
+    assert found.calls == (
+        Call(query="q", contexts=(Context(text="a"),), source="search"),
+        Call(query="q", contexts=(), source="web"),
+    )
+
+
+def test_nested_spans_fold_into_the_outer_one():
+    """A retriever inside a tool is the tool's search, its results counted once."""
+    inner = {"tool_calls": [{"output": {"results": ["a", "b"]}}, {"output": {"results": ["b"]}}]}
+    outer = ToolCall(tool="ask", output=freeze(inner))
+    assert find_contexts(said("x", outer)).calls == (Call(contexts=AB, source="ask"),)
+    both = ToolCall(tool="ask", output=freeze({"results": ["a", "b"], **inner}))
+    assert find_contexts(said("x", both)).calls == (Call(contexts=AB, source="ask"),)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        'Here:\n```json\n["a", "b"]\n```\nDone.',
+        'Here:\n```\n{"contexts": ["a", "b"]}\n```',
+        '```json\n{"note": 1}\n```\n```json\n["a", "b"]\n```',
+    ],
+)
+def test_fenced_json(answer):
+    """JSON in a fence, with text around it."""
+    assert find_contexts(said(answer)) == Found(AB)
+
+
+@pytest.mark.parametrize("answer", ['["a"\n\nb]', '{"contexts": [a\n\nb', "```json\n[a\n\nb\n```"])
+def test_malformed_json_falls_back_to_blocks_and_says_so(answer):
+    """Text that starts like JSON and is none is split at blank lines, with a note."""
+    found = find_contexts(said(answer))
+    assert found.contexts is not None
+    assert len(found.contexts) == 2
+    assert found.note is not None
+    assert FALLBACK in found.note
+
+
+def test_text_is_split_when_asked_for():
+    """`contexts_from: text` takes blocks of any text, whatever it looks like."""
+    assert find_contexts(said("a\r\n \r\n\r\nb\n"), contexts_from="text") == Found(AB, note=FALLBACK)
+    assert find_contexts(said(" \n"), contexts_from="text") == Found()
+
+
+@pytest.mark.parametrize(
+    "answer", ["plain words\n\nmore", '{"answer": "x"}', "[1, 2]", "", '{"contexts": [3]}']
+)
+def test_nothing_is_found_where_nothing_is(answer):
+    """Prose is no list of contexts."""
+    assert find_contexts(said(answer)) == Found()
+
+
+def test_an_empty_list_is_found():
+    """Nothing retrieved is something else than not known."""
+    assert find_contexts(said('{"retrieved_context": []}')) == Found(())
+
+
+def test_hostile_answers_do_no_harm():
+    """Bottomless nesting and a key twice are text like any other."""
+    assert find_contexts(said("[" * 100_000)).note
+    assert find_contexts(said('{"contexts": ["a"], "contexts": ["b"]}')).note
+
+
+@pytest.mark.parametrize(
+    ("pattern", "chunk", "document"),
+    [
+        ("<(urn:uuid:[^>]+)>", "doc-<urn:uuid:U-1>::chunk-3", "urn:uuid:U-1"),
+        ("^[^#]+", "d7#3", "d7"),
+        ("<(x)>", "d7", "d7"),
+        ("(x)?", "d7", "d7"),
+        (None, "d7#3", "d7#3"),
+    ],
+)
+def test_document_ids(pattern, chunk, document):
+    """The first group, else the whole match, else the id as it stands; in contexts and in calls."""
+    context = Context(id=chunk, text="t", score=0.5)
+    sample = Sample(
+        id="q", query="w", contexts=(context, Context(text="no id")), calls=(Call(contexts=(context,)),)
+    )
+    mapped = compile_rule(pattern)(sample)
+    assert mapped.contexts == (Context(id=document, text="t", score=0.5), Context(text="no id"))
+    assert mapped.calls == (Call(contexts=(Context(id=document, text="t", score=0.5),)),)
+
+
+def test_a_bad_expression_is_an_input_error():
+    """And says what one looks like."""
+    with pytest.raises(InputError, match="no regular expression"):
+        compile_rule("(")

@@ -1,0 +1,267 @@
+"""Eval files: our own shape and both generations of the AgentV shape, and what is said of what is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from germane.errors import InputError, Place
+from germane.samples import Notices
+from germane.samples.evalfile import EvalFile, read_eval_file
+from germane.types import Context, Message
+
+OLDER = """
+description: Retrieval quality
+dataset: rag
+execution:
+  target: default
+  evaluators:
+    - name: contextual_precision
+      type: code_judge
+      script: [python3, ../judge.py]
+      cwd: scripts
+      timeout: 5
+      env: [OPENAI_API_KEY]
+      target: {max_calls: 10}
+      judge: labels
+    - {name: style, type: llm_judge, prompt: Is it kind?, weight: 2, required: true}
+evalcases:
+  - id: no
+    expected_outcome: It says why.
+    input_messages:
+      - {role: system, content: Be brief.}
+      - {role: user, content: Hello}
+      - {role: assistant, content: Hi}
+      - role: user
+        content:
+          - {type: text, value: Why?}
+          - {type: file, value: notes.md}
+          - {type: file, value: /prompts/rules.md}
+    expected_messages:
+      - role: assistant
+        tool_calls: [{tool: search, output: {results: [gold]}}]
+      - {role: assistant, content: {answer: 42}}
+    execution: {target: other}
+    conversation_id: c1
+  - id: two
+    question: How?
+    outcome: It says how.
+    execution:
+      evaluators: [{type: latency, threshold: 100}]
+    rubrics:
+      - Mentions steam
+      - {id: r2, description: Is short, weight: 2, required: false}
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    def reading(text: str, warn=None) -> EvalFile:
+        path = tmp_path / "evals" / "e.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return read_eval_file(path, warn=warn)
+
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "rules.md").write_text("Be kind.")
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals" / "notes.md").write_text("Steam rises.")
+    return reading
+
+
+def fault(read, text: str) -> InputError:
+    with pytest.raises(InputError) as caught:
+        read(text)
+    assert caught.value.fix
+    return caught.value
+
+
+def test_the_older_generation(read, tmp_path):
+    """Every key of a case and of an evaluator is where it belongs."""
+    file = read(OLDER)
+    assert (file.description, file.dataset, file.target) == ("Retrieval quality", "rag", "default")
+    script, style = file.measures
+    assert (script.script, script.cwd, script.timeout) == (
+        ("python3", "../judge.py"),
+        tmp_path / "evals" / "scripts",
+        5,
+    )
+    assert (script.env, script.max_calls, script.config) == (("OPENAI_API_KEY",), 10, {"judge": "labels"})
+    assert (style.weight, style.required, style.config) == (2.0, 0.8, {"prompt": "Is it kind?"})
+    first, second = file.cases
+    assert (first.sample.id, first.target, first.conversation_id) == ("no", "other", "c1")
+    assert first.sample.query == first.question == "Why?\n\nSteam rises."
+    assert first.sample.history == (
+        Message(role="user", content="Hello"),
+        Message(role="assistant", content="Hi"),
+    )
+    assert first.sample.reference == first.reference_answer == '{"answer": 42}'
+    assert first.expected_outcome == "It says why."
+    assert first.guideline_files == (str(tmp_path / "prompts" / "rules.md"),)
+    assert first.input_files == (str(tmp_path / "evals" / "notes.md"),)
+    assert first.expected_messages[0].tool_calls[0].output == {"results": ("gold",)}
+    assert first.sample.contexts is None
+    assert (second.sample.query, second.sample.reference, second.reference_answer) == (
+        "How?",
+        "It says how.",
+        "",
+    )
+
+
+def test_a_case_keeps_the_files_graders_unless_it_has_its_own(read):
+    """`execution:` without evaluators changes the target only; with evaluators it replaces the file's."""
+    first, second = read(OLDER).cases
+    assert [g.name for g in first.graders] == ["contextual_precision", "style"]
+    assert [g.name for g in second.graders] == ["latency", "rubrics"]
+    assert second.graders[1].config["rubrics"] == (
+        {"id": "rubric-1", "description": "Mentions steam", "weight": 1.0, "required": True},
+        {"id": "r2", "description": "Is short", "weight": 2.0, "required": False},
+    )
+
+
+NEWER = """
+target: rag
+assertions:
+  - {name: precision, type: code-grader, command: python3 judge.py}
+tests:
+  - id: a
+    criteria: It says why.
+    input: Why?
+    expected_output: Because.
+    assertions:
+      - Mentions steam
+      - {type: contains, value: steam, metric: has-steam}
+  - id: b
+    criteria: c
+    input: [{role: user, content: How?}]
+    execution: {skip_defaults: true}
+    assertions: [{type: latency, threshold: 5}]
+"""
+
+
+def test_the_newer_generation(read):
+    """A test's assertions add to the file's; a text among them is something that must be true."""
+    a, b = read(NEWER).cases
+    assert (a.sample.query, a.sample.reference, a.expected_outcome) == ("Why?", "Because.", "It says why.")
+    assert [(g.name, g.type) for g in a.graders] == [
+        ("precision", "code-grader"),
+        ("has-steam", "contains"),
+        ("rubrics", "llm_judge"),
+    ]
+    assert a.graders[0].script == "python3 judge.py"
+    assert (b.sample.query, [g.type for g in b.graders]) == ("How?", ["latency"])
+
+
+def test_our_own_shape(read, tmp_path):
+    """Measures by name, gates with their places, data and cases of our own fields."""
+    (tmp_path / "evals" / "samples.jsonl").write_text('{"query": "a"}')
+    file = read("""
+judge: lexical
+against: query
+measures:
+  - nDCG@10 R@10
+  - {measure: context_precision@5, required: 0.7, weight: 2, strict: true, expectedRelevantCount: 2, params: {rel: 3}}
+gates: ["mean(nDCG@10)>=0.7"]
+data: samples.jsonl
+target: bm25
+targets: ../targets.yaml
+compatibility: agentv
+contexts_from: text
+doc-id: "<(.*)>"
+columns: {query: Frage}
+samples:
+  - {id: q1, query: why?, reference: r, qrels: {d1: 2}, tags: [no], contexts: [t, {id: d1, text: u, grade: 3}]}
+""")
+    assert (file.judge, file.against, file.compatibility) == ("lexical", "query", "agentv")
+    assert [g.type for g in file.measures] == ["nDCG@10", "R@10", "context_precision@5"]
+    third = file.measures[2]
+    assert (third.required, third.weight, third.strict, third.expected_relevant_count) == (0.7, 2.0, True, 2)
+    assert third.params == {"rel": 3}
+    assert file.gates == (("mean(nDCG@10)>=0.7", Place(str(file.path), 7, 9)),)
+    assert file.data == (tmp_path / "evals" / "samples.jsonl",)
+    assert (file.target, file.targets_file) == ("bm25", tmp_path / "targets.yaml")
+    assert (file.contexts_from, file.doc_id, file.columns) == ("text", "<(.*)>", {"query": "Frage"})
+    (case,) = file.cases
+    assert case.sample.contexts == (Context(text="t"), Context(id="d1", text="u", grade=3))
+    assert (case.sample.tags, case.sample.qrels) == (("no",), {"d1": 2})
+    assert case.graders == file.measures
+
+
+def test_metrics_is_another_word_for_measures(read):
+    """And both together are a mistake."""
+    assert read("metrics: [R@5]\ncases: [{query: a}]").measures[0].type == "R@5"
+    error = fault(read, "metrics: [R@5]\nmeasures: [P@5]\ncases: [{query: a}]")
+    assert "say the same thing" in str(error)
+
+
+def test_unknown_keys_are_said_with_their_line_and_the_nearest_known(read):
+    """A slip is found; what is merely unknown is ignored aloud."""
+    notices = Notices()
+    read("descripton: d\ncases:\n  - query: a\n    referense: r\n    note: n\n    x_y: 1\n", warn=notices)
+    assert [(n.place.line, n.place.column, n.fix) for n in notices] == [  # type: ignore[union-attr]
+        (1, 1, "did you mean 'description'?"),
+        (4, 5, "did you mean 'reference'?"),
+        (6, 5, "put it under metadata:"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "problem"),
+    [
+        ("- a", 1, 1, "an eval file is a list"),
+        ("judge: [a]\ncases: [{query: a}]", 1, 8, "judge is a list"),
+        ("against: all\ncases: [{query: a}]", 1, 10, "against is the text 'all'"),
+        ("description: d", 1, 0, "no cases and names no data"),
+        ("data: none.jsonl", 1, 7, "no file 'none.jsonl'"),
+        ("cases: {a: 1}", 1, 8, "the cases are a mapping"),
+        ("evalcases: []\ntests: []", 2, 8, "two lists of cases"),
+        ("cases: [a]", 1, 9, "a case is the text 'a'"),
+        ("cases: [{id: a}]", 1, 9, "no query"),
+        ("cases:\n  - {id: a, query: b}\n  - {id: a, query: c}", 3, 5, "'a' is there already, on line 2"),
+        ("cases: [{query: a, contexts: [{text: t, grade: 7}]}]", 1, 41, "contexts[0].grade is the number 7"),
+        ("cases: [{query: a, question: b}]", 1, 20, "'query' and 'question' say the same"),
+        ("cases: [{query: a, input: [{content: b}]}]", 1, 27, "a message has no role"),
+        ("cases: [{input: [{role: user, content: [{type: file, value: x.md}]}]}]", 1, 17, "no file 'x.md'"),
+        (
+            "measures: [{name: a, strict: yes, type: P@5}]\ncases: [{query: a}]",
+            1,
+            30,
+            "strict is the text 'yes'",
+        ),
+        ("measures: [{type: P@5, weight: -1}]\ncases: [{query: a}]", 1, 32, "weight is"),
+        (
+            "measures: [{type: P@5, required: 2}]\ncases: [{query: a}]",
+            1,
+            34,
+            "required is not between 0 and 1",
+        ),
+        ("measures: [{weight: 2}]\ncases: [{query: a}]", 1, 12, "no type"),
+        ("measures: [{type: code_judge, script: []}]\ncases: [{query: a}]", 1, 39, "empty list"),
+        (
+            "measures: [{name: a, type: P@5}, {name: a, type: R@5}]\ncases: [{query: a}]",
+            1,
+            34,
+            "two graders are named 'a'",
+        ),
+        ("columns: {quer: a}\ncases: [{query: a}]", 1, 10, "did you mean query"),
+        ("judge: a\nJudge: b\ncases: [{query: a}]", 2, 1, "are the same key"),
+    ],
+)
+def test_faults_have_their_place(read, text, line, column, problem):
+    """Whatever is wrong is said with line and column."""
+    error = fault(read, text)
+    assert problem in str(error)
+    assert error.place is not None
+    assert (error.place.line, error.place.column) == (line, column)
+
+
+def test_values_keep_their_text_where_a_text_is_wanted(read):
+    """`no`, numbers and dates as ids and queries are what was written."""
+    cases = read("cases: [{id: no, query: yes}, {id: 012, input: 2026-11-21}]").cases
+    assert [(c.sample.id, c.sample.query) for c in cases] == [("no", "yes"), ("012", "2026-11-21")]
+
+
+def test_a_list_of_cases_may_stand_in_another_file(read, tmp_path):
+    """`tests: cases.jsonl` names a file of samples."""
+    (tmp_path / "evals" / "cases.jsonl").write_text('{"query": "a"}')
+    assert read("tests: cases.jsonl").data == (Path(tmp_path / "evals" / "cases.jsonl"),)

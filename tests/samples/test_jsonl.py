@@ -1,0 +1,233 @@
+"""JSON Lines: every fault is an InputError at the line and column where it stands."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from germane.errors import InputError, Place
+from germane.samples import Notices, read_samples, samples_from
+from germane.types import Context, Sample
+
+GOOD = '{"id": "q1", "query": "why?"}'
+
+
+def write(tmp_path: Path, text: str | bytes, name: str = "eval.jsonl") -> Path:
+    path = tmp_path / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def fault(tmp_path: Path, text: str | bytes, name: str = "eval.jsonl") -> InputError:
+    path = write(tmp_path, text, name)
+    with pytest.raises(InputError) as caught:
+        list(read_samples(path))
+    assert caught.value.fix
+    return caught.value
+
+
+def at(error: InputError) -> tuple[int, int]:
+    assert error.place is not None
+    return error.place.line, error.place.column
+
+
+def test_byte_order_mark_crlf_and_blank_lines_are_no_samples(tmp_path):
+    """A file from Windows reads like any other, and only lines without an id get their number as id."""
+    text = b'\xef\xbb\xbf{"query": "a"}\r\n\r\n   \n{"query": "b", "id": 7}\r\n{"query": "c"}'
+    assert [s.id for s in read_samples(write(tmp_path, text))] == ["1", "7", "5"]
+
+
+def test_gzip_reads_the_same(tmp_path):
+    """A .gz of a format is the same format."""
+    path = write(tmp_path, gzip.compress(GOOD.encode()), "eval.jsonl.gz")
+    assert [s.query for s in read_samples(path)] == ["why?"]
+
+
+def test_a_cut_off_gzip_names_the_file(tmp_path):
+    """A damaged archive is an error with the file's name, after whatever could be read."""
+    assert "damaged" in str(fault(tmp_path, gzip.compress(GOOD.encode() * 99)[:-9], "eval.jsonl.gz"))
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "   \r\n"])
+def test_an_empty_file_is_an_error(tmp_path, text):
+    """Nothing to evaluate is said, not evaluated."""
+    assert "no samples" in str(fault(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "problem"),
+    [
+        ('{"query": "a", "query": "b"}', 16, "'query' is there twice"),
+        ('{"query": "a", "metadata": {"x": 1, "y": {"x": 1}, "x": 2}}', 52, "'x' is there twice"),
+        ('{"query": "a", "score": NaN}', 25, "NaN"),
+        ('{"query": "a", "score": [1, -Infinity]}', 29, "NaN"),
+        ('{"query": "a", "contexts": [{"text": "t", "score": 1e999}]}', 52, "contexts[0].score is inf"),
+        ('{"query": "a", "note": 1e999}', 0, "inf"),
+        (
+            '{"query": "a", "contexts": ["x", {"text": "t", "grade": 5}]}',
+            57,
+            "contexts[1].grade is the number 5",
+        ),
+        ('{"query": "a", "contexts": [{"text": "t", "grade": true}]}', 52, "grade is true"),
+        (
+            '{"query": "a", "contexts": [{"text": "t", "grade": 1, "relevant": true}]}',
+            29,
+            "both grade and relevant",
+        ),
+        ('{"query": "a", "contexts": [{"text": "t", "relevant": 1}]}', 55, "relevant is the number 1"),
+        ('{"query": "a", "contexts": [{"score": 1}]}', 29, "neither text nor id"),
+        ('{"query": "a", "contexts": "t"}', 28, "contexts is the text 't'"),
+        ('{"query": "a", "contexts": [["t"]]}', 29, "contexts[0] is a list"),
+        ('{"query": 5}', 11, "query is the number 5"),
+        ('{"query": "  "}', 11, "query is empty"),
+        ('{"id": "q", "reference": "r"}', 0, "no query"),
+        ('{"id": "", "query": "a"}', 8, "id is the text ''"),
+        ('{"id": true, "query": "a"}', 8, "id is true"),
+        ('{"query": "a", "qrels": {"d1": "high"}}', 32, "qrels.d1 is the text 'high'"),
+        ('{"query": "a", "qrels": {"d1": 1.5}}', 32, "qrels.d1"),
+        ('{"query": "a", "tags": "tax"}', 24, "tags is the text 'tax'"),
+        ('{"query": "a", "trial": -1}', 25, "trial is the number -1"),
+        ('{"query": "a", "answerable": "no"}', 30, "answerable is the text 'no'"),
+        ('{"query": "a", "contexts": ["x"], "doc_ids": ["d1", "d2"]}', 0, "2 ids for 1 contexts"),
+        ('{"query": "a", "calls": [{"query": "b"}]}', 26, "no search with its contexts"),
+        ('{"query": "a", "evidence": [{"start": 1}]}', 29, "neither a quote"),
+        ('{"query": "a", "history": [{"content": "x"}]}', 28, "history[0] has no role"),
+        ("[1, 2]", 0, "a sample is an object, and this is a list"),
+        ('{"query": "a"', 14, "ends too early"),
+        ('{"query": "a}', 11, "unterminated string"),
+        ("{'query': 'a'}", 2, "double quotes"),
+        ('{"query": "a",}', 15, "double quotes"),
+        ('{"query": "a"} {"query": "b"}', 16, "extra data"),
+        ('{"query": "a", "n": ' + "9" * 5000 + "}", 21, "too many digits"),
+    ],
+)
+def test_a_fault_is_named_with_its_column(tmp_path, line, column, problem):
+    """Whatever is wrong in a line is said with the line, what it is, and the column where one value is to blame."""
+    error = fault(tmp_path, f"{GOOD}\n\n{line}\n")
+    assert problem in str(error).replace("Expecting", "expecting").replace("Unterminated", "unterminated")
+    assert at(error) == (3, column)
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+@pytest.mark.parametrize("depth", [150, 100_000])
+def test_bottomless_nesting_is_refused(tmp_path, opening, depth):
+    """Deep JSON is an error of its line, not a crash."""
+    closing = "]" if opening == "[" else "}"
+    line = '{"query": "a", "x": ' + opening * depth + "1" + closing * depth + "}"
+    error = fault(tmp_path, line)
+    assert "nested more than 100" in str(error)
+    assert at(error)[0] == 1
+
+
+def test_a_pretty_printed_document_is_told_its_name(tmp_path):
+    """JSON in a .jsonl file is told what to be called."""
+    assert "name the file .json" in str(fault(tmp_path, json.dumps([{"query": "a"}], indent=1)))
+
+
+@given(st.text(alphabet="aé漢😀 ", max_size=30))
+def test_broken_utf8_is_found_to_the_character(tmp_path_factory, before):
+    """The column of a byte that is no UTF-8 counts characters, as editors do."""
+    line = b'{"query": "' + before.encode() + b'\xff"}'
+    error = fault(tmp_path_factory.mktemp("t"), GOOD.encode() + b"\n" + line)
+    assert at(error) == (2, 12 + len(before))
+    assert "0xff is not UTF-8" in str(error)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(JSON, st.booleans(), st.sampled_from([", ", ",", " , "]))
+def test_a_syntax_error_is_where_the_junk_was_put(tmp_path_factory, value, ascii_only, comma):
+    """Junk after any JSON value is found at its very column."""
+    start = f'{{"query": "q"{comma}"x": {json.dumps(value, ensure_ascii=ascii_only)} '
+    error = fault(tmp_path_factory.mktemp("t"), f"{start}junk}}".encode("utf-8", "replace"))
+    assert at(error) == (1, len(start) + 1)
+
+
+@given(JSON, st.text(max_size=8))
+def test_a_key_that_is_there_twice_is_found_wherever_it_is(tmp_path_factory, value, key):
+    """The second of two equal keys is the one that is shown."""
+    start = f'{{"query": "q", "x": [{json.dumps(value)}, {{{json.dumps(key)}: {json.dumps(value)}, '
+    error = fault(tmp_path_factory.mktemp("t"), f"{start}{json.dumps(key)}: 1}}]}}")
+    assert "there twice" in str(error)
+    assert at(error) == (1, len(start) + 1)
+
+
+def test_lone_surrogates_become_replacement_characters(tmp_path):
+    """Half of a surrogate pair cannot be written anywhere later, so it is replaced; a whole pair is a character."""
+    text = r'{"query": "a\ud83d b\ud83d\ude00", "note": {"k\udc00": ["\udfff"]}}'
+    (sample,) = read_samples(write(tmp_path, text))
+    assert sample.query == "a\ufffd b😀"
+    assert sample.metadata == {"note": {"k\ufffd": ("\ufffd",)}}
+
+
+@pytest.mark.parametrize(
+    ("second", "same"),
+    [
+        ('{"id": "q1", "query": "b"}', True),
+        ('{"id": "q1", "query": "b", "system": "bm25"}', False),
+        ('{"id": "q1", "query": "b", "trial": 1}', False),
+    ],
+)
+def test_one_identity_is_there_once(tmp_path, second, same):
+    """(id, system, trial) names a sample: a second one names both lines."""
+    path = write(tmp_path, f"{GOOD}\n\n{second}")
+    if not same:
+        assert len(list(read_samples(path))) == 2
+        return
+    error = fault(tmp_path, path.read_text())
+    assert at(error)[0] == 3
+    assert "'q1' is there already, on line 1" in str(error)
+
+
+def test_a_line_number_that_is_somebodys_id_is_a_clash(tmp_path):
+    """The number given to a line without an id cannot be another's id."""
+    assert "on line 1" in str(fault(tmp_path, '{"id": 3, "query": "a"}\n\n{"query": "b"}'))
+
+
+def test_a_missing_file_and_an_unknown_format_are_told_at_once(tmp_path):
+    """Not when the first sample is read: the mistake is in the call."""
+    with pytest.raises(InputError, match="no such file"):
+        read_samples(tmp_path / "none.jsonl")
+    with pytest.raises(InputError, match=r"\.jsonl or"):
+        read_samples(write(tmp_path, GOOD, "eval.txt"))
+
+
+def test_samples_stream(tmp_path):
+    """What stands before a fault is handed out before it is met: nothing waits for the end of the file."""
+    rows = read_samples(write(tmp_path, f"{GOOD}\nnonsense"))
+    assert next(rows) == Sample(id="q1", query="why?")
+    with pytest.raises(InputError):
+        next(rows)
+
+
+def test_rows_from_python_read_the_same():
+    """Dicts follow the rules of a line; samples and contexts that are made already pass."""
+    made = Sample(id="a", query="made")
+    got = list(samples_from([made, {"question": "b", "contexts": [Context(text="t")]}]))
+    assert got == [made, Sample(id="2", query="b", contexts=(Context(text="t"),))]
+    with pytest.raises(InputError) as caught:
+        list(samples_from([made, {"id": "a", "query": "again"}]))
+    assert caught.value.place == Place("samples", 2)
+
+
+def test_a_slip_of_a_name_is_said_once_and_kept_as_metadata(tmp_path):
+    """A field close to a known one is probably it; other fields are people's own business."""
+    lines = [
+        '{"query": "a", "querry": 1, "colour": 2}',
+        '{"query": "b", "querry": 1, "retreived_contexts": []}',
+    ]
+    notices = Notices()
+    samples = list(read_samples(write(tmp_path, "\n".join(lines)), warn=notices))
+    assert samples[0].metadata == {"querry": 1, "colour": 2}
+    assert [(n.place.line, n.fix) for n in notices] == [  # type: ignore[union-attr]
+        (1, "did you mean 'query'?"),
+        (2, "did you mean 'retrieved_contexts'?"),
+    ]

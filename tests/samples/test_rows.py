@@ -1,0 +1,164 @@
+"""One row to one sample: the names people use, what they mean, and what is refused."""
+
+import json
+
+import pytest
+
+from germane.errors import InputError
+from germane.samples import Notices, parse_columns, samples_from
+from germane.samples.dumping import sample_to_json
+from germane.samples.fields import SAMPLE_FIELDS
+from germane.types import Call, Context, Evidence, FrozenDict, Message, Sample, ToolCall, freeze
+
+
+def one(row, **options) -> Sample:
+    (sample,) = samples_from([{"id": "q", **row}], **options)
+    return sample
+
+
+@pytest.mark.parametrize("name", ["query", "question", "topic", "user_input", "userInput", "input"])
+def test_names_of_the_query(name):
+    """Each name of the query is the query."""
+    assert one({name: "why?"}).query == "why?"
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "value"),
+    [
+        *(
+            ({name: ["t"]}, "contexts", (Context(text="t"),))
+            for name in ("contexts", "retrieved_contexts", "retrievalContext", "context", "retrieved_context")
+        ),
+        *(
+            ({name: "r"}, "reference", "r")
+            for name in ("ground_truth", "groundTruth", "expected_output", "expected", "expected_outcome", "referenceAnswer")
+        ),
+        *(
+            ({name: "r"}, "response", "r")
+            for name in ("response", "actual_output", "actualOutput", "answer", "candidate_answer", "output")
+        ),
+        *(
+            ({name: ["d1", 2]}, "qrels", FrozenDict({"d1": 1, "2": 1}))
+            for name in ("qrels", "reference_context_ids", "referenceContextIds", "document_ids", "gold_ids")
+        ),
+        ({"qrels": {"d1": 2, "d2": -1, "d3": 1.0}}, "qrels", FrozenDict({"d1": 2, "d2": -1, "d3": 1})),
+        ({"contexts": []}, "contexts", ()),
+        ({"contexts": None}, "contexts", None),
+        ({"doc_ids": ["d1", "d2"]}, "contexts", (Context(id="d1"), Context(id="d2"))),
+        ({"retrievedContextIds": ["d1"], "contexts": ["t"]}, "contexts", (Context(id="d1", text="t"),)),
+        ({"gold": [["d1", "d7"], ["d3"]]}, "gold", (("d1", "d7"), ("d3",))),
+        ({"evidence": ["q", {"doc": "d", "start": 0, "end": 3}]}, "evidence", (Evidence(quote="q"), Evidence(doc="d", start=0, end=3))),
+        ({"answerable": False}, "answerable", False),
+        ({"forbidden": ["d9"]}, "forbidden", ("d9",)),
+        ({"history": "before"}, "history", (Message(role="user", content="before"),)),
+        ({"calls": [{"query": "s", "contexts": ["t"], "ms": 3, "source": "web"}]}, "calls",
+         (Call(query="s", contexts=(Context(text="t"),), ms=3.0, source="web"),)),
+    ],
+)  # fmt: skip
+def test_names_and_shapes_of_the_other_fields(row, field, value):
+    """Every alias, snake_case or camelCase, and every shape of a field is read as the field."""
+    assert getattr(one({"query": "a", **row}), field) == value
+
+
+@pytest.mark.parametrize(
+    ("written", "context"),
+    [
+        ({"content": "t", "doc_id": 7, "score": 1}, Context(text="t", id="7", score=1.0)),
+        ({"pageContent": "t", "documentId": "d"}, Context(text="t", id="d")),
+        ({"id": "d"}, Context(id="d")),
+        ({"text": "t", "grade": 0}, Context(text="t", grade=0)),
+        ({"text": "t", "relevant": False}, Context(text="t", relevant=False)),
+        (
+            {"text": "t", "metadata": {"page": 3}, "start": 5, "end": 9, "title": "T"},
+            Context(text="t", metadata=FrozenDict({"page": 3, "start": 5, "end": 9, "title": "T"})),
+        ),
+        ({"text": "t", "content": "t", "id": None}, Context(text="t")),
+    ],
+)
+def test_shapes_of_a_context(written, context):
+    """A context object may name its parts as the popular libraries do; what else it says is metadata."""
+    assert one({"query": "a", "contexts": [written]}).contexts == (context,)
+
+
+def test_two_texts_of_one_context_must_agree():
+    """A context that says two things is a mistake."""
+    with pytest.raises(InputError, match=r"contexts\[0\]\.content says something else"):
+        one({"query": "a", "contexts": [{"text": "t", "content": "u"}]})
+
+
+def test_our_own_name_wins_over_an_alias_and_it_is_said():
+    """Two spellings of one field that differ: ours, else the first, is read, the other is kept, a notice says so."""
+    notices = Notices()
+    sample = one({"input": "prompt", "query": "why?", "answer": "a", "output": "b"}, warn=notices)
+    assert (sample.query, sample.response) == ("why?", "a")
+    assert sample.metadata == {"input": "prompt", "output": "b"}
+    assert [n.problem for n in notices] == [
+        "'query' and 'input' both mean query; 'query' is read",
+        "'answer' and 'output' both mean response; 'answer' is read",
+    ]
+
+
+def test_columns_say_what_is_what():
+    """A mapping goes before every alias, and its own name is then an ordinary field."""
+    columns = parse_columns("query=Frage, reference=query")
+    sample = one({"Frage": "warum?", "query": "darum"}, columns=columns)
+    assert (sample.query, sample.reference) == ("warum?", "darum")
+
+
+@pytest.mark.parametrize(("text", "problem"), [("query", "maps no column"), ("qery=Q", "did you mean query")])
+def test_columns_that_mean_nothing_are_refused(text, problem):
+    """A mapping of an unknown field or of nothing is an error of the flag."""
+    with pytest.raises(InputError, match=problem):
+        parse_columns(text)
+
+
+def test_an_id_beside_a_context_must_be_its_id():
+    """Ids beside the contexts do not override what a context says itself."""
+    with pytest.raises(InputError, match="that context has the id 'd1'"):
+        one({"query": "a", "contexts": [{"id": "d1", "text": "t"}], "doc_ids": ["d2"]})
+
+
+def test_every_field_of_a_sample_can_be_written():
+    """The table of fields is the fields of Sample, and one that gives contexts their ids."""
+    assert {field.name for field in SAMPLE_FIELDS} == {*Sample.__dataclass_fields__, "retrieved_context_ids"}
+
+
+def test_what_is_written_reads_back_equal():
+    """A sample that went to a file and came back is the same sample."""
+    sample = Sample(
+        id="q",
+        query="why?",
+        system="bm25",
+        trial=2,
+        contexts=(
+            Context(text="t", id="d", score=0.5, grade=2, metadata=FrozenDict({"start": 1})),
+            Context(id="e"),
+        ),
+        calls=(Call(query="s", contexts=(Context(text="t", relevant=True),), ms=1.5),),
+        reference="r",
+        response="a",
+        qrels=FrozenDict({"d": 2}),
+        gold=(("d", "e"),),
+        evidence=(Evidence(quote="t"),),
+        answerable=True,
+        forbidden=("f",),
+        history=(Message(role="user", content="h"),),
+        messages=(
+            Message(
+                role="assistant", tool_calls=(ToolCall(tool="s", input={"q": 1}, output={"results": []}),)
+            ),
+        ),
+        error="late",
+        tags=("x",),
+        metadata=freeze({"n": {"m": [1, None]}}),
+    )
+    assert list(samples_from([json.loads(json.dumps(sample_to_json(sample)))])) == [sample]
+
+
+def test_numbers_of_numpy_are_numbers():
+    """Rows from Python hold what retrievers return."""
+    np = pytest.importorskip("numpy")
+    (sample,) = samples_from(
+        [{"id": np.int64(4), "query": "a", "contexts": [{"text": "t", "score": np.float32(0.5)}]}]
+    )
+    assert sample == Sample(id="4", query="a", contexts=(Context(text="t", score=0.5),))

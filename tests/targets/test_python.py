@@ -1,0 +1,155 @@
+"""Python functions as systems under test."""
+
+import asyncio
+import sys
+import threading
+
+import pytest
+
+from germane.errors import TargetError
+from germane.samples.cases import Case
+from germane.samples.evalfile import read_eval_file
+from germane.targets import open_target
+from germane.types import Call, Context, Message, Sample
+
+MODULE = """
+import asyncio, threading
+from germane.types import Context, Sample
+
+THREADS = set()
+
+def text(query): THREADS.add(threading.get_ident()); return "you asked " + query
+async def later(query): await asyncio.sleep(0); return ["t", {"id": "d", "score": 1}]
+def lazily(query): return later(query)
+def parts(query, k=1): return {
+    "answer": "a", "contexts": ["t"] * k, "query": "echo", "reference": "mine", "seen": {"k": k},
+    "messages": [{"role": "assistant", "content": "a"}], "calls": [{"contexts": ["t"]}]}
+def made(sample): return Sample(id="x", query="x", response=sample.id, contexts=(Context(text="t"),))
+def of_case(case): return case.expected_outcome or "none"
+def raises(query): raise KeyError("no index")
+def leaves(query): raise SystemExit("bye")
+def nothing(query): return None
+def broken(query): return {"contexts": [{"grade": 9}]}
+async def slow(query): await asyncio.sleep(60)
+
+class Document:
+    def __init__(self, text): self.page_content, self.metadata, self.id = text, {"page": 1}, None
+def documents(query): return [Document("t")]
+def numbers(query):
+    import numpy
+    return {"contexts": [{"text": "t", "score": numpy.float32(0.5)}], "vector": numpy.arange(2)}
+
+class rag:
+    @staticmethod
+    def ask(query): return "method"
+"""
+
+
+@pytest.fixture
+def function(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "my_rag_system", raising=False)
+
+    def opened(name: str, more: str = ""):
+        (tmp_path / "my_rag_system.py").write_text(MODULE, encoding="utf-8")
+        text = f"targets: [{{name: a, provider: python, function: 'my_rag_system:{name}', path: .{more}}}]"
+        (tmp_path / "targets.yaml").write_text(text, encoding="utf-8")
+        return open_target("a", tmp_path)
+
+    return opened
+
+
+def answer(target, asked=None):
+    return asyncio.run(target.answer(asked or Sample(id="q1", query="why?", reference="r")))
+
+
+def test_a_text(function):
+    """A text is the response; the function runs in a thread, so that it may take its time."""
+    target = function("text")
+    got = answer(target)
+    assert (got.response, got.contexts) == ("you asked why?", None)
+    assert got.metadata["ms"] >= 0
+    assert threading.get_ident() not in target.function.__globals__["THREADS"]
+
+
+@pytest.mark.parametrize("name", ["later", "lazily"])
+def test_a_list_of_contexts_from_async_code(function, name):
+    """A list is the contexts; async functions are awaited."""
+    assert answer(function(name)).contexts == (Context(text="t"), Context(id="d", score=1.0))
+
+
+def test_a_mapping_with_parts(function):
+    """Answer, contexts, calls and messages are taken; the query and the gold stay the asked sample's own."""
+    got = answer(function("parts", ", arguments: {k: 2}"))
+    assert (got.query, got.reference, got.response) == ("why?", "r", "a")
+    assert got.contexts == (Context(text="t"), Context(text="t"))
+    assert got.calls == (Call(contexts=(Context(text="t"),)),)
+    assert got.messages == (Message(role="assistant", content="a"),)
+    assert got.metadata["seen"] == {"k": 2}
+
+
+def test_a_sample_and_what_a_function_may_ask_for(function):
+    """A parameter called sample or case gets it."""
+    got = answer(function("made"))
+    assert (got.id, got.response, got.contexts) == ("q1", "q1", (Context(text="t"),))
+    assert answer(function("of_case")).response == "none"
+    case = Case(sample=Sample(id="a", query="b"), expected_outcome="it works")
+    assert answer(function("of_case"), case).response == "it works"
+    assert answer(function("rag.ask")).response == "method"
+
+
+def test_documents_and_arrays_of_libraries(function):
+    """What retrievers return: objects with page_content, numbers of numpy."""
+    (document,) = answer(function("documents")).contexts
+    assert (document.text, document.metadata) == ("t", {"page": 1})
+    got = answer(function("numbers"))
+    assert got.contexts == (Context(text="t", score=0.5),)
+    assert got.metadata["vector"] == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("raises", "KeyError: 'no index'"),
+        ("leaves", "SystemExit: bye"),
+        ("nothing", "the answer is NoneType"),
+        ("broken", r"contexts\[0\]\.grade is the number 9"),
+    ],
+)
+def test_failures_are_the_samples(function, name, said):
+    """Whatever a function does wrong is a TargetError with its type and message."""
+    with pytest.raises(TargetError, match=said):
+        answer(function(name))
+
+
+def test_a_timeout(function):
+    """A function that does not come back is given up."""
+    with pytest.raises(TargetError, match=r"more than 0\.2 s"):
+        answer(function("slow", ", timeout: 0.2"))
+
+
+def test_two_projects_may_have_a_module_of_the_same_name(function, tmp_path):
+    """The one beside the targets file is meant."""
+    assert answer(function("text")).response == "you asked why?"
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "my_rag_system.py").write_text("def text(query): return 'other'")
+    (other / "targets.yaml").write_text(
+        "targets: [{name: a, provider: python, function: 'my_rag_system:text'}]"
+    )
+    assert answer(open_target("a", other)).response == "other"
+
+
+def test_contexts_of_the_case_stay_where_the_answer_has_none(function):
+    """An explicit list on the sample goes before what is found in the answer's text."""
+    asked = Sample(id="q1", query="why?", contexts=(Context(text="own"),))
+    assert answer(function("text"), asked).contexts == asked.contexts
+    assert answer(function("later"), asked).contexts == (Context(text="t"), Context(id="d", score=1.0))
+
+
+def test_a_case_of_an_eval_file_is_answered(function, tmp_path):
+    """From file to answer."""
+    target = function("text")
+    (tmp_path / "e.yaml").write_text("evalcases: [{id: a, input_messages: hello, expected_outcome: x}]")
+    (case,) = read_eval_file(tmp_path / "e.yaml").cases
+    assert answer(target, case).response == "you asked hello"

@@ -1,0 +1,161 @@
+"""The targets file: found upwards, its entries checked, its variables taken from the environment."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from germane.errors import InputError, Place, TargetError
+from germane.samples import Notices
+from germane.targets import find_targets_file, open_target
+from germane.types import Context, Sample
+
+QUERY = Sample(id="q1", query="why?", reference="r", contexts=None)
+
+
+def write(folder: Path, text: str, name: str = "targets.yaml") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def answer(target, asked=QUERY):
+    return asyncio.run(target.answer(asked))
+
+
+@pytest.mark.parametrize("name", ["targets.yaml", ".agentv/targets.yaml"])
+def test_the_file_is_searched_upwards(tmp_path, name):
+    """From the eval file's folder to the repository's root: the nearest one is meant."""
+    (tmp_path / ".git").mkdir()
+    path = write(tmp_path, "targets: [{name: a, provider: mock, response: x}]", name)
+    below = tmp_path / "evals" / "deep"
+    below.mkdir(parents=True)
+    assert find_targets_file(below) == path
+    assert answer(open_target("a", below)).response == "x"
+    assert answer(open_target("a", path)).response == "x"
+
+
+def test_the_search_ends_at_the_repositorys_root(tmp_path):
+    """A file above the repository is somebody else's."""
+    write(tmp_path, "targets: []")
+    (tmp_path / "repo" / ".git").mkdir(parents=True)
+    with pytest.raises(InputError, match="no targets file"):
+        find_targets_file(tmp_path / "repo")
+
+
+def test_variables_come_from_the_environment(tmp_path):
+    """${{ NAME }} anywhere in the entry that is opened; other entries need not be complete."""
+    path = write(
+        tmp_path,
+        "targets: [{name: a, provider: mock, response: '${{ WORD }}!'}, {name: b, response: '${{ NO }}'}]",
+    )
+    assert answer(open_target("a", path, environ={"WORD": "${{ WORD }}"})).response == "${{ WORD }}!"
+    with pytest.raises(InputError, match="variable WORD is not set") as caught:
+        open_target("a", path, environ={})
+    assert caught.value.place == Place(str(path), 1, 47)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "problem"),
+    [
+        ("targets: [{name: a, provider: http2}]", (1, 31), "no provider 'http2'"),
+        ("targets: [{name: a}]", (1, 11), "has no provider"),
+        ("targets: [{name: ab, provider: mock}]", (0, 0), "no target 'a'"),
+        ("targets: [{provider: mock}]", (1, 11), "has no name"),
+        ("targets: [{name: a}, {name: a}]", (1, 22), "two targets are named 'a'"),
+        ("goals: []", (1, 1), "lists no targets"),
+        ("targets: [{name: a, provider: mock}]", (1, 11), "has no response"),
+        ("targets: [{name: a, provider: cli}]", (1, 11), "no command_template"),
+        ("targets: [{name: a, provider: cli, command: ls}]", (1, 11), "is told no question"),
+        (
+            "targets: [{name: a, provider: cli, command: 'ls {PROMPT}', cwd: nowhere}]",
+            (1, 11),
+            "is no folder",
+        ),
+        ("targets: [{name: a, provider: python, function: f}]", (1, 11), "names no function"),
+        (
+            "targets: [{name: a, provider: python, function: 'no_such_module_at_all:f'}]",
+            (1, 11),
+            "cannot be imported",
+        ),
+        ("targets: [{name: a, provider: python, function: 'json:f'}]", (1, 11), "no function 'f'"),
+        ("targets: [{name: a, provider: recorded}]", (1, 11), "names no file"),
+        ("targets: [{name: a, provider: mock, response: x, workers: many}]", (1, 59), "workers is the text"),
+    ],
+)
+def test_faults_have_their_place(tmp_path, text, place, problem):
+    """An entry that cannot work is an error when it is opened, not when it is asked."""
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        open_target("a", path)
+    assert problem in str(caught.value)
+    assert caught.value.fix
+    assert caught.value.place == Place(str(path), *place)
+
+
+def test_an_unknown_provider_is_told_the_known_ones(tmp_path):
+    """All of them, by name."""
+    path = write(tmp_path, "targets: [{name: a, provider: gpt}]")
+    with pytest.raises(InputError, match="mock or cli or python or recorded"):
+        open_target("a", path)
+
+
+def test_unknown_keys_are_said_aloud(tmp_path):
+    """With their line and the nearest known one."""
+    path = write(tmp_path, "targets:\n  - name: a\n    provider: mock\n    respons: x\n    response: y\n")
+    notices = Notices()
+    open_target("a", path, warn=notices)
+    assert [(str(n.place), n.fix) for n in notices] == [(f"{path}:4:5", "did you mean 'response'?")]
+
+
+def test_a_mock_answers_by_id(tmp_path):
+    """`responses` by case, `response` for the others; a mapping is an answer with its parts."""
+    text = """
+targets:
+  - name: a
+    provider: mock
+    responses:
+      q1: {response: r1, contexts: [t, {id: d, text: u}]}
+  - {name: b, provider: mock, responses: {q1: no}, response: {"contexts": ["t"]}}
+"""
+    path = write(tmp_path, text)
+    got = answer(open_target("a", path))
+    assert (got.response, got.contexts) == ("r1", (Context(text="t"), Context(id="d", text="u")))
+    assert (got.id, got.reference) == ("q1", "r")
+    with pytest.raises(TargetError, match="no response for 'q2'"):
+        answer(open_target("a", path), Sample(id="q2", query="x"))
+    assert answer(open_target("b", path)).response == "no"
+    assert answer(open_target("b", path), Sample(id="q2", query="x")).contexts == (Context(text="t"),)
+
+
+def test_a_recording_answers_by_id(tmp_path):
+    """The answers of a samples file, joined by id; gold stays the asked sample's own."""
+    lines = [
+        '{"id": "q1", "query": "old", "response": "said", "contexts": ["t"], "reference": "other", "ms": 3}',
+        '{"id": "q1", "query": "old", "response": "again", "trial": 1}',
+    ]
+    write(tmp_path, "\n".join(lines), "answers.jsonl")
+    path = write(tmp_path, "targets: [{name: a, provider: recorded, path: answers.jsonl}]")
+    target = open_target("a", path)
+    got = answer(target)
+    assert (got.query, got.reference, got.response) == ("why?", "r", "said")
+    assert (got.contexts, got.metadata) == ((Context(text="t"),), {"ms": 3})
+    assert answer(target, Sample(id="q1", query="x", trial=1)).response == "again"
+    with pytest.raises(TargetError, match=r"answers\.jsonl has no answer for the id 'q9'"):
+        answer(target, Sample(id="q9", query="x"))
+
+
+def test_a_recording_of_several_systems_must_be_told_which(tmp_path):
+    """`system:` picks one; without it nothing is guessed."""
+    lines = [
+        '{"id": "q1", "query": "x", "system": "s1", "response": "1"}',
+        '{"id": "q1", "query": "x", "system": "s2"}',
+    ]
+    write(tmp_path, "\n".join(lines), "answers.jsonl")
+    entry = "{{name: a, provider: recorded, path: answers.jsonl{}}}"
+    path = write(tmp_path, "targets: [" + entry.format("") + "]")
+    with pytest.raises(InputError, match="'s1', 's2'"):
+        open_target("a", path)
+    path = write(tmp_path, "targets: [" + entry.format(", system: s1") + "]")
+    assert answer(open_target("a", path)).response == "1"
