@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from germane.samples import kinds
@@ -30,13 +31,23 @@ def read_context(value: Json) -> Context:
     """One passage: a string, or an object with at least a text or an id."""
     if type(value) is str:
         return _checked(value, None, None)
+    if isinstance(value, dict):
+        return _usual(value) or _unusual(value)
     if isinstance(value, Context):
         return value
-    if not isinstance(value, dict):
-        raise Wrong(f"is {say(value)}", f"write a string or an object like {_EXAMPLE}")
+    raise Wrong(f"is {say(value)}", f"write a string or an object like {_EXAMPLE}")
+
+
+def _usual(value: dict[str, Json]) -> Context | None:
+    """What nearly every context is: text and id, with or without a score; None for any other."""
     text, document, score = value.get("text"), value.get("id"), value.get("score")
-    if len(value) == (2 if score is None else 3) and type(text) is str and type(document) is str and document:
-        return _checked(text, document, None if score is None else _score(score))
+    if type(text) is not str or type(document) is not str or not document:
+        return None
+    scored = type(score) is float and math.isfinite(score)
+    return _checked(text, document, score) if len(value) == 2 + scored else None
+
+
+def _unusual(value: dict[str, Json]) -> Context:
     known, more = _sort(value)
     if "text" not in known and "id" not in known:
         raise Wrong("has neither text nor id", f"write {_EXAMPLE} or a string")
@@ -45,13 +56,6 @@ def read_context(value: Json) -> Context:
     if more:
         known["metadata"] = kinds.frozen({**known.get("metadata", {}), **more})
     return Context(**known)
-
-
-def _score(value: Json) -> float:
-    try:
-        return kinds.NUMBER.read(value)
-    except Wrong as wrong:
-        raise wrong.under("score") from None
 
 
 _put_text, _put_id, _put_score, _put_grade, _put_relevant, _put_metadata = (
