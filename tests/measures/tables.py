@@ -30,8 +30,9 @@ def every_ranked_measure() -> list[Measure]:
             continue
         plain = Measure.parse(known.title + ("@3" if known.cutoff == "required" else ""))
         variants = [plain, *([plain @ 3] if known.cutoff == "optional" else [])]
-        for name, values in {"dcg": ["exp-log2"], "holes": ["condensed"], "p": [0.5]}.items():
-            if name in known.params:
-                variants += [one(**{name: value}) for one in variants[:2] for value in values]
+        others: dict[str, str | float] = {"dcg": "exp-log2", "holes": "condensed", "p": 0.5}
         found += variants
+        found += [
+            one(**{name: value}) for name, value in others.items() if name in known.params for one in variants
+        ]
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -144,7 +145,7 @@ def test_a_value_depends_on_its_own_row_alone(given_rows: list[Row], random: obj
 def test_swapping_a_more_relevant_place_up_never_lowers_a_measure(row: Row, data: st.DataObject) -> None:
     """Swapping a place with a less relevant one directly above it, both within the cut-off, cannot hurt."""
     ranked, rest = row
-    pairs = [i for i, (up, low) in enumerate(zip(ranked, ranked[1:], strict=False)) if (low or 0) > (up or 0)]
+    pairs = [i for i, (up, low) in enumerate(pairwise(ranked)) if (low or 0) > (up or 0)]
     if not pairs:
         return
     at = data.draw(st.sampled_from(pairs))

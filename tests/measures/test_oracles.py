@@ -83,7 +83,7 @@ def test_equal_to_trec_eval(cases: list[tuple[dict[str, int], dict[str, float]]]
 def test_equal_to_trec_eval_at_other_thresholds(
     cases: list[tuple[dict[str, int], dict[str, float]]], rel: int
 ) -> None:
-    """`rel=` is trec_eval's -l."""
+    """Our `rel` is the option `-l` of trec_eval."""
     compare(cases, rel)
 
 
@@ -96,7 +96,7 @@ def unsigned(cases: list[tuple[dict[str, int], dict[str, float]]]) -> bool:
 def test_condensed_lists_are_equal_to_judged_documents_only(
     cases: list[tuple[dict[str, int], dict[str, float]]],
 ) -> None:
-    """`holes=condensed` is trec_eval's -J. (With negative grades it is not: here these are judged, there not.)"""
+    """Condensed lists are trec_eval's -J, but for negative grades: these are judged here, and not there."""
     compare(cases, condensed=True)
 
 
@@ -108,7 +108,7 @@ distinct = st.lists(st.integers(0, 3), min_size=2, max_size=12).flatmap(
 @settings(max_examples=300)
 @given(distinct, st.integers(1, 12))
 def test_equal_to_scikit_learn(case: tuple[list[int], list[int]], k: int) -> None:
-    """Where the definitions agree (all is judged and retrieved, no ties): AP, nDCG, P, R, F1 of the top k."""
+    """Where the definitions agree (all is judged and retrieved, no ties), so do the values."""
     found, order = case
     scores = [float(place) for place in order]
     truth = np.array([grade >= 1 for grade in found])

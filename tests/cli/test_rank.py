@@ -1,0 +1,222 @@
+"""`germane rank` as it is typed: what is printed where, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from germane.cli.rank import rank
+from germane.errors import InputError
+from germane.ranking import DEFAULT_MEASURES
+
+TREC = Path(__file__).parent.parent / "data" / "trec_eval"
+
+app = typer.Typer()
+app.command()(rank)
+
+
+def invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "bm25.run").write_text(
+        "q1 Q0 a 1 2.0 x\nq1 Q0 b 2 1.0 x\nq9 Q0 b 2 1.0 x\n", encoding="utf-8"
+    )
+    (tmp_path / "dense.jsonl").write_text(
+        '{"id": "q1", "doc_ids": ["b"]}\n{"id": "q2", "doc_ids": ["c"]}\n', encoding="utf-8"
+    )
+    (tmp_path / "gold").write_text("q1 0 b 1\nq2 0 c 1\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_a_table_on_stdout_and_notes_on_stderr(files: Path) -> None:
+    """Without a terminal the table is plain columns, each measure with its mean and what it rests on."""
+    done = invoke(files / "bm25.run", "--qrels", files / "gold", "-m", "RR P@1", "-m", "map")
+    assert done.exit_code == 0
+    assert (
+        done.stdout
+        == "measure    mean  n/N\nRR       0.2500  2/2\nP@1      0.0000  2/2\nAP       0.2500  2/2\n"
+    )
+    name = files / "bm25.run"
+    assert done.stderr.splitlines() == [
+        f"note: {name}: 1 query of 2 with gold but without results, counted as 0 (--missing skip leaves them out): q2",
+        f"note: {name}: 1 query with results but without gold, ignored: q9",
+    ]
+
+
+def test_the_default_measures_are_those_of_the_help(files: Path) -> None:
+    """No -m computes what the help says, Judged@10 among it."""
+    done = invoke(files / "dense.jsonl", "--qrels", files / "gold", "--json")
+    assert list(json.loads(done.stdout)["measures"]) == DEFAULT_MEASURES.split()
+    assert DEFAULT_MEASURES in " ".join(invoke("--help").stdout.replace("│", " ").split())
+
+
+def test_every_query_on_demand(files: Path) -> None:
+    """-q prints each query's values above the means."""
+    done = invoke(files / "bm25.run", "--qrels", files / "gold", "-m", "RR", "-q", "--missing", "skip")
+    assert done.stdout.splitlines() == [
+        "query      RR",
+        "q1     0.5000",
+        "q2          -",
+        "",
+        "measure    mean  n/N",
+        "RR       0.5000  1/2",
+    ]
+
+
+def test_several_runs_are_several_systems(files: Path) -> None:
+    """A column each, named by the file."""
+    done = invoke(files / "bm25.run", files / "dense.jsonl", "--qrels", files / "gold", "-m", "RR", "-q")
+    assert done.stdout.splitlines() == [
+        "system  query      RR",
+        "bm25    q1     0.5000",
+        "bm25    q2     0.0000",
+        "dense   q1     1.0000",
+        "dense   q2     1.0000",
+        "",
+        "measure    bm25   dense",
+        "RR       0.2500  1.0000",
+        "n/N         2/2     2/2",
+    ]
+
+
+def test_one_json_document(files: Path) -> None:
+    """--json prints the document that scripts rely on; scores come with -q."""
+    done = invoke(files / "dense.jsonl", "--qrels", files / "gold", "-m", "RR", "--json", "-q")
+    assert json.loads(done.stdout) == {
+        "schema_version": 1,
+        "passed": True,
+        "exit_code": 0,
+        "report": None,
+        "judge": {
+            "source": "gold",
+            "calls": 0,
+            "cached": 0,
+            "tokens": {"input": 0, "output": 0},
+            "cost_usd": None,
+        },
+        "verdict": ["no gates declared"],
+        "gates": [],
+        "notes": [],
+        "measures": {
+            "RR": {
+                "mean": 1.0,
+                "interval": None,
+                "mean_bounds": [1.0, 1.0],
+                "n": 2,
+                "total": 2,
+                "skipped": 0,
+                "incomplete": 0,
+                "errors": 0,
+            }
+        },
+        "scores": [
+            {
+                "sample": query,
+                "system": "",
+                "trial": 0,
+                "measure": "RR",
+                "type": "RR",
+                "value": 1.0,
+                "status": "ok",
+                "why": None,
+                "bounds": None,
+            }
+            for query in ("q1", "q2")
+        ],
+    }
+    several = invoke(
+        files / "bm25.run", files / "dense.jsonl", "--qrels", files / "gold", "-m", "RR", "--json"
+    )
+    document = json.loads(several.stdout)
+    assert [system["system"] for system in document["systems"]] == ["bm25", "dense"]
+    assert "measures" not in document
+    assert "scores" not in document
+    assert len(document["notes"]) == 2
+
+
+def test_a_gate_decides_the_exit_code(files: Path) -> None:
+    """--fail-under exits 1 below the limit, on every system, and says which."""
+    common = ("--qrels", files / "gold", "-m", "RR", "--fail-under", "mean(RR)>=0.5")
+    assert invoke(files / "dense.jsonl", *common).exit_code == 0
+    failed = invoke(files / "dense.jsonl", files / "bm25.run", *common)
+    assert failed.exit_code == 1
+    assert "gate failed: mean(RR)>=0.5 [bm25] (mean 0.2500)" in failed.stderr
+    document = json.loads(invoke(files / "bm25.run", *common, "--json").stdout)
+    assert (document["passed"], document["exit_code"]) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-m", "nDGC@10"], "did you mean nDCG?"),
+        (["-m", "P"], "P needs a cut-off"),
+        (["--columns", "query"], "--columns 'query' is no pair"),
+        (["--columns", "colour=red"], "--columns does not know 'colour'"),
+        (["--doc-id", "("], "no regular expression"),
+        (["--fail-under", "RR"], "is not a gate"),
+        (["--fail-under", "mean(AP@3)>=1"], "was not measured"),
+        (["--qrels-format", "json"], "this is not JSON"),
+        (["--format", "csv"], "a table without a header has 2 to 6 columns"),
+    ],
+)
+def test_what_the_user_can_mend_is_an_input_error(files: Path, arguments: list[str], message: str) -> None:
+    """One message that says what is wrong; the program turns it into exit code 2."""
+    done = invoke(files / "bm25.run", "--qrels", files / "gold", *arguments)
+    assert isinstance(done.exception, InputError)
+    assert message in str(done.exception)
+
+
+def test_runs_of_one_name_are_told_apart(files: Path) -> None:
+    """Two runs of one stem go by their file names; the same file twice is an error."""
+    (files / "bm25.txt").write_bytes((files / "bm25.run").read_bytes())
+    done = invoke(files / "bm25.run", files / "bm25.txt", "--qrels", files / "gold", "-m", "RR")
+    assert done.stdout.splitlines()[0].split() == ["measure", "bm25.run", "bm25.txt"]
+    again = invoke(files / "bm25.run", files / "bm25.run", "--qrels", files / "gold")
+    assert "the same run is given twice" in str(again.exception)
+
+
+def test_hostile_ids_do_not_steer_the_terminal(files: Path) -> None:
+    """Terminal escapes and markup in ids are shown without effect."""
+    (files / "evil").write_text("q\x1b[2J[red] 0 b 1\n", encoding="utf-8")
+    (files / "evil.run").write_text("q\x1b[2J[red] Q0 b 1 1 x\nq\x1b[2Jx Q0 b 1 1 x\n", encoding="utf-8")
+    done = invoke(files / "evil.run", "--qrels", files / "evil", "-m", "RR", "-q")
+    assert done.exit_code == 0
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "[red]" in done.stdout
+
+
+def test_long_names_are_not_cut(files: Path) -> None:
+    """Without a terminal nothing is shortened or wrapped to a width."""
+    query = "q" * 300
+    (files / "long").write_text(f"{query} 0 b 1\n", encoding="utf-8")
+    (files / "long.run").write_text(f"{query} Q0 b 1 1 x\n", encoding="utf-8")
+    done = invoke(files / "long.run", "--qrels", files / "long", "-m", "RR", "-q")
+    assert done.stdout.splitlines()[1] == f"{query}  1.0000"
+
+
+def test_standard_input_is_a_run(files: Path) -> None:
+    """`-` reads the run from standard input, gzipped or not."""
+    code = "import typer, germane.cli.rank as r; a = typer.Typer(); a.command()(r.rank); a()"
+    command = [sys.executable, "-c", code, "-", "--qrels", str(files / "gold"), "-m", "RR"]
+    done = subprocess.run(command, input=(files / "bm25.run").read_bytes(), capture_output=True, check=True)
+    assert done.stdout.splitlines()[1].split() == [b"RR", b"0.2500", b"2/2"]
+
+
+def test_trec_evals_own_test_through_the_command(files: Path) -> None:
+    """The command prints trec_eval's averages."""
+    done = invoke(TREC / "results.test", "--qrels", TREC / "qrels.test", "-m", "map ndcg_cut_10 P_30 bpref")
+    assert [line.split()[1] for line in done.stdout.splitlines()[1:]] == [
+        "0.1785",
+        "0.3016",
+        "0.3333",
+        "0.1981",
+    ]

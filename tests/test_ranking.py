@@ -1,0 +1,243 @@
+"""`rank`: trec_eval's printed numbers, the policies where tools differ, and what is said about the input."""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from germane.errors import InputError, MeasureError
+from germane.measures import Measure
+from germane.ranking import RankedSystem, document_ids, rank
+from germane.samples.results import Results, Run
+from germane.samples.trec import read_qrels, read_run
+
+HERE = Path(__file__).parent
+TREC = HERE / "data" / "trec_eval"
+CASES = json.loads((HERE / "fixtures" / "trec_semantics.json").read_text(encoding="utf-8"))
+ASKED = "nDCG@10 AP RR R@10 P@10"
+
+OURS = {
+    "map": "AP",
+    "Rprec": "Rprec",
+    "bpref": "bpref",
+    "recip_rank": "RR",
+    "ndcg": "nDCG",
+    "set_P": "SetP",
+    "set_recall": "SetR",
+    "set_F": "SetF",
+    "rbp": "RBP(p=0.9)",
+} | {
+    f"{theirs}_{k}": f"{ours}@{k}"
+    for theirs, ours in {
+        "P": "P",
+        "recall": "R",
+        "ndcg_cut": "nDCG",
+        "map_cut": "AP",
+        "success": "Success",
+    }.items()
+    for k in (1, 5, 10, 15, 20, 30, 100, 200, 500, 1000)
+}
+
+
+def printed(name: str) -> Iterator[tuple[str, str, str]]:
+    for line in (TREC / name).read_text(encoding="ascii").splitlines():
+        measure, query, value = line.split("\t")
+        yield measure.strip(), query, value
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "least"),
+    [
+        ("out.test", "results.test", 13),
+        ("out.test.a", "results.test", 47),
+        ("out.test.aq", "results.test", 4 * 47),
+        ("out.test.aqc", "results.trunc", 4 * 47),
+    ],
+)
+def test_equal_to_what_trec_eval_printed(name: str, run: str, least: int) -> None:
+    """Every digit of every measure we share, per query and averaged, in trec_eval's own tests."""
+    got = rank(read_run(TREC / run), read_qrels(TREC / "qrels.test"), " ".join(OURS.values()))
+    compared = 0
+    for theirs, query, value in printed(name):
+        if theirs not in OURS:
+            continue
+        measure = Measure.parse(OURS[theirs])
+        assert Measure.parse(theirs) == measure
+        ours = got.mean(measure) if query == "all" else got.values[measure][got.queries.index(query)]
+        assert f"{ours:.4f}" == value, f"{theirs} {query}"
+        compared += 1
+    assert compared >= least
+
+
+def test_what_is_unjudged_is_the_complement_of_judged() -> None:
+    """trec_eval's unj_k and our Judged@k add up to 1 where k places came back."""
+    got = rank(
+        read_run(TREC / "results.test"), read_qrels(TREC / "qrels.test"), "Judged@5 Judged@10 Judged@20"
+    )
+    for theirs, query, value in printed("out.test.aq"):
+        if theirs.startswith("unj_") and query != "all":
+            measure = Measure.parse(theirs.replace("unj_", "Judged@"))
+            assert 1 - got.values[measure][got.queries.index(query)] == pytest.approx(float(value), abs=5e-5)
+
+
+def run_of(case: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    return {
+        query: {doc: float(score) for doc, score in found.items()} for query, found in case["run"].items()
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
+def test_where_tools_differ_we_are_trec_eval_with_its_complete_option(case: dict[str, Any]) -> None:
+    """Ties, doubles, missing queries, negative grades: the values of `trec_eval -c`, except that no overlap is an error."""
+    if case["case"] == "no_overlap":
+        with pytest.raises(InputError, match=r"no query of the run has gold: .*'q9'.*'q1'"):
+            rank(run_of(case), case["qrels"], ASKED)
+        return
+    got = rank(run_of(case), case["qrels"], ASKED)
+    assert {name: round(got.mean(name) or 0.0, 4) for name in ASKED.split()} == case["trec_eval -c"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
+def test_missing_skip_counts_the_queries_that_pytrec_eval_counts(case: dict[str, Any]) -> None:
+    """`missing=skip` leaves out queries that the run does not name; single precision is not restored."""
+    if case["case"] in {"no_overlap", "ties_float32"}:
+        return
+    got = rank(run_of(case), case["qrels"], ASKED, missing="skip")
+    expected = dict(case["pytrec_eval"])
+    assert int(got.counted.sum()) == expected.pop("_queries")
+    assert {name: round(got.mean(name) or 0.0, 6) for name in expected} == expected
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
+def test_f1_and_exponential_gain_are_those_of_ranx(case: dict[str, Any]) -> None:
+    """F1@k and nDCG with exponential gain, where ranx breaks ties as trec_eval does."""
+    if case["case"] == "no_overlap" or case["case"].startswith("ties"):
+        return
+    got = rank(run_of(case), case["qrels"], "F1@10 nDCG(dcg=exp-log2)@10")
+    for theirs, ours in (("F1@10", "F1@10"), ("nDCG_burges@10", "nDCG(dcg=exp-log2)@10")):
+        assert got.mean(ours) == pytest.approx(case["ranx"][theirs], abs=1e-6)
+
+
+def test_a_nan_score_is_an_error() -> None:
+    """Every tool gives it some place; there is no right one."""
+    with pytest.raises(InputError, match="NaN"):
+        rank({"q1": {"a": math.nan, "b": 1.0}}, {"q1": {"a": 1}}, ASKED)
+
+
+def test_the_only_relevant_document_at_rank_1501_counts() -> None:
+    """No list is cut before a measure without a cut-off has seen it."""
+    run = {"q1": {**{f"x{i:04}": 2000.0 - i for i in range(1500)}, "a": 1.0}}
+    got = rank(run, {"q1": {"a": 1}}, "RR AP nDCG@10")
+    assert (got.mean("RR"), got.mean("AP"), got.mean("nDCG@10")) == (1 / 1501, 1 / 1501, 0.0)
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=3), st.sampled_from([0.0, -0.0, 1.0, 2.5, math.inf, -math.inf]), min_size=1
+    )
+)
+def test_ties_fall_to_the_greater_id_by_bytes(found: dict[str, float]) -> None:
+    """Score descending, then the UTF-8 bytes of the id descending, as C compares strings."""
+    order = sorted(found, key=lambda doc: (found[doc], doc.encode("utf-8", "surrogatepass")), reverse=True)
+    for place, doc in enumerate(order, 1):
+        assert rank({"q": found}, {"q": {doc: 1}}, "RR").mean("RR") == pytest.approx(1 / place)
+
+
+def test_lists_without_scores_keep_their_order() -> None:
+    """A list is ranked as it stands, whatever the ids."""
+    assert rank({"q": ["a", "z", "b"]}, {"q": {"b": 1}}, "RR").mean("RR") == 1 / 3
+
+
+def twice() -> Run:
+    results = Results(ids=["a", "b", "a"], scores=array("d", [1.0, 2.0, 3.0]), lines=array("q", [4, 5, 6]))
+    return Run("some.run", {"q": results})
+
+
+def test_a_document_twice_is_an_error_that_names_the_line() -> None:
+    """Which of two places counts is a decision, so nothing is decided in silence."""
+    with pytest.raises(
+        InputError, match=r"some.run:6: document a stands twice in query q \(first in line 4\)"
+    ):
+        rank(twice(), {"q": {"a": 1}}, "RR")
+
+
+def test_the_best_place_of_a_repeated_document_can_count() -> None:
+    """`duplicates=first` keeps the first place of the ranked list and says how many it dropped."""
+    got = rank(twice(), {"q": {"b": 1}}, "RR SetP", duplicates="first")
+    assert (got.mean("RR"), got.mean("SetP")) == (1 / 2, 1 / 2)
+    assert got.notes == ("some.run: 1 result naming a document again, dropped",)
+
+
+def test_chunks_can_be_counted_as_their_documents() -> None:
+    """A pattern maps chunk ids on both sides; the best chunk of a document stands for it, the gold takes its best grade."""
+    run = {"q": ["d2#1", "d1#7", "d1#2", "d3"]}
+    gold = {"q": {"d1#1": 0, "d1#2": 2, "d3": 1}}
+    got = rank(run, gold, "RR SetP nDCG", doc_id=document_ids("^[^#]+"))
+    assert (got.mean("RR"), got.mean("SetP")) == (1 / 2, 2 / 3)
+    assert got.notes == ("run: 1 result from further chunks of a document, dropped",)
+    urn = document_ids("<(urn:uuid:[^>]+)>")
+    assert urn("doc-<urn:uuid:u1>::chunk-4") == "urn:uuid:u1"
+    assert urn("other") == "other"
+    with pytest.raises(InputError, match="no regular expression"):
+        document_ids("(")
+
+
+def test_everything_that_shaped_the_mean_is_said() -> None:
+    """Queries without results, with empty lists, without gold and without anything relevant are counted aloud."""
+    gold = {"q1": {"a": 1}, "q2": {"a": 1}, "q3": {"a": 1}, "q4": {"a": 0}, "q5": {"a": 1}}
+    got = rank({"q1": ["a"], "q2": [], "q4": ["a"], "q8": ["a"], "q9": ["a"]}, gold, "RR")
+    assert got.mean("RR") == 1 / 5
+    assert got.notes == (
+        "run: 2 queries of 5 with gold but without results, counted as 0 (--missing skip leaves them out): q3, q5",
+        "run: 1 query with an empty list, counted as 0: q2",
+        "run: 2 queries with results but without gold, ignored: q8, q9",
+        "run: 1 query without any relevant document in the gold, counted as 0: q4",
+    )
+
+
+def test_skipped_queries_are_scores_too() -> None:
+    """A query left out has no value, a status and a reason; the summary counts it."""
+    got = rank({"q1": ["a"]}, {"q1": {"a": 1}, "q2": {"a": 1}}, "RR", missing="skip", system="bm25")
+    first, second = got.scores()
+    assert (first.sample, first.system, first.value, first.status) == ("q1", "bm25", 1.0, "ok")
+    assert (second.value, second.status, second.why) == (None, "skipped", "no results for this query")
+    (summary,) = got.summaries()
+    assert (summary.mean, summary.n, summary.total, summary.skipped) == (1.0, 1, 2, 1)
+    assert (summary.low, summary.high, summary.mean_bounds) == (1.0, 1.0, (1.0, 1.0))
+
+
+@pytest.mark.parametrize("name", ["context_precision", "RR(labels=judge)", "nDCG(labels=human)@5"])
+def test_other_labels_than_gold_are_refused(name: str) -> None:
+    """`rank` has gold and nothing else."""
+    with pytest.raises(MeasureError, match="reads other labels than gold"):
+        rank({"q": ["a"]}, {"q": {"a": 1}}, name)
+
+
+def test_context_measures_read_gold_when_told() -> None:
+    """`labels=gold` computes a measure of contexts over gold ids."""
+    got = rank({"q": ["a", "b", "c"]}, {"q": {"a": 1, "c": 1, "d": 1}}, "context_precision(labels=gold)@3")
+    assert got.mean("context_precision(labels=gold)@3") == pytest.approx(5 / 6)
+
+
+def test_no_measure_and_no_results_are_errors() -> None:
+    """Nothing to compute, and nothing to compute it on."""
+    with pytest.raises(MeasureError, match="no measure"):
+        rank({"q": ["a"]}, {"q": {"a": 1}}, [])
+    with pytest.raises(MeasureError, match="needs a cut-off"):
+        rank({"q": ["a"]}, {"q": {"a": 1}}, [Measure("P")])
+    with pytest.raises(InputError, match="no results in this file"):
+        rank({}, {"q": {"a": 1}}, "RR")
+
+
+def test_the_module_says_how_to_call_it() -> None:
+    """The example of the docstring gives the number it promises."""
+    got: RankedSystem = rank({"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": {"d2": 1}}, "nDCG@10 RR")
+    assert got.mean("RR") == 0.5
