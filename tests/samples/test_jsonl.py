@@ -166,6 +166,7 @@ def test_lone_surrogates_become_replacement_characters(tmp_path):
     (sample,) = read_samples(write(tmp_path, text))
     assert sample.query == "a\ufffd b😀"
     assert sample.metadata == {"note": {"k\ufffd": ("\ufffd",)}}
+    assert list(samples_from([{"query": "a\ud83d"}])) == [Sample(id="1", query="a\ufffd")]
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ def raises(query): raise KeyError("no index")
 def leaves(query): raise SystemExit("bye")
 def nothing(query): return None
 def broken(query): return {"contexts": [{"grade": 9}]}
+def endless(query): loop = []; loop.append(loop); return loop
+def half(query): return "half \\ud83d"
 async def slow(query): await asyncio.sleep(60)
 
 class Document:
@@ -113,6 +115,7 @@ def test_documents_and_arrays_of_libraries(function):
         ("raises", "KeyError: 'no index'"),
         ("leaves", "SystemExit: bye"),
         ("nothing", "the answer is NoneType"),
+        ("endless", "contains itself"),
         ("broken", r"contexts\[0\]\.grade is the number 9"),
     ],
 )
@@ -120,6 +123,11 @@ def test_failures_are_the_samples(function, name, said):
     """Whatever a function does wrong is a TargetError with its type and message."""
     with pytest.raises(TargetError, match=said):
         answer(function(name))
+
+
+def test_half_a_character_is_replaced(function):
+    """What no file could hold is replaced before it gets there."""
+    assert answer(function("half")).response == "half \ufffd"
 
 
 def test_a_timeout(function):

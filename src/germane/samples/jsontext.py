@@ -75,12 +75,14 @@ def whole(value: Json) -> Json:
         return value if value.isascii() else _LONE.sub("\ufffd", value)
     if isinstance(value, dict):
         return {whole(key): whole(inner) for key, inner in value.items()}
-    return [whole(inner) for inner in value] if isinstance(value, list) else value
+    return [whole(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _syntax(error: json.JSONDecodeError) -> JsonFault:
     if not error.doc[error.pos :].strip():
-        return JsonFault("the JSON ends too early", "close every string, list and object", len(error.doc.rstrip()))
+        return JsonFault(
+            "the JSON ends too early", "close every string, list and object", len(error.doc.rstrip())
+        )
     hint = next((fix for start, fix in _HINTS.items() if error.msg.startswith(start)), "")
     return JsonFault(f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}", hint, error.pos)
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from germane.errors import InputError, Place
 from germane.samples.jsonfile import read_json
 from germane.samples.jsonl import read_jsonl
+from germane.samples.jsontext import whole
 from germane.samples.notices import Notices, Warn
 from germane.samples.rows import Columns, RowReader
 from germane.samples.source import FieldOf, Row
@@ -70,7 +71,7 @@ def _format(path: Path) -> tuple[Reader, str]:
 
 def _numbered(rows: Iterable[Mapping[str, Json] | Sample]) -> Iterator[Row]:
     for number, row in enumerate(rows, 1):
-        shown = dict(row) if isinstance(row, Mapping) else row
+        shown = whole(dict(row)) if isinstance(row, Mapping) else row
         yield number, shown, functools.partial(_numbered_place, number)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from germane.errors import InputError, Place, TargetError
+from germane.samples.jsontext import whole
 from germane.samples.messagefiles import content_text
 from germane.samples.rows import RowReader
 from germane.targets.target import Asked, sample_of
@@ -22,7 +23,10 @@ def complete(asked: Asked, answer: Any, *, ms: float | None = None) -> Sample:
     """The asked sample with an answer: a text, a list of contexts, a mapping or a Sample; TargetError on others."""
     if isinstance(answer, Sample):
         return merged(asked, answer, ms=ms)
-    value = _native(answer)
+    try:
+        value = whole(_native(answer))
+    except RecursionError:
+        raise TargetError("the answer contains itself, or is nested without end") from None
     if isinstance(value, str):
         value = {"response": value}
     elif isinstance(value, list):
