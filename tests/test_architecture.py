@@ -11,9 +11,39 @@ import germane
 SOURCE = Path(germane.__file__).parent
 
 FORBIDDEN = {
-    "types": ("errors", "samples", "targets", "judging", "measures", "reports", "evaluation", "cli", "integrations"),
-    "errors": ("types", "samples", "targets", "judging", "measures", "reports", "evaluation", "cli", "integrations"),
-    "samples": ("targets", "judging", "measures", "reports", "evaluation", "running", "cli", "integrations", "testing"),
+    "types": (
+        "errors",
+        "samples",
+        "targets",
+        "judging",
+        "measures",
+        "reports",
+        "evaluation",
+        "cli",
+        "integrations",
+    ),
+    "errors": (
+        "types",
+        "samples",
+        "targets",
+        "judging",
+        "measures",
+        "reports",
+        "evaluation",
+        "cli",
+        "integrations",
+    ),
+    "samples": (
+        "targets",
+        "judging",
+        "measures",
+        "reports",
+        "evaluation",
+        "running",
+        "cli",
+        "integrations",
+        "testing",
+    ),
     "targets": ("judging", "measures", "reports", "evaluation", "running", "cli", "integrations", "testing"),
     "judging": ("samples", "targets", "measures", "reports", "evaluation", "running", "cli", "integrations"),
     "measures": ("targets", "reports", "evaluation", "running", "cli", "integrations", "testing", "judges"),
@@ -54,13 +84,14 @@ def test_measures_never_see_a_model() -> None:
         f"{file.relative_to(SOURCE)} imports {name}"
         for file in files("measures")
         for name in imports(file)
-        if name.startswith("judging.") and not any(name.removeprefix("judging.").startswith(ok) for ok in SEEN_BY_MEASURES)
+        if name.startswith("judging.")
+        and not any(name.removeprefix("judging.").startswith(ok) for ok in SEEN_BY_MEASURES)
     ]
     assert not wrong
 
 
 def test_nothing_imports_the_command_line() -> None:
-    """cli is the top: only __main__ starts it."""
+    """Cli is the top: only __main__ starts it."""
     wrong = [
         f"{file.relative_to(SOURCE)} imports {name}"
         for file in SOURCE.rglob("*.py")

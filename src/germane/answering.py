@@ -40,16 +40,17 @@ async def answered(
     targets: dict[tuple[str, Path | None], Target] = {}
     for item in items:
         if item.target and (item.target, item.targets_file) not in targets:
-            targets[item.target, item.targets_file] = open_target(item.target, item.targets_file or item.folder)
-    folder.mkdir(parents=True, exist_ok=True)
+            targets[item.target, item.targets_file] = open_target(
+                item.target, item.targets_file or item.folder
+            )
+    desk = _Desk(targets, earlier, folder, on_progress, len(items), resumed=resumed)
     try:
-        with (folder / _FILE).open("a" if resumed else "w", encoding="utf-8") as log:
-            desk = _Desk(targets, earlier, log, on_progress, len(items))
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(desk.answer(item)) for item in items]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(desk.answer(item)) for item in items]
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     finally:
+        desk.close()
         for target in targets.values():
             await target.close()
     for task in tasks:
@@ -63,13 +64,23 @@ class _Desk:
         self,
         targets: dict[tuple[str, Path | None], Target],
         earlier: dict[str, Sample],
-        log: IO[str],
+        folder: Path,
         on_progress: Callable[[int, int], None],
         total: int,
+        *,
+        resumed: bool,
     ) -> None:
-        self._targets, self._earlier, self._log = targets, earlier, log
+        self._targets, self._earlier = targets, earlier
+        folder.mkdir(parents=True, exist_ok=True)
+        self._log: IO[str] = (folder / _FILE).open("a" if resumed else "w", encoding="utf-8")
+        if resumed:
+            self._log.write("\n")  # ends a line that a killed run left half written
         self._workers = {key: asyncio.Semaphore(max(1, target.workers)) for key, target in targets.items()}
         self._on_progress, self._total, self._done = on_progress, total, 0
+
+    def close(self) -> None:
+        """Close the log."""
+        self._log.close()
 
     async def answer(self, item: Item) -> Item:
         """The item with its answer."""
@@ -80,7 +91,9 @@ class _Desk:
             key = (item.target, item.targets_file)
             async with self._workers[key]:
                 sample = await self._ask(self._targets[key], item)
-            self._log.write(json.dumps({"key": name, "sample": sample_to_json(sample)}, ensure_ascii=False) + "\n")
+            self._log.write(
+                json.dumps({"key": name, "sample": sample_to_json(sample)}, ensure_ascii=False) + "\n"
+            )
             self._log.flush()
             os.fsync(self._log.fileno())
         self._done += 1
@@ -149,7 +162,11 @@ def script_document(item: Item, config: FrozenDict) -> dict[str, Json]:
     reference = (case.reference_answer if case else "") or sample.reference or ""
     criteria = (case.expected_outcome if case else "") or reference
     said = [_message(message) for message in sample.messages]
-    given = [_message(message) for message in case.input_messages] if case else [{"role": "user", "content": sample.query}]
+    given = (
+        [_message(message) for message in case.input_messages]
+        if case
+        else [{"role": "user", "content": sample.query}]
+    )
     wanted = [_message(message) for message in case.expected_messages] if case else []
     ms = sample.metadata.get("ms")
     return {

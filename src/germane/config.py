@@ -68,7 +68,9 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
             raise InputError(f"there is no setting {name!r}", fix=fix, place=Place(str(file)))
         if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
             wanted = " or ".join(kind.__name__ for kind in _KEYS[key])
-            raise InputError(f"{name} must be {wanted}, not {value!r}", fix="mend the value", place=Place(str(file)))
+            raise InputError(
+                f"{name} must be {wanted}, not {value!r}", fix="mend the value", place=Place(str(file))
+            )
         known[key] = value
     return FrozenDict(known)
 

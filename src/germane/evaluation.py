@@ -191,7 +191,7 @@ async def aevaluate(
     """Judge and score samples; the coroutine behind `evaluate`, for code that runs in an event loop."""
     graders = graders_of(_measures(measures))
     who = resolve_judge(judge) if needs_judge(graders) else None
-    evaluation = Evaluation(settings=Settings(against, scale))  # type: ignore[arg-type]
+    evaluation = Evaluation(settings=Settings.of(against, scale))
     store = SQLiteLedger(Path(ledger)) if isinstance(ledger, str | Path) else ledger
     checked = (Job(sample=sample, graders=graders) for sample in samples_from(samples))
     parsed = [Gate.parse(gate) for gate in gates]
@@ -272,33 +272,23 @@ def evaluate(
 ) -> Report:
     """Judge and score samples.
 
-    Parameters
-    ----------
-    samples
-        Samples, or mappings with the keys of a sample line (the usual aliases of other tools are known).
-    measures
-        Measures or their names: `[context_precision @ 5, "nDCG@10"]`.
-    judge
-        Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`). Needed as soon as a
-        measure asks; never chosen in silence.
-    against, scale
-        What relevance is judged against (auto, query, reference, response) and on which scale (graded, binary).
-    ledger
-        Where answers are kept for the next evaluation: a path or a ledger. None keeps none.
-    gates, max_unmeasured
-        What must be reached (`"mean(nDCG@10)>=0.7"`), and the share of scores that may be missing: see `Report.verdict`.
+    Args:
+        samples: Samples, or mappings with the keys of a sample line (other tools' usual names are known).
+        measures: Measures or their names: `[context_precision @ 5, "nDCG@10"]`.
+        judge: Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`). Needed as soon
+            as a measure asks; never chosen in silence.
+        against: What relevance is judged against: auto, query, reference, response.
+        scale: Which scale relevance is asked on: graded (0-3) or binary.
+        ledger: Where answers are kept for the next evaluation: a path or a ledger. None keeps none.
+        gates: What must be reached (`"mean(nDCG@10)>=0.7"`): see `Report.verdict`.
+        max_unmeasured: The share of scores that may be missing before the verdict is undecided.
 
     Returns:
-    -------
-    Report
-        `print(report)` shows the command line's table; `report["nDCG@10"].mean` one number.
+        A Report: `print(report)` shows the command line's table, `report["nDCG@10"].mean` is one number.
 
     Raises:
-    ------
-    InputError
-        A sample, measure, judge or gate cannot be used as given.
-    JudgeError
-        The judge cannot be used at all. One failed answer raises nothing: it is the `why` of its score.
+        InputError: A sample, measure, judge or gate cannot be used as given.
+        JudgeError: The judge cannot be used at all. One failed answer raises nothing: it is its score's `why`.
 
     Works inside a running event loop too (a notebook): it then waits for a worker thread.
     """

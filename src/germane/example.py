@@ -33,7 +33,9 @@ def write_example(folder: Path, *, force: bool = False) -> list[Path]:
         raise InputError(f"{folder} is a file", fix="name a folder")
     in_the_way = [folder / name for name in names if (folder / name).exists()]
     if in_the_way and not force:
-        raise InputError(f"{in_the_way[0]} exists already", fix="name another folder, or overwrite it with --force")
+        raise InputError(
+            f"{in_the_way[0]} exists already", fix="name another folder, or overwrite it with --force"
+        )
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, folder / name)

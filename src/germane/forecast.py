@@ -82,8 +82,8 @@ class Forecast:
         total = self.total
         lines += [
             "",
-            f"in all {'about ' if estimated else ''}{total.requests:,} requests, {total.input_tokens:,} + "
-            f"{total.output_tokens:,} tokens, {_price(total, self.priced)}",
+            f"in all {'about ' if estimated else ''}{total.requests:,} requests, "  # noqa: ISC004 - one line
+            f"{total.input_tokens:,} + {total.output_tokens:,} tokens, {_price(total, self.priced)}",
         ]
         if estimated:
             lines.append(f"~ {estimated:,} calls follow from answers that are not known yet: an estimate")
@@ -96,7 +96,9 @@ def _price(usage: Usage, priced: bool) -> str:
     return f"${usage.cost_usd or 0.0:.4f}"
 
 
-def forecast_jobs(jobs: Iterable[Job], judge: Judge | None, ledger: Ledger | None, settings: Settings) -> Forecast:
+def forecast_jobs(
+    jobs: Iterable[Job], judge: Judge | None, ledger: Ledger | None, settings: Settings
+) -> Forecast:
     """What judging these jobs would ask."""
     found = Forecast(judge.name if judge is not None else "none needed")
     seen: set[str] = set()

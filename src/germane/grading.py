@@ -22,8 +22,8 @@ from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome, safely
 from germane.measures.scoring import Job, depth_of
 from germane.reports.store import MemoryStore
-from germane.samples.reading import samples_from
 from germane.samples.contexts import find_contexts
+from germane.samples.reading import samples_from
 from germane.types import Json, Sample, Score
 
 __all__ = ["Graded", "document_sample", "grade", "options_of"]
@@ -46,14 +46,18 @@ def options_of(document: Mapping[str, Json]) -> dict[str, Json]:
     folded = {name.replace("_", "").casefold(): name for name in _OURS}
     if not isinstance(config, Mapping):
         return {}
-    found = {folded.get(key.replace("_", "").replace("-", "").casefold()): value for key, value in config.items()}
+    found = {
+        folded.get(key.replace("_", "").replace("-", "").casefold()): value for key, value in config.items()
+    }
     return {name: value for name, value in found.items() if name is not None}
 
 
 def document_sample(document: Json, options: Mapping[str, Json]) -> Sample:
     """The sample in a code-judge document or a sample line; InputError where it is neither."""
     if not isinstance(document, Mapping):
-        raise InputError("stdin must hold one JSON object", fix='send {"question": ..., "candidate_answer": ...}')
+        raise InputError(
+            "stdin must hold one JSON object", fix='send {"question": ..., "candidate_answer": ...}'
+        )
     row = _row(document) if _is_protocol(document) else dict(document)
     if options.get("contexts") is not None:
         row["contexts"] = options["contexts"]
@@ -64,7 +68,14 @@ def document_sample(document: Json, options: Mapping[str, Json]) -> Sample:
     return replace(sample, contexts=found.contexts, calls=found.calls)
 
 
-_PROTOCOL = {"candidate_answer", "expected_outcome", "output_messages", "input_messages", "criteria", "reference_answer"}
+_PROTOCOL = {
+    "candidate_answer",
+    "expected_outcome",
+    "output_messages",
+    "input_messages",
+    "criteria",
+    "reference_answer",
+}
 
 
 def _is_protocol(document: Mapping[str, Json]) -> bool:
@@ -76,8 +87,14 @@ def _row(document: Mapping[str, Json]) -> dict[str, Json]:
     row["query"] = _text(document.get("question")) or _text(document.get("input")) or _last_user(document)
     reference = _text(document.get("reference_answer")) or _text(document.get("expected_output"))
     reference = reference or _text(document.get("expected_outcome")) or _text(document.get("criteria"))
-    response = _text(document.get("candidate_answer")) or _text(document.get("answer")) or _text(document.get("output"))
-    messages = document.get("output_messages") or (document.get("output") if isinstance(document.get("output"), list) else None)
+    response = (
+        _text(document.get("candidate_answer"))
+        or _text(document.get("answer"))
+        or _text(document.get("output"))
+    )
+    messages = document.get("output_messages") or (
+        document.get("output") if isinstance(document.get("output"), list) else None
+    )
     row |= {name: value for name, value in (("reference", reference), ("response", response)) if value}
     if messages:
         row["messages"] = messages
@@ -115,7 +132,9 @@ def grade(
     """Grade one sample by one measure. InputError where it lacks something that the measure needs."""
     grader = Grader(measure=measure, strict=strict, expected_relevant_count=expected_relevant_count)
     if needs_judge([grader]) and judge is None:
-        raise InputError(f"{measure} needs a judge", fix="name one: --judge labels | lexical | openai:gpt-4o-mini")
+        raise InputError(
+            f"{measure} needs a judge", fix="name one: --judge labels | lexical | openai:gpt-4o-mini"
+        )
     evaluation = Evaluation(settings=settings or Settings())
     try:
         run_coroutine(_run(evaluation, sample, grader, judge, ledger))
@@ -123,19 +142,25 @@ def grade(
         return Graded(result=None, error=str(failure), failed=True)
     (score,) = evaluation.store.scores()
     if score.status == "skipped":
-        raise InputError(f"{measure} cannot be computed: {score.why}", fix="send what it needs, see `germane measures`")
+        raise InputError(
+            f"{measure} cannot be computed: {score.why}", fix="send what it needs, see `germane measures`"
+        )
     if score.value is None:
         return Graded(result=None, error=f"{measure}: {score.why}", failed=True)
     explanation = _explain(evaluation, sample, grader, score, judge)
     return Graded(result=_result(grader, score, explanation))
 
 
-async def _run(evaluation: Evaluation, sample: Sample, grader: Grader, judge: Judge | None, ledger: Ledger | None) -> None:
+async def _run(
+    evaluation: Evaluation, sample: Sample, grader: Grader, judge: Judge | None, ledger: Ledger | None
+) -> None:
     async with Pool(Router(judge), ledger) as pool:
         await evaluation.run([Job(sample=sample, graders=(grader,))], pool)
 
 
-def _explain(evaluation: Evaluation, sample: Sample, grader: Grader, score: Score, judge: Judge | None) -> Explanation:
+def _explain(
+    evaluation: Evaluation, sample: Sample, grader: Grader, score: Score, judge: Judge | None
+) -> Explanation:
     assert isinstance(evaluation.store, MemoryStore)
     answers = Recorded(Router(judge), evaluation.store.judgements())
     outcome = Outcome(score.value, score.status, score.why, score.bounds)
@@ -155,7 +180,9 @@ def _result(grader: Grader, score: Score, explanation: Explanation) -> dict[str,
     expected = grader.expected_relevant_count or 0
     if len(explanation.hits) < expected:
         shown["misses"].append(f"Expected {expected} relevant contexts, found {len(explanation.hits)}")
-    strict_failure = grader.strict and any(check["relevant"] is False for check in explanation.relevance_checks)
+    strict_failure = grader.strict and any(
+        check["relevant"] is False for check in explanation.relevance_checks
+    )
     verdict = "pass" if value >= PASS else "borderline" if value >= BORDERLINE else "fail"
     shown["details"] |= {"measure": str(grader.measure), "verdict": "fail" if strict_failure else verdict}
     if score.why:

@@ -16,7 +16,13 @@ from germane.reports.report import Report
 
 __all__ = ["rescore"]
 
-_NOTHING_ASKED = {"calls": 0, "requests": 0, "errors": 0, "tokens": {"input": 0, "output": 0}, "cost_usd": 0.0}
+_NOTHING_ASKED = {
+    "calls": 0,
+    "requests": 0,
+    "errors": 0,
+    "tokens": {"input": 0, "output": 0},
+    "cost_usd": 0.0,
+}
 
 
 def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = ()) -> Report:
@@ -32,7 +38,9 @@ def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str]
     evaluation = Evaluation(settings=settings_of(report))
     answers = Recorded(StoredJudge(report), report.judgements())
     graders = graders_of(tuple(measures))
-    run_coroutine(evaluation.run((Job(sample=sample, graders=graders) for sample in report.samples()), answers))
+    run_coroutine(
+        evaluation.run((Job(sample=sample, graders=graders) for sample in report.samples()), answers)
+    )
     manifest = {
         **report.manifest,
         "judge": {**(report.manifest.get("judge") or {}), **_NOTHING_ASKED, "cached": answers.found},
@@ -48,4 +56,3 @@ def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str]
                 fix=f"ask for them: germane run --resume {report.folder or 'REPORT'} -m '{summary.measure}'",
             )
     return scored
-

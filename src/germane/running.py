@@ -71,7 +71,11 @@ class Options:
 
 def _tuples(values: dict[str, Json]) -> dict[str, Json]:
     """JSON lists as the tuples that they were."""
-    deep = {name: [tuple(v) if isinstance(v, list) else v for v in value] for name, value in values.items() if isinstance(value, list)}
+    deep = {
+        name: [tuple(v) if isinstance(v, list) else v for v in value]
+        for name, value in values.items()
+        if isinstance(value, list)
+    }
     return {**values, **{name: tuple(value) for name, value in deep.items()}}
 
 
@@ -91,7 +95,9 @@ class Watch:
         """So many samples are finished."""
 
 
-def run(options: Options, watch: Watch | None = None, *, resume: Path | None = None, retry_errors: bool = False) -> Report:
+def run(
+    options: Options, watch: Watch | None = None, *, resume: Path | None = None, retry_errors: bool = False
+) -> Report:
     """Answer, judge and score everything that the paths name; the report stands in its folder.
 
     With `resume`, an earlier run's folder is continued: its options hold where none are given, its targets'
@@ -114,15 +120,18 @@ class _Run:
     """The steps of one run, in their order."""
 
     def __init__(
-        self, options: Options, watch: Watch, stored: dict[str, Json], resume: Path | None, *, retry_errors: bool
+        self,
+        options: Options,
+        watch: Watch,
+        stored: dict[str, Json],
+        resume: Path | None,
+        *,
+        retry_errors: bool,
     ) -> None:
         self.options, self.watch = options, watch
         self.notices = Notices(lambda notice: watch.warn(str(notice)))
         self.suite = _suite(options, self.notices)
-        self.settings = Settings(
-            options.against or self.suite.setting("against") or "auto",
-            options.scale or "graded",  # type: ignore[arg-type]
-        )
+        self.settings = Settings.of(options.against or self.suite.setting("against"), options.scale)
         self.gates = (*self.suite.gates, *map(Gate.parse, options.gates))
         self.created = stored.get("created") or _now()
         self.resumed = resume is not None
@@ -163,7 +172,11 @@ class _Run:
             return forecast_jobs(jobs, judge, ledger, self.settings)
 
     def _ledger(self) -> SQLiteLedger | None:
-        return None if self.options.no_cache else open_ledger(Path(self.options.ledger) if self.options.ledger else None)
+        return (
+            None
+            if self.options.no_cache
+            else open_ledger(Path(self.options.ledger) if self.options.ledger else None)
+        )
 
     def _must_ask(self) -> bool:
         """Whether any case needs a target: their answers are all on disk before anything is judged."""
@@ -187,14 +200,23 @@ class _Run:
         if self.options.prompts:
             options["prompts"] = dict(self.options.prompts)
         in_file = self.suite.setting("judge")
-        found = pick_judge(self.options.judge, in_file, base_url=self.options.base_url, needed=needed, **options)
+        found = pick_judge(
+            self.options.judge, in_file, base_url=self.options.base_url, needed=needed, **options
+        )
         return found if needed else None
 
     async def _work(
-        self, items: Sequence[Item] | Iterator[Item], evaluation: Evaluation, judge: Judge | None, ledger: Ledger | None
+        self,
+        items: Sequence[Item] | Iterator[Item],
+        evaluation: Evaluation,
+        judge: Judge | None,
+        ledger: Ledger | None,
     ) -> None:
         if isinstance(items, list):
-            items = [item async for item in answered(items, self.folder, self.watch.answering, resumed=self.resumed)]
+            items = [
+                item
+                async for item in answered(items, self.folder, self.watch.answering, resumed=self.resumed)
+            ]
         assert isinstance(evaluation.store, FolderStore)
         evaluation.store.start()
         self.pool = Pool(Router(judge), ledger, known=self.known, on_progress=self.watch.judging)
@@ -291,4 +313,4 @@ def _known(folder: Path, *, errors: bool) -> Iterator[tuple[str, Judgement]]:
 
 
 def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -11,10 +11,10 @@ from typing import Literal
 
 from germane.errors import InputError, Place
 from germane.measures.graders import CODE_JUDGE, Grader, graders_of
-from germane.measures.measure import Measure, parse_measures
+from germane.measures.measure import Measure
 from germane.reports.gates import Gate
-from germane.samples.docids import compile_rule
 from germane.samples.cases import Case, EvalFile, GraderSpec
+from germane.samples.docids import compile_rule
 from germane.samples.evalfile import read_eval_file
 from germane.samples.notices import Notice, Warn
 from germane.samples.reading import READERS, read_samples
@@ -23,10 +23,10 @@ from germane.types import Sample
 __all__ = ["Item", "Suite", "load_suite"]
 
 _YAML = (".yaml", ".yml")
-_NOT_RUN = frozenset(
-    "llm_judge llm_grader rubric rubrics field_accuracy tool_trajectory latency cost token_usage composite "
-    "execution_metrics contains regex is_json equals".split()
-)
+_NOT_RUN = {
+    *("llm_judge", "llm_grader", "rubric", "rubrics", "field_accuracy", "tool_trajectory", "composite"),
+    *("latency", "cost", "token_usage", "execution_metrics", "contains", "regex", "is_json", "equals"),
+}
 """Kinds of grader that an eval file of another runner may name and that are no retrieval measures."""
 
 
@@ -87,13 +87,17 @@ class Suite:
         file = self.files.get(path)
         if file is None:
             if not self.measures:
-                raise InputError(f"{path}: no measure was asked for", fix='name one: -m "context_precision@5 nDCG@10"')
+                raise InputError(
+                    f"{path}: no measure was asked for", fix='name one: -m "context_precision@5 nDCG@10"'
+                )
             yield from self._asked(read_samples(path, columns=dict(self.columns), warn=self.warn), None, path)
             return
         for case in file.cases:
             yield from self._case(file, case)
         for data in file.data:
-            yield from self._asked(read_samples(data, columns=self._columns(file), warn=self.warn), file, path)
+            yield from self._asked(
+                read_samples(data, columns=self._columns(file), warn=self.warn), file, path
+            )
 
     def _columns(self, file: EvalFile) -> dict[str, str]:
         return {**dict(file.columns), **dict(self.columns)}
@@ -102,7 +106,9 @@ class Suite:
         specs = case.graders
         graders = graders_of(self.measures) if self.measures else self.graders(specs)
         if not graders:
-            raise InputError("this case is graded by nothing", fix="name evaluators, or measures", place=case.place)
+            raise InputError(
+                "this case is graded by nothing", fix="name evaluators, or measures", place=case.place
+            )
         for target, system in self._targets(case.target or file.target, case.sample):
             yield Item(
                 sample=replace(case.sample, system=system),
@@ -119,7 +125,9 @@ class Suite:
         specs = () if file is None else file.measures
         graders = graders_of(self.measures) if self.measures or file is None else self.graders(specs)
         if not graders:
-            raise InputError(f"{path}: no measure was asked for", fix="write measures: [...] in the file, or -m")
+            raise InputError(
+                f"{path}: no measure was asked for", fix="write measures: [...] in the file, or -m"
+            )
         for sample in samples:
             for target, system in self._targets(file.target if file else None, sample):
                 yield Item(
@@ -139,10 +147,16 @@ class Suite:
             if spec.type.replace("-", "_") not in _NOT_RUN:
                 found.append(grader_of(spec))
             elif spec.required is not None:
-                problem = f"the required grader {spec.name} is of type {spec.type}, which germane does not run"
-                raise InputError(problem, fix="drop `required`, or grade with a measure or a code_judge", place=spec.place)
+                problem = (
+                    f"the required grader {spec.name} is of type {spec.type}, which germane does not run"
+                )
+                raise InputError(
+                    problem, fix="drop `required`, or grade with a measure or a code_judge", place=spec.place
+                )
             else:
-                problem = f"the grader {spec.name} is of type {spec.type}, which germane does not run: left out"
+                problem = (
+                    f"the grader {spec.name} is of type {spec.type}, which germane does not run: left out"
+                )
                 self.warn(Notice(problem, "grade with a measure or a code_judge", spec.place))
         return tuple(found)
 
@@ -164,7 +178,10 @@ class Suite:
         found = {value: file for file in self.files.values() if (value := getattr(file, name)) is not None}
         if len(found) > 1:
             values = " and ".join(map(str, found))
-            raise InputError(f"the eval files name different values of {name}: {values}", fix=f"run them one by one, or give --{name}")
+            raise InputError(
+                f"the eval files name different values of {name}: {values}",
+                fix=f"run them one by one, or give --{name}",
+            )
         return next(iter(found), None)
 
 
@@ -225,7 +242,9 @@ def load_suite(paths: Sequence[Path], warn: Warn) -> tuple[tuple[Path, ...], dic
         if path.is_dir():
             inside = [file for file in sorted(path.rglob("*")) if _is_eval_file(file)]
             if not inside:
-                raise InputError("there is no eval file in this folder", fix="name a file", place=Place(str(path)))
+                raise InputError(
+                    "there is no eval file in this folder", fix="name a file", place=Place(str(path))
+                )
             found += inside
         elif not path.exists():
             raise InputError("there is no such file or folder", fix="check the path", place=Place(str(path)))

@@ -33,7 +33,9 @@ Cli = Callable[..., Ran]
 def cli(tmp_path: Path) -> Cli:
     """`cli("run", ..., stdin=..., env=...)` in the test's own folder."""
 
-    def run(*words: object, stdin: str = "", env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Ran:
+    def run(
+        *words: object, stdin: str = "", env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> Ran:
         done = subprocess.run(
             [sys.executable, "-m", "germane", *map(str, words)],
             input=stdin.encode(),

@@ -61,7 +61,11 @@ def test_either_generation_and_a_sample_line_are_graded(cli: Cli, document: dict
     assert result["misses"] == ["Position 2: Not relevant"]
     assert [check["passed"] for check in result["assertions"]] == [True, True, False]
     checks = result["details"]["relevance_checks"]
-    assert [(check["position"], check["grade"], check["relevant"]) for check in checks] == [(1, 3, True), (2, 0, False), (3, 2, True)]
+    assert [(check["position"], check["grade"], check["relevant"]) for check in checks] == [
+        (1, 3, True),
+        (2, 0, False),
+        (3, 2, True),
+    ]
     assert result["details"]["band"] == "good with noise between"
     assert [step["precision"] for step in result["details"]["working"]] == pytest.approx([1, 1 / 2, 2 / 3])
 
@@ -69,7 +73,13 @@ def test_either_generation_and_a_sample_line_are_graded(cli: Cli, document: dict
 def test_nothing_retrieved_is_zero_and_nobody_is_asked(cli: Cli) -> None:
     """An empty list of contexts scores 0 with the fixed miss."""
     answer = json.dumps({"answer": "?", "retrieved_context": []})
-    ran = cli("grade", "context_precision", "--judge", "labels", stdin=json.dumps({**OLDER, "candidate_answer": answer}))
+    ran = cli(
+        "grade",
+        "context_precision",
+        "--judge",
+        "labels",
+        stdin=json.dumps({**OLDER, "candidate_answer": answer}),
+    )
     assert (ran.code, ran.json["score"], ran.json["misses"]) == (0, 0.0, ["No context retrieved"])
 
 
@@ -91,7 +101,7 @@ def test_unusable_input_is_exit_2_with_nothing_on_stdout(cli: Cli, stdin: str, w
 
 
 def test_options_come_in_the_config_in_either_spelling(cli: Cli) -> None:
-    """strict fails the verdict and leaves the score; a count that is not reached is a miss; the judge can be named."""
+    """Strict fails the verdict and leaves the score; a count that is not reached is a miss; the judge can be named."""
     config = {"strict": True, "expectedRelevantCount": 3, "judge": "labels"}
     ran = cli("grade", "context_precision", stdin=json.dumps({**OLDER, "config": config}))
     assert ran.code == 0, ran.err
@@ -108,7 +118,9 @@ def test_no_judge_named_is_exit_2(cli: Cli) -> None:
 
 
 @contextlib.contextmanager
-def proxy(answer: Callable[[dict[str, Any]], tuple[int, Json]]) -> Iterator[tuple[dict[str, str], list[dict[str, Any]]]]:
+def proxy(
+    answer: Callable[[dict[str, Any]], tuple[int, Json]],
+) -> Iterator[tuple[dict[str, str], list[dict[str, Any]]]]:
     """A runner's judge proxy on a loopback address, and what it was asked."""
     asked: list[dict[str, Any]] = []
 
@@ -145,7 +157,10 @@ def test_a_runners_proxy_is_the_judge(cli: Cli) -> None:
 
     def answer(body: dict[str, Any]) -> tuple[int, Json]:
         grade = 3 if "minutes" in body["question"].split("<passage>")[-1].split("</passage>")[0] else 0
-        return 200, {"rawText": f'Sure!\n```json\n{{"reasoning": "seen", "grade": {grade}}}\n```', "outputMessages": []}
+        return 200, {
+            "rawText": f'Sure!\n```json\n{{"reasoning": "seen", "grade": {grade}}}\n```',
+            "outputMessages": [],
+        }
 
     with proxy(answer) as (env, asked):
         ran = cli("grade", "context_precision", stdin=json.dumps(OLDER), env=env)

@@ -85,14 +85,20 @@ def test_a_killed_run_is_continued(cli: Cli, data: Path, tmp_path: Path, after: 
         time.sleep(0.1)
         kept, before = committed(tmp_path / "killed.sqlite"), server.count
         assert kept < everything
-        ran = cli("run", "--resume", "killed", "--base-url", server.url, "--json", env={"OPENAI_API_KEY": "test"})
+        ran = cli(
+            "run", "--resume", "killed", "--base-url", server.url, "--json", env={"OPENAI_API_KEY": "test"}
+        )
         assert ran.code == 0, ran.err
         assert server.count - before == everything - kept
         assert ran.json["judge"]["calls"] == everything - kept
-    assert (tmp_path / "killed" / "scores.jsonl").read_bytes() == (tmp_path / "calm" / "scores.jsonl").read_bytes()
+    assert (tmp_path / "killed" / "scores.jsonl").read_bytes() == (
+        tmp_path / "calm" / "scores.jsonl"
+    ).read_bytes()
 
 
-def test_ctrl_c_finishes_what_is_in_flight_and_prints_how_to_go_on(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_ctrl_c_finishes_what_is_in_flight_and_prints_how_to_go_on(
+    cli: Cli, data: Path, tmp_path: Path
+) -> None:
     """SIGINT: exit 130, every answered question is kept, and the printed command continues."""
     with ModelServer(latency=0.1) as server:
         with started(words(data, server, "stopped"), tmp_path) as process:
@@ -103,7 +109,9 @@ def test_ctrl_c_finishes_what_is_in_flight_and_prints_how_to_go_on(cli: Cli, dat
         assert b"germane run --resume stopped" in err
         assert committed(tmp_path / "stopped.sqlite") == server.count
         assert cli("report", "stopped").code == 2
-        ran = cli("run", "--resume", "stopped", "--base-url", server.url, "--json", env={"OPENAI_API_KEY": "test"})
+        ran = cli(
+            "run", "--resume", "stopped", "--base-url", server.url, "--json", env={"OPENAI_API_KEY": "test"}
+        )
         assert ran.code == 0, ran.err
         assert committed(tmp_path / "stopped.sqlite") == server.count
 
@@ -115,11 +123,24 @@ def test_targets_are_not_asked_again(cli: Cli, tmp_path: Path) -> None:
         "    open('asked.txt', 'a').write(query + '\\n')\n"
         "    return {'response': 'yes', 'contexts': [{'text': query + ' it is'}]}\n"
     )
-    (tmp_path / "targets.yaml").write_text("targets: [{name: mine, provider: python, function: 'system:answer', path: .}]\n")
+    (tmp_path / "targets.yaml").write_text(
+        "targets: [{name: mine, provider: python, function: 'system:answer', path: .}]\n"
+    )
     cases = "".join(f"  - {{id: c{n}, query: what is thing {n}}}\n" for n in range(6))
     (tmp_path / "suite.yaml").write_text(f"target: mine\nmeasures: [context_precision]\ncases:\n{cases}")
     with ModelServer(latency=0.3) as server:
-        asked = ["run", "suite.yaml", "--judge", "openai:test", "--base-url", server.url, "-o", "r", "-j", "1"]
+        asked = [
+            "run",
+            "suite.yaml",
+            "--judge",
+            "openai:test",
+            "--base-url",
+            server.url,
+            "-o",
+            "r",
+            "-j",
+            "1",
+        ]
         with started(asked, tmp_path) as process:
             wait_for(server, 2)
             process.kill()
@@ -143,7 +164,12 @@ def test_errors_are_kept_until_they_are_to_be_retried(cli: Cli, data: Path) -> N
         ran = cli(*words(data, server, "r"), "--limit", "3", env={"OPENAI_API_KEY": "test"})
         assert ran.code == 3
         before = server.count
-        assert cli("run", "--resume", "r", "--json", env={"OPENAI_API_KEY": "test"}).json["measures"]["context_recall"]["errors"] == 3
+        assert (
+            cli("run", "--resume", "r", "--json", env={"OPENAI_API_KEY": "test"}).json["measures"][
+                "context_recall"
+            ]["errors"]
+            == 3
+        )
         assert server.count == before
         ill[0] = False
         ran = cli("run", "--resume", "r", "--retry-errors", "--json", env={"OPENAI_API_KEY": "test"})

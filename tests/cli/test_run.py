@@ -62,7 +62,16 @@ def test_the_judge_may_stand_in_the_environment(cli: Cli, data: Path) -> None:
     """GERMANE_JUDGE names it, a flag goes before it."""
     ran = cli("run", data, "-m", "context_precision@5", "--json", env={"GERMANE_JUDGE": "labels"})
     assert ran.json["judge"]["source"] == "labels"
-    ran = cli("run", data, "-m", "context_precision@5", "--judge", "lexical", "--json", env={"GERMANE_JUDGE": "labels"})
+    ran = cli(
+        "run",
+        data,
+        "-m",
+        "context_precision@5",
+        "--judge",
+        "lexical",
+        "--json",
+        env={"GERMANE_JUDGE": "labels"},
+    )
     assert ran.json["judge"]["source"] == "lexical"
 
 
@@ -90,7 +99,10 @@ def test_gates_decide_the_exit_code(cli: Cli, data: Path, gate: str, code: int) 
 def test_nine_verdicts_of_ten_give_exact_bounds(cli: Cli, tmp_path: Path) -> None:
     """One unlabelled context of ten: incomplete, with the bounds that enumerating both answers gives."""
     grades: list[int | None] = [3, 0, None, 2, 0, 0, 1, 3, 0, 2]
-    contexts = [{"text": f"passage {n}"} | ({} if grade is None else {"grade": grade}) for n, grade in enumerate(grades)]
+    contexts = [
+        {"text": f"passage {n}"} | ({} if grade is None else {"grade": grade})
+        for n, grade in enumerate(grades)
+    ]
     data = write_jsonl(tmp_path / "ten.jsonl", {"id": "q", "query": "a", "contexts": contexts})
     ran = cli("run", data, "-m", "context_precision@10", "--judge", "labels", "--json")
     (score,) = ran.json["scores"]
@@ -217,7 +229,12 @@ evalcases:
     ran = cli("run", path, "--json")
     assert ran.code == 0, ran.err + ran.out
     values = {(row["sample"], row["measure"]): row["value"] for row in ran.json["scores"]}
-    assert values == {("one", "given"): 0.25, ("one", "precision"): 1.0, ("two", "given"): 0.25, ("two", "precision"): 0.5}
+    assert values == {
+        ("one", "given"): 0.25,
+        ("one", "precision"): 1.0,
+        ("two", "given"): 0.25,
+        ("two", "precision"): 0.5,
+    }
     assert [case["score"] for case in ran.json["cases"]] == [0.625, 0.375]
     assert ran.json["scores"][1]["type"] == "context_precision"
 
@@ -243,7 +260,9 @@ cases: [{id: one, query: What is poor?}]
 def test_an_answer_without_contexts_is_an_error_of_its_case(cli: Cli, tmp_path: Path) -> None:
     """Prose holds no contexts: status error, not 0, and exit 3."""
     path = eval_file(
-        tmp_path, "target: prose\njudge: labels\nmeasures: [context_precision]\ncases: [{id: one, query: What?}]\n", TARGETS
+        tmp_path,
+        "target: prose\njudge: labels\nmeasures: [context_precision]\ncases: [{id: one, query: What?}]\n",
+        TARGETS,
     )
     ran = cli("run", path, "--json")
     assert ran.code == 3
@@ -264,7 +283,9 @@ def test_an_answer_without_contexts_is_an_error_of_its_case(cli: Cli, tmp_path: 
         ("no-such-command-anywhere --now", "exit code 127"),
     ],
 )
-def test_a_failing_script_is_an_error_and_never_a_score(cli: Cli, tmp_path: Path, script: str, why: str) -> None:
+def test_a_failing_script_is_an_error_and_never_a_score(
+    cli: Cli, tmp_path: Path, script: str, why: str
+) -> None:
     """Missing, crashing, silent, talkative or hanging: status error with the reason."""
     path = eval_file(
         tmp_path,

@@ -104,7 +104,9 @@ class Failing(Counting):
     def reply(self, question: AnyQuestion) -> Reply:
         if "1" in question.about:
             return Reply(error="the judge is having a bad day")
-        return Reply(payload={"grade": 9, "reasoning": ""}) if "2" in question.about else super().reply(question)
+        return (
+            Reply(payload={"grade": 9, "reasoning": ""}) if "2" in question.about else super().reply(question)
+        )
 
 
 def test_one_failure_is_one_judgement(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_file_that_is_no_ledger_is_said_so(tmp_path: Path) -> None:
     """Any other file is refused by name, and left as it is."""
     path = tmp_path / "l.sqlite"
     path.write_text("this is not a database, it is a text of some length")
-    with pytest.raises(LedgerError, match="l.sqlite"):
+    with pytest.raises(LedgerError, match=r"l\.sqlite"):
         SQLiteLedger(path)
     assert path.read_text().startswith("this is not")
 

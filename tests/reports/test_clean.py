@@ -30,7 +30,9 @@ def test_a_formula_is_no_formula_in_a_spreadsheet() -> None:
 
 def test_every_format_survives_hostile_ids() -> None:
     """A report on samples with hostile ids renders in every format without an escape character."""
-    samples = [{"id": HOSTILE, "query": HOSTILE, "qrels": {"a": 1}, "contexts": [{"id": "b", "text": HOSTILE}]}]
+    samples = [
+        {"id": HOSTILE, "query": HOSTILE, "qrels": {"a": 1}, "contexts": [{"id": "b", "text": HOSTILE}]}
+    ]
     report = evaluate(samples, "RR P@1")
     for extension, render in FORMATS.items():
         text = "".join(render(report))

@@ -13,7 +13,9 @@ from germane.types import Score
 def score(sample: str, value: float | None, trial: int = 0, **more: object) -> Score:
     status = "ok" if value is not None else more.pop("status", "error")
     why = None if value is not None else "for a reason"
-    return Score(sample=sample, measure="m", type="m", value=value, trial=trial, status=status, why=why, **more)  # type: ignore[arg-type]
+    return Score(
+        sample=sample, measure="m", type="m", value=value, trial=trial, status=status, why=why, **more
+    )  # type: ignore[arg-type]
 
 
 def test_failures_cannot_flatter() -> None:
@@ -58,5 +60,8 @@ def test_the_order_of_scores_changes_nothing(values: list[float], shuffler: rand
 
 def test_systems_are_told_apart() -> None:
     """Two systems give two lines, in order of appearance."""
-    scores = [Score(sample="a", measure="m", type="m", system=system, value=value) for system, value in (("y", 1.0), ("x", 0.0))]
+    scores = [
+        Score(sample="a", measure="m", type="m", system=system, value=value)
+        for system, value in (("y", 1.0), ("x", 0.0))
+    ]
     assert [(line.system, line.mean) for line in summarise(scores)] == [("y", 1.0), ("x", 0.0)]

@@ -33,7 +33,7 @@ app.command("grade")(grade.grade)
 app.command("measures")(measures.measures)
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"germane {germane.__version__}")
         raise typer.Exit
@@ -41,7 +41,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     if debug:
@@ -64,7 +66,7 @@ def main() -> None:
         sys.exit(1)
     except (GermaneError, OSError) as error:
         _say(error, 2)
-    except Exception as fault:  # noqa: BLE001 - a fault of germane's own is one sentence too
+    except Exception as fault:
         if "--debug" in sys.argv or os.environ.get("GERMANE_DEBUG"):
             raise
         _say(GermaneError(f"internal error: {type(fault).__name__}: {fault} (--debug shows where)"), 2)

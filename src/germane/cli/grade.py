@@ -15,9 +15,13 @@ from germane.errors import InputError
 
 def grade(
     measure: Annotated[str, typer.Argument(metavar="MEASURE", help="e.g. context_precision@5.")],
-    judge: Annotated[str | None, typer.Option("--judge", help="labels | lexical | openai:gpt-4o-mini | ...")] = None,
+    judge: Annotated[
+        str | None, typer.Option("--judge", help="labels | lexical | openai:gpt-4o-mini | ...")
+    ] = None,
     base_url: Annotated[str | None, typer.Option("--base-url", help="An OpenAI-compatible endpoint.")] = None,
-    against: Annotated[str | None, typer.Option("--against", help="auto | query | reference | response.")] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", help="auto | query | reference | response.")
+    ] = None,
     scale: Annotated[str | None, typer.Option("--scale", help="graded (0-3) | binary.")] = None,
     ledger: Annotated[Path | None, typer.Option("--ledger", help="Where answers are kept.")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the ledger.")] = False,
@@ -35,11 +39,19 @@ def grade(
     try:
         document = json.loads(sys.stdin.buffer.read().decode("utf-8-sig"))
     except ValueError as error:
-        raise InputError(f"stdin is not one JSON document: {error}", fix='send {"question": ..., ...}') from None
+        raise InputError(
+            f"stdin is not one JSON document: {error}", fix='send {"question": ..., ...}'
+        ) from None
     options = options_of(document) if isinstance(document, dict) else {}
     sample = document_sample(document, options)
-    if sample.contexts is None and sample.calls is None and "contexts" in (chosen := Measure.parse(measure)).definition.needs:
-        raise InputError(f"{chosen}: no contexts found in the answer", fix="send contexts, or an answer that holds them")
+    if (
+        sample.contexts is None
+        and sample.calls is None
+        and "contexts" in (chosen := Measure.parse(measure)).definition.needs
+    ):
+        raise InputError(
+            f"{chosen}: no contexts found in the answer", fix="send contexts, or an answer that holds them"
+        )
     proxy = os.environ.get("AGENTV_TARGET_PROXY_URL")
     who = pick_judge(judge, options.get("judge"), base_url=base_url, proxy=proxy, needed=False)
     result = graded(
@@ -47,7 +59,7 @@ def grade(
         sample,
         judge=who,
         ledger=None if no_cache else open_ledger(ledger),
-        settings=Settings(against or options.get("against") or "auto", scale or options.get("scale") or "graded"),  # type: ignore[arg-type]
+        settings=Settings.of(against or options.get("against"), scale or options.get("scale")),
         strict=bool(options.get("strict", False)),
         expected_relevant_count=options.get("expected_relevant_count"),
     )

@@ -9,7 +9,9 @@ import typer
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to write it.")] = Path("rag-evaluation"),
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to write it.")] = Path(
+        "rag-evaluation"
+    ),
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
 ) -> None:
     """Write out a runnable example: eval files, a small RAG system, labels, a grading script."""

@@ -26,7 +26,9 @@ def say(message: str) -> None:
     print(message, file=sys.stderr)
 
 
-def finish(report: Report, outputs: Sequence[Path], *, as_json: bool, code: bool = True, quiet: bool = False) -> None:
+def finish(
+    report: Report, outputs: Sequence[Path], *, as_json: bool, code: bool = True, quiet: bool = False
+) -> None:
     """Write the files asked for, print the report, leave with the verdict's exit code."""
     for path in outputs:
         formats.write(report, path)
@@ -54,7 +56,12 @@ class Progress(Watch):
     def __enter__(self) -> Self:
         console = Console(stderr=True)
         if console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+            )
             self._bar = Bar(*columns, console=console, transient=True)
             self._bar.start()
             self._task = self._bar.add_task("starting", total=None)

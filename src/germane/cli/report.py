@@ -9,9 +9,12 @@ import typer
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="REPORT", help="A report folder that `germane run` wrote.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="REPORT", help="A report folder that `germane run` wrote.")
+    ],
     output: Annotated[
-        list[Path] | None, typer.Option("-o", "--output", help="Write a file: .json .jsonl .csv .md .txt; repeatable.")
+        list[Path] | None,
+        typer.Option("-o", "--output", help="Write a file: .json .jsonl .csv .md .txt; repeatable."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
 ) -> None:

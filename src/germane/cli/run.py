@@ -10,39 +10,76 @@ import typer
 
 
 def run(
-    paths: Annotated[list[Path] | None, typer.Argument(help="Eval files (YAML), samples (JSONL, JSON, CSV), folders.")] = None,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Eval files (YAML), samples (JSONL, JSON, CSV), folders.")
+    ] = None,
     measure: Annotated[
         list[str] | None,
-        typer.Option("-m", "--measure", "--metric", help="Measures, separated by spaces; repeatable. Replaces a file's own."),
+        typer.Option(
+            "-m",
+            "--measure",
+            "--metric",
+            help="Measures, separated by spaces; repeatable. Replaces a file's own.",
+        ),
     ] = None,
-    judge: Annotated[str | None, typer.Option("--judge", help="labels | gold | lexical | openai:gpt-4o-mini | ...")] = None,
-    base_url: Annotated[str | None, typer.Option("--base-url", help="An OpenAI-compatible endpoint for the judge.")] = None,
+    judge: Annotated[
+        str | None, typer.Option("--judge", help="labels | gold | lexical | openai:gpt-4o-mini | ...")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="An OpenAI-compatible endpoint for the judge.")
+    ] = None,
     output: Annotated[
         list[Path] | None,
-        typer.Option("-o", "--output", help="A report file (.json .jsonl .csv .md .txt) or the report folder; repeatable."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="A report file (.json .jsonl .csv .md .txt) or the report folder; repeatable.",
+        ),
     ] = None,
-    target: Annotated[list[str] | None, typer.Option("--target", help="The system to ask; several are compared.")] = None,
+    target: Annotated[
+        list[str] | None, typer.Option("--target", help="The system to ask; several are compared.")
+    ] = None,
     targets: Annotated[Path | None, typer.Option("--targets", help="The targets file.")] = None,
-    against: Annotated[str | None, typer.Option("--against", help="Relevance to: auto | query | reference | response.")] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", help="Relevance to: auto | query | reference | response.")
+    ] = None,
     scale: Annotated[str | None, typer.Option("--scale", help="graded (0-3) | binary.")] = None,
-    reading: Annotated[str, typer.Option("--reading", help="fused: one request a text; single: one a question.")] = "fused",
+    reading: Annotated[
+        str, typer.Option("--reading", help="fused: one request a text; single: one a question.")
+    ] = "fused",
     batch: Annotated[int, typer.Option("--batch", help="Passages of one query in one request.", min=1)] = 1,
-    prompt: Annotated[list[str] | None, typer.Option("--prompt", help="KIND=FILE: your own wording; repeatable.")] = None,
+    prompt: Annotated[
+        list[str] | None, typer.Option("--prompt", help="KIND=FILE: your own wording; repeatable.")
+    ] = None,
     fail_under: Annotated[
         list[str] | None, typer.Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; repeatable.")
     ] = None,
     max_unmeasured: Annotated[
         float, typer.Option("--max-unmeasured", help="Share of scores that may be missing.", min=0.0, max=1.0)
     ] = 0.05,
-    resume: Annotated[Path | None, typer.Option("--resume", metavar="REPORT", help="Continue this evaluation.")] = None,
-    retry_errors: Annotated[bool, typer.Option("--retry-errors", help="With --resume: ask again what failed.")] = False,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", metavar="REPORT", help="Continue this evaluation.")
+    ] = None,
+    retry_errors: Annotated[
+        bool, typer.Option("--retry-errors", help="With --resume: ask again what failed.")
+    ] = False,
     ledger: Annotated[Path | None, typer.Option("--ledger", help="Where answers are kept.")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the ledger.")] = False,
-    jobs: Annotated[int | None, typer.Option("-j", "--jobs", help="Judge requests in flight at most.", min=1)] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count calls, tokens and price; ask nobody.")] = False,
-    columns: Annotated[list[str] | None, typer.Option("--columns", help="query=Query,contexts=Context: names in the data.")] = None,
-    doc_id: Annotated[str | None, typer.Option("--doc-id", metavar="REGEX", help="The document id inside a chunk id.")] = None,
-    only: Annotated[str | None, typer.Option("--filter", metavar="GLOB", help="Cases whose id or tag matches.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("-j", "--jobs", help="Judge requests in flight at most.", min=1)
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count calls, tokens and price; ask nobody.")
+    ] = False,
+    columns: Annotated[
+        list[str] | None, typer.Option("--columns", help="query=Query,contexts=Context: names in the data.")
+    ] = None,
+    doc_id: Annotated[
+        str | None, typer.Option("--doc-id", metavar="REGEX", help="The document id inside a chunk id.")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option("--filter", metavar="GLOB", help="Cases whose id or tag matches.")
+    ] = None,
     limit: Annotated[int | None, typer.Option("--limit", help="The first N cases.", min=1)] = None,
     sample: Annotated[int | None, typer.Option("--sample", help="N cases drawn at random.", min=1)] = None,
     seed: Annotated[int, typer.Option("--seed", help="For --sample.")] = 0,

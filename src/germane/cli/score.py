@@ -9,11 +9,16 @@ import typer
 
 
 def score(
-    folder: Annotated[Path, typer.Argument(metavar="REPORT", help="A report folder that `germane run` wrote.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="REPORT", help="A report folder that `germane run` wrote.")
+    ],
     measure: Annotated[
-        list[str] | None, typer.Option("-m", "--measure", "--metric", help="Measures, separated by spaces; repeatable.")
+        list[str] | None,
+        typer.Option("-m", "--measure", "--metric", help="Measures, separated by spaces; repeatable."),
     ] = None,
-    output: Annotated[list[Path] | None, typer.Option("-o", "--output", help="A report file, or a new report folder.")] = None,
+    output: Annotated[
+        list[Path] | None, typer.Option("-o", "--output", help="A report file, or a new report folder.")
+    ] = None,
     fail_under: Annotated[
         list[str] | None, typer.Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; repeatable.")
     ] = None,

@@ -92,16 +92,11 @@ class _Lane:
 class Pool:
     """Asks a judge, through the ledger. Use as an async context manager.
 
-    Parameters
-    ----------
-    route
-        Who answers a question.
-    ledger
-        Where answers are kept; None keeps none.
-    known
-        Judgements by key that hold without looking further (a resumed evaluation's own).
-    on_progress
-        Called with the pool whenever something was answered.
+    Args:
+        route: Who answers a question.
+        ledger: Where answers are kept; None keeps none.
+        known: Judgements by key that hold without looking further (a resumed evaluation's own).
+        on_progress: Called with the pool whenever something was answered.
     """
 
     def __init__(

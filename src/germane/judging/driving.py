@@ -60,7 +60,9 @@ async def drive(programs: Sequence[Program[R]], answerer: Answerer) -> tuple[lis
     return results, traces
 
 
-def replay(program: Program[R], look_up: Callable[[AnyQuestion], Judgement]) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
+def replay(
+    program: Program[R], look_up: Callable[[AnyQuestion], Judgement]
+) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
     """A program's result from stored judgements, with no event loop, and what it asked with each typed answer."""
     exchange: list[tuple[AnyQuestion, Any]] = []
     try:

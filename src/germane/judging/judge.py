@@ -31,19 +31,13 @@ class Reply:
 class Judge(Protocol):
     """Whoever answers questions: a language model, people's labels, gold ids, a rule, a script.
 
-    Attributes
-    ----------
-    name
-        What reports call it: "openai:gpt-4o-mini", "labels", "lexical".
-    identity
-        Everything about the judge that changes an answer, as JSON. Part of every key. A judge that answers
-        from labels instead of from text says `"reads": "labels"` or `"reads": "gold"`.
-    stored
-        Whether its answers belong in the ledger: true for what costs money or time.
-    stand_in
-        One sentence that every report must carry where this judge only stands in for a model, else "".
-    concurrency
-        How many requests may be in flight at once.
+    Attributes:
+        name: What reports call it: "openai:gpt-4o-mini", "labels", "lexical".
+        identity: Everything about the judge that changes an answer, as JSON. Part of every key. A judge that
+            answers from labels instead of from text says `"reads": "labels"` or `"reads": "gold"`.
+        stored: Whether its answers belong in the ledger: true for what costs money or time.
+        stand_in: One sentence that every report must carry where this judge only stands in for a model, else "".
+        concurrency: How many requests may be in flight at once.
     """
 
     @property
@@ -70,8 +64,9 @@ class Judge(Protocol):
         ...
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """One reply a question, in their order. A failure is a Reply with an error; JudgeError is raised
-        only where the judge cannot be used at all.
+        """One reply a question, in their order.
+
+        A failure is a Reply with an error; JudgeError is raised only where the judge cannot be used at all.
         """
         ...
 

@@ -106,10 +106,10 @@ def required_gates(cases: Iterable[CaseResult], required: Iterable[str]) -> list
         for name in case.undecided_required:
             undecided[name].append(case.sample)
     results = []
-    for name in failed:
-        if failed[name]:
+    for name, below in failed.items():
+        if below:
             results.append(
-                GateResult(f"required {name}", "failed", f"below its threshold in {_names(failed[name])}")
+                GateResult(f"required {name}", "failed", f"below its threshold in {_names(below)}")
             )
         elif undecided[name]:
             results.append(

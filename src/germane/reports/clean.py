@@ -12,7 +12,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def clean(text: str) -> str:
     """The text on one line without control characters, terminal escapes or direction overrides."""
     kept = (" " if char in "\n\r\t\v\f\x85\u2028\u2029" else char for char in text)
-    return "".join(char for char in kept if unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co"} or char == "\u200d")
+    return "".join(
+        char
+        for char in kept
+        if unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co"} or char == "\u200d"
+    )
 
 
 def shorten(text: str, most: int) -> str:

@@ -43,7 +43,10 @@ def json_document(report: Report, *, scores: bool = True) -> Document:
         "cases": [],
     }
     systems: list[SystemLine] = [
-        {"system": system, "measures": {s.measure: s.as_json() for s in report.summaries if s.system == system}}
+        {
+            "system": system,
+            "measures": {s.measure: s.as_json() for s in report.summaries if s.system == system},
+        }
         for system in report.systems
     ]
     if len(systems) == 1:
@@ -82,7 +85,16 @@ def _csv(report: Report) -> Iterator[str]:
     yield _row(columns)
     for score in report.scores():
         low, high = score.bounds or (None, None)
-        values = [score.sample, score.system, score.trial, score.measure, score.type, score.value, score.status, score.why]
+        values = [
+            score.sample,
+            score.system,
+            score.trial,
+            score.measure,
+            score.type,
+            score.value,
+            score.status,
+            score.why,
+        ]
         yield _row([cell(value) for value in (*values, low, high)])
 
 
@@ -94,12 +106,29 @@ def _row(values: Sequence[object]) -> str:
 
 def _markdown(report: Report) -> Iterator[str]:
     several = len(report.systems) > 1
-    head = [*(["system"] if several else []), "measure", "mean", "could be", "n", "skipped", "incomplete", "errors"]
+    head = [
+        *(["system"] if several else []),
+        "measure",
+        "mean",
+        "could be",
+        "n",
+        "skipped",
+        "incomplete",
+        "errors",
+    ]
     yield f"| {' | '.join(head)} |\n|{' --- |' * len(head)}\n"
     for s in report.summaries:
         span = "{:.4f}-{:.4f}".format(*s.mean_bounds) if s.mean_bounds and s.incomplete + s.errors else ""
         mean = "-" if s.mean is None else f"{s.mean:.4f}"
-        row = [_escaped(s.measure), mean, span, f"{s.n}/{s.total}", str(s.skipped), str(s.incomplete), str(s.errors)]
+        row = [
+            _escaped(s.measure),
+            mean,
+            span,
+            f"{s.n}/{s.total}",
+            str(s.skipped),
+            str(s.incomplete),
+            str(s.errors),
+        ]
         yield f"| {' | '.join([_escaped(s.system), *row] if several else row)} |\n"
     judge = report.manifest.get("judge") or {}
     if judge.get("source"):
@@ -134,7 +163,9 @@ FORMATS: dict[str, Callable[[Report], Iterator[str]]] = {
 def write(report: Report, path: Path) -> None:
     """Write a report file; InputError names the known extensions where this is none."""
     if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path}: no report format ends in {path.suffix or 'nothing'}", fix=f"use {', '.join(FORMATS)}")
+        raise InputError(
+            f"{path}: no report format ends in {path.suffix or 'nothing'}", fix=f"use {', '.join(FORMATS)}"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         file.writelines(FORMATS[path.suffix.lower()](report))

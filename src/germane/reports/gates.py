@@ -148,7 +148,9 @@ def decide(
         unmeasured = [
             f"{lost} of {due} scores could not be measured ({lost / due:.0%}, more than {max_unmeasured:.0%} allowed)"
         ]
-    never = [f"{s.measure} could not be computed for any sample: {s.why[0][0]}" for s in summaries if _never(s)]
+    never = [
+        f"{s.measure} could not be computed for any sample: {s.why[0][0]}" for s in summaries if _never(s)
+    ]
     if never:
         return Verdict(2, (*never, *unmeasured, *undecided, *failed), results)
     if interrupted:

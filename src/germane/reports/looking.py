@@ -53,7 +53,9 @@ def recorded(report: Report) -> Recorded:
     return Recorded(StoredJudge(report), report.judgements())
 
 
-def explain(report: Report, sample: Sample, measure: Measure, outcome: Outcome, answers: Recorded) -> Explanation:
+def explain(
+    report: Report, sample: Sample, measure: Measure, outcome: Outcome, answers: Recorded
+) -> Explanation:
     """Why a sample's score is what it is."""
     if measure.definition.family == "ranked":
         return explain_ranked(measure, outcome, labels_of(sample, measure, settings_of(report), answers))
@@ -97,7 +99,9 @@ def _strip_measure(report: Report, first: str) -> Measure | None:
 
 def strip(lists: Iterable[Ranking], measure: Measure, most: int = 20) -> str:
     """One sign a place: ■ relevant, □ not, · unjudged, ? no verdict; calls are set apart by a bar."""
-    return "|".join("".join(_sign(place.label, measure) for place in ranking.places[:most]) or "-" for ranking in lists)
+    return "|".join(
+        "".join(_sign(place.label, measure) for place in ranking.places[:most]) or "-" for ranking in lists
+    )
 
 
 def _sign(label: Any, measure: Measure) -> str:

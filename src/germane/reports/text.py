@@ -78,8 +78,8 @@ def _whys(report: Report, most: int = 6) -> Iterator[Text]:
     measures: dict[tuple[str, int], list[str]] = {}
     for summary in report.summaries:
         if summary.n < summary.total:
-            for why in summary.why[:2]:
-                measures.setdefault(why, []).append(summary.measure)
+            for reason in summary.why[:2]:
+                measures.setdefault(reason, []).append(summary.measure)
     everything = len({summary.measure for summary in report.summaries})
     for (why, count), concerned in list(measures.items())[:most]:
         names = list(dict.fromkeys(concerned))
@@ -92,12 +92,19 @@ def _worst(report: Report) -> Iterator[RenderableType]:
     if not report.summaries or report.summaries[0].n == 0:
         return
     first = report.summaries[0]
-    lowest = [score for score in report.worst(first.measure, _WORST, first.system) if (score.value or 0.0) < 1.0]
+    lowest = [
+        score for score in report.worst(first.measure, _WORST, first.system) if (score.value or 0.0) < 1.0
+    ]
     if not lowest:
         return
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     for strip, score, query in strips(report, lowest):
-        table.add_row(f"  {score.value:.4f}", Text(strip), Text(shorten(score.sample, 30), style="cyan"), Text(shorten(query, 60)))
+        table.add_row(
+            f"  {score.value:.4f}",
+            Text(strip),
+            Text(shorten(score.sample, 30), style="cyan"),
+            Text(shorten(query, 60)),
+        )
     yield Text(f"worst by {first.measure}   ■ relevant  □ not relevant  · unjudged  ? no verdict")
     yield table
 
@@ -138,7 +145,9 @@ def _verdict(report: Report) -> Text:
     reasons = [reason for reason in verdict.reasons if not (verdict.gates and "gate" in reason.split(":")[0])]
     text.append(": " + "; ".join(reasons) if reasons else "")
     for gate in sorted(verdict.gates, key=lambda gate: _ORDER[gate.outcome]):
-        text.append(f"\n  {gate.outcome:9}", style=_STYLE[gate.outcome]).append(f" {gate.gate}  {gate.detail}")
+        text.append(f"\n  {gate.outcome:9}", style=_STYLE[gate.outcome]).append(
+            f" {gate.gate}  {gate.detail}"
+        )
     return text
 
 

@@ -35,7 +35,9 @@ class ProxyJudge:
         self.identity = FrozenDict({"judge": "proxy", "url": url})
         self._prompts = Prompts(None)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._client = httpx2.AsyncClient(base_url=url.rstrip("/"), headers=headers, timeout=timeout, trust_env=False)
+        self._client = httpx2.AsyncClient(
+            base_url=url.rstrip("/"), headers=headers, timeout=timeout, trust_env=False
+        )
 
     def prompt_hash(self, question: AnyQuestion) -> str:
         """The hash of the question's wording."""
@@ -58,7 +60,10 @@ class ProxyJudge:
                     if isinstance(part, AnswerError):
                         raise part
                     question.read(part)
-                return [Reply(payload=parts[q], usage=_usage(requests, first=q is questions[0])) for q in questions]
+                return [
+                    Reply(payload=parts[q], usage=_usage(requests, first=q is questions[0]))
+                    for q in questions
+                ]
             except AnswerError as unusable:
                 problem = str(unusable)
             except (httpx2.HTTPError, JudgeError) as fault:

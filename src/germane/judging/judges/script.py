@@ -177,7 +177,10 @@ def _environment(names: Sequence[str]) -> dict[str, str]:
     wanted = {*_PASSED_ON, *names}
     passed = {name: value for name, value in os.environ.items() if name in wanted or name.startswith("LC_")}
     # last, so that nothing of the user's changes: a script that calls `germane` finds the one that runs it
-    return {**passed, "PATH": os.pathsep.join([passed.get("PATH", os.defpath), str(Path(sys.executable).parent)])}
+    return {
+        **passed,
+        "PATH": os.pathsep.join([passed.get("PATH", os.defpath), str(Path(sys.executable).parent)]),
+    }
 
 
 def _end(process: asyncio.subprocess.Process) -> None:
