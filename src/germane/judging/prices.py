@@ -33,7 +33,7 @@ def price_of(provider: str, model: str) -> Price | None:
 
     def rate(**tokens: int) -> float:
         found = calc_price(Usage(**tokens), model, provider_id=provider)
-        return float(found.total_price) * (MILLION / 1000)
+        return round(float(found.total_price) * (MILLION / 1000), 9)
 
     try:
         paid, answer = rate(input_tokens=1000), rate(output_tokens=1000)
