@@ -6,7 +6,7 @@ Every value is checked once, where it is made: no NaN, no infinity, nothing that
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -79,10 +79,6 @@ def _finite(record: object, *names: str) -> None:
         value = getattr(record, name)
         if value is not None and not math.isfinite(value):
             raise ValueError(f"{type(record).__name__}.{name} must be a finite number, not {value}")
-
-
-def _tuple(values: Iterable[Any] | None) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,19 +184,17 @@ class Sample:
     metadata: FrozenDict = field(default_factory=FrozenDict)
 
     def __post_init__(self) -> None:
-        _set(
-            self,
-            contexts=_tuple(self.contexts),
-            calls=_tuple(self.calls),
-            gold=None if self.gold is None else tuple(tuple(group) for group in self.gold),
-            evidence=_tuple(self.evidence),
-            qrels=freeze(self.qrels),
-            forbidden=tuple(self.forbidden),
-            history=tuple(self.history),
-            messages=tuple(self.messages),
-            tags=tuple(self.tags),
-            metadata=freeze(self.metadata),
-        )
+        for name in _LISTS:
+            if (value := getattr(self, name)) is not None and type(value) is not tuple:
+                _set(self, **{name: tuple(value)})
+        if self.gold:
+            _set(self, gold=tuple(map(tuple, self.gold)))
+        for name in ("qrels", "metadata"):
+            if (value := getattr(self, name)) is not None and type(value) is not FrozenDict:
+                _set(self, **{name: freeze(value)})
+
+
+_LISTS = ("contexts", "calls", "gold", "evidence", "forbidden", "history", "messages", "tags")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +33,9 @@ def finish(
     """Write the files asked for, print the report, leave with the verdict's exit code."""
     for path in outputs:
         formats.write(report, path)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8") as page:
+            page.writelines(formats.FORMATS[".md"](report))
     if as_json:
         document = formats.json_document(report)
         print(json.dumps(document, ensure_ascii=False))

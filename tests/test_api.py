@@ -1,0 +1,131 @@
+"""The Python API as a user writes it."""
+
+import asyncio
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+import germane
+from germane import Context, InputError, Sample, aevaluate, evaluate, read_samples
+from germane.judges import FakeJudge, LabelsJudge, LLMJudge
+from germane.measures import AP, P, context_precision, context_recall, nDCG
+from germane.testing import ModelServer
+from germane.types import FrozenDict, Score
+
+SAMPLES = [
+    Sample(
+        id="q1",
+        query="how long does coffee steep",
+        reference="Four minutes.",
+        qrels=FrozenDict(a=2),
+        contexts=(Context(text="it steeps four minutes", id="a", grade=3), Context(text="plants", id="b", grade=0)),
+    ),
+    Sample(id="q2", query="what eats aphids", qrels=FrozenDict(c=1), contexts=()),
+]
+
+
+def test_evaluate_returns_a_report_that_reads_like_one() -> None:
+    """Numbers by name or by measure, the worst queries, the table of the command line."""
+    report = evaluate(SAMPLES, [context_precision @ 5, nDCG @ 10, AP(rel=2), P(rel=2) @ 1], judge=LabelsJudge())
+    assert report["nDCG@10"].mean == pytest.approx(0.5)
+    assert report[context_precision @ 5].mean == pytest.approx(0.5)
+    assert report["AP(rel=2)"].n == 1
+    assert [score.sample for score in report.worst("context_precision@5", 1)] == ["q2"]
+    assert "context_precision@5" in str(report)
+    assert "exit code" in str(report)
+    with pytest.raises(KeyError, match="measured: context_precision@5"):
+        report["RR"]
+
+
+def test_plain_dicts_will_do_and_names_will_do() -> None:
+    """Rows with another tool's names, measures as text, a judge by name."""
+    rows = [{"user_input": "a", "retrieved_contexts": ["a b"], "ground_truth": "a b"}]
+    assert evaluate(rows, "context_precision@3 context_recall", judge="lexical")["context_recall"].mean == 1.0
+
+
+def test_it_works_inside_a_running_loop() -> None:
+    """In a notebook, where a loop runs already, evaluate() still returns; aevaluate() is the same coroutine."""
+
+    async def cell() -> tuple[float | None, float | None]:
+        inside = evaluate(SAMPLES, "RR")
+        awaited = await aevaluate(SAMPLES, "RR")
+        return inside["RR"].mean, awaited["RR"].mean
+
+    assert asyncio.run(cell()) == (0.5, 0.5)
+
+
+def test_a_report_is_saved_and_opened(tmp_path: Path) -> None:
+    """What is saved reads back to the same numbers, scores and samples."""
+    report = evaluate(SAMPLES, [context_precision @ 5], judge="labels", gates=["mean(context_precision@5)>=0.6"])
+    report.save(tmp_path / "r")
+    again = germane.Report.open(tmp_path / "r")
+    assert again["context_precision@5"] == report["context_precision@5"]
+    assert list(again.scores()) == list(report.scores())
+    assert list(again.samples()) == SAMPLES
+    assert again.verdict == report.verdict
+    assert report.verdict.exit_code == 1
+
+
+def test_a_model_judges_over_http() -> None:
+    """LLMJudge against a real server: scored, and the cost line counts what was sent."""
+    with ModelServer() as server:
+        judge = LLMJudge("openai:test", base_url=server.url, api_key="k")
+        report = evaluate(SAMPLES, [context_precision @ 5, context_recall], judge=judge)
+        assert server.count == report.manifest["judge"]["requests"] == 4
+    assert report["context_precision@5"].n == 2
+
+
+def test_a_fake_judge_serves_users_tests() -> None:
+    """Answers by a function: the measure's own arithmetic is what is tested."""
+    judge = FakeJudge(lambda question: {"reasoning": "", "grade": 3 if "coffee" in question.query else 0})
+    assert evaluate(SAMPLES, context_precision @ 1, judge=judge)["context_precision@1"].mean == 0.5
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: evaluate(SAMPLES, []), "no measure"),
+        (lambda: evaluate(SAMPLES, [P]), "needs a cut-off"),
+        (lambda: evaluate(SAMPLES, "context_recall"), "need a judge"),
+        (lambda: evaluate([{"id": "x"}], "RR"), "query"),
+        (lambda: evaluate(SAMPLES, "RR", gates=["AP>=0.5"]), "was not measured"),
+        (lambda: evaluate(SAMPLES, "context_precision", judge="lexicl"), "lexical"),
+        (lambda: read_samples("nowhere.jsonl"), "no such file"),
+    ],
+)
+def test_mistakes_are_input_errors(call: object, message: str) -> None:
+    """What the caller can mend is said in one sentence."""
+    with pytest.raises(InputError, match=message):
+        call()  # type: ignore[operator]
+
+
+def test_frozen_means_frozen() -> None:
+    """Neither a field nor anything inside one can be changed, and a changed copy leaves the original alone."""
+    sample = SAMPLES[0]
+    with pytest.raises(AttributeError):
+        sample.query = "x"  # type: ignore[misc]
+    assert sample.qrels is not None
+    with pytest.raises(TypeError):
+        sample.qrels["z"] = 1
+    with pytest.raises(TypeError):
+        sample.metadata.update(a=1)
+    assert isinstance(sample.contexts, tuple)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_there_is_no_nan_anywhere(bad: float) -> None:
+    """A score, a retriever's score and metadata refuse what is not a number."""
+    with pytest.raises(ValueError, match="finite"):
+        Score(sample="s", measure="m", type="m", value=bad)
+    with pytest.raises(ValueError, match="finite"):
+        Context(text="x", score=bad)
+    with pytest.raises(ValueError, match="not a number"):
+        Context(text="x", metadata=FrozenDict(a=1) and {"a": bad})  # type: ignore[arg-type]
+
+
+def test_scores_are_plain_json() -> None:
+    """The document of a report has no NaN and survives JSON."""
+    document = evaluate(SAMPLES, "RR nDCG@10").to_json()
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
