@@ -1,0 +1,80 @@
+"""One case through the ordinary evaluation: rows in the shapes of other tools, scores with their explanation out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from germane.errors import InputError
+from germane.evaluation import evaluate
+from germane.judging.judge import Judge
+from germane.measures.explaining import Explanation
+from germane.measures.measure import Measure
+from germane.measures.outcome import Outcome
+from germane.reports.looking import explain, recorded
+from germane.samples.reading import samples_from
+from germane.types import Json, Judgement, Sample, Score
+
+__all__ = ["Measured", "measure_case", "said"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One score and what it rests on; `judgements` are those of all measures of the call."""
+
+    sample: Sample
+    score: Score
+    explanation: Explanation
+    judgements: tuple[Judgement, ...]
+
+    @property
+    def reason(self) -> str:
+        """The explanation on one line: what was found, then every miss."""
+        return "; ".join([self.explanation.reasoning, *self.explanation.misses])
+
+    @property
+    def relevant(self) -> list[bool]:
+        """The verdicts on the ranked contexts, in their order, leaving out what was not answered."""
+        checks = (check["relevant"] for check in self.explanation.relevance_checks)
+        return [relevant for relevant in checks if relevant is not None]
+
+    @property
+    def support(self) -> list[tuple[int, ...]]:
+        """For each claim that was judged, the contexts that support it, by their number from 1."""
+        items = [item for answer in self._answers("support") for item in answer["claims"]]
+        return [tuple(item["contexts"]) for item in sorted(items, key=lambda item: int(item["claim"]))]
+
+    @property
+    def statements(self) -> list[bool]:
+        """Whether each statement of the contexts is relevant."""
+        return [item["relevant"] for answer in self._answers("statements") for item in answer["statements"]]
+
+    def _answers(self, kind: str) -> Iterator[Json]:
+        return (one.answer for one in self.judgements if one.kind == kind and one.error is None)
+
+
+def measure_case(
+    row: Mapping[str, Json], measures: Sequence[str], *, judge: Judge | str | None, against: str = "auto"
+) -> tuple[Measured, ...]:
+    """The measures of one case, from a row with the usual names of its fields (`query`, `contexts`, `reference`)."""
+    (sample,) = samples_from([{name: value for name, value in row.items() if value is not None}])
+    report = evaluate([sample], measures, judge=judge, against=against)
+    answers = recorded(report)
+    judgements = tuple(report.judgements())
+    found = []
+    for score in report.scores():
+        outcome = Outcome(score.value, score.status, score.why, score.bounds)
+        if outcome.status == "skipped":
+            explanation = Explanation(outcome=outcome, reasoning=f"not measured: {outcome.why}")
+        else:
+            plain = replace(outcome, why=None) if outcome.status == "ok" else outcome
+            explanation = explain(report, sample, Measure.parse(score.type), plain, answers)
+        found.append(Measured(sample=sample, score=score, explanation=explanation, judgements=judgements))
+    return tuple(found)
+
+
+def said(value: Json, name: str, tool: str) -> Json:
+    """A field that a call cannot do without; InputError where it was not given."""
+    if value is None:
+        raise InputError(f"{tool} needs {name}", fix=f"give {name}=...")
+    return value

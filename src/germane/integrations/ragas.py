@@ -1,0 +1,175 @@
+"""Metrics and an `evaluate` that are called like Ragas', over its column names of either generation.
+
+::
+
+    context_precision.score({"question": ..., "contexts": [...], "ground_truth": ...}, llm=judge)
+    result = evaluate(dataset, metrics=[context_precision, context_recall], llm=judge)
+    result["context_recall"], result.means, result.why
+
+What differs from Ragas: what could not be measured is None with its reason, never NaN, and counts in no mean; a judge
+is named, never a default; all metrics of a data set are one evaluation, which asks each question once (`result.report`
+is germane's own report of it).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from germane.errors import InputError
+from germane.evaluation import evaluate as evaluate_samples
+from germane.judging.judge import Judge
+from germane.measures.measure import Measure
+from germane.reports.report import Report
+from germane.samples.reading import samples_from
+from germane.setup import pick_judge
+from germane.types import Json, Sample, Score
+
+__all__ = [
+    "EvaluationResult",
+    "Metric",
+    "answer_relevancy",
+    "context_entity_recall",
+    "context_precision",
+    "context_recall",
+    "context_utilization",
+    "evaluate",
+    "faithfulness",
+]
+
+Values: TypeAlias = list[float | None]
+
+
+@dataclass(slots=True)
+class Metric:
+    """A measure under Ragas' name; `llm` is its judge, else that of the call, of GERMANE_JUDGE or the config.
+
+    `against` is what relevance is judged against: the query, and the reference where there is one (auto), or the
+    response, as Ragas does without a reference.
+    """
+
+    name: str
+    measure: str
+    against: str = "auto"
+    llm: Judge | str | None = None
+
+    def score(self, row: Mapping[str, Json], llm: Judge | str | None = None) -> float | None:
+        """The value of one row; None where it could not be measured (`evaluate` says why)."""
+        return evaluate([row], [self], llm=llm)[self.name][0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationResult:
+    """Scores by row and their means.
+
+    `scores[i]` are row i's values by metric, `result["context_recall"]` one metric's values, `means` over what was
+    measured (None where nothing was), `why[i]` the reasons for what was not, `reports` germane's own.
+    """
+
+    scores: tuple[dict[str, float | None], ...]
+    why: tuple[dict[str, str], ...]
+    means: dict[str, float | None]
+    reports: tuple[Report, ...]
+
+    def __getitem__(self, metric: str) -> Values:
+        return [row[metric] for row in self.scores]
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(f"{name}: {_shown(mean)}" for name, mean in self.means.items()) + "}"
+
+
+def _shown(mean: float | None) -> str:
+    return "not measured" if mean is None else f"{mean:.4f}"
+
+
+context_precision = Metric("context_precision", "context_precision")
+context_utilization = Metric("context_utilization", "context_precision", against="response")
+context_recall = Metric("context_recall", "context_recall")
+context_entity_recall = Metric("context_entity_recall", "context_entity_recall")
+faithfulness = Metric("faithfulness", "faithfulness")
+answer_relevancy = Metric("answer_relevancy", "answer_relevancy")
+
+_DEFAULT = (context_precision, context_recall)
+
+
+def evaluate(
+    dataset: Any,
+    metrics: Sequence[Metric] = _DEFAULT,
+    llm: Judge | str | None = None,
+    column_map: Mapping[str, str] | None = None,
+) -> EvaluationResult:
+    """Score every row of a data set.
+
+    `dataset` is an iterable of mappings or of objects with attributes, a mapping of columns, or anything with
+    `to_dict("records")`. `column_map` maps field names to the data set's own (`{"question": "Query"}`).
+    """
+    names = [metric.name for metric in metrics]
+    if len(set(names)) < len(names):
+        raise InputError("two metrics have the same name", fix="give each metric once")
+    samples = list(samples_from(map(_row, _rows(dataset)), columns=column_map))
+    scores: tuple[dict[str, float | None], ...] = tuple({} for _ in samples)
+    why: tuple[dict[str, str], ...] = tuple({} for _ in samples)
+    means, reports = {}, []
+    for group in _groups(metrics, llm):
+        report = _report(samples, group, llm)
+        reports.append(report)
+        found = _by_measure(report)
+        for metric in group:
+            means[metric.name] = report[metric.measure].mean
+            for index, score in enumerate(found[str(Measure.parse(metric.measure))]):
+                scores[index][metric.name] = score.value
+                if score.value is None:
+                    why[index][metric.name] = f"{score.status}: {score.why}"
+    return EvaluationResult(
+        scores=scores, why=why, means={name: means[name] for name in names}, reports=tuple(reports)
+    )
+
+
+def _groups(metrics: Sequence[Metric], llm: Judge | str | None) -> Iterable[list[Metric]]:
+    """The metrics that can be one evaluation: same judge, relevance judged against the same."""
+    groups: dict[tuple[object, str], list[Metric]] = {}
+    for metric in metrics:
+        judge = metric.llm or llm
+        key = judge if isinstance(judge, str | None) else id(judge)
+        groups.setdefault((key, metric.against), []).append(metric)
+    return groups.values()
+
+
+def _report(samples: Sequence[Sample], group: Sequence[Metric], llm: Judge | str | None) -> Report:
+    judge = group[0].llm or llm or pick_judge(None, needed=False)
+    return evaluate_samples(
+        samples, [metric.measure for metric in group], judge=judge, against=group[0].against
+    )
+
+
+def _by_measure(report: Report) -> dict[str, list[Score]]:
+    found: dict[str, list[Score]] = {}
+    for score in report.scores():
+        found.setdefault(score.measure, []).append(score)
+    return found
+
+
+def _rows(dataset: Any) -> Iterable[Any]:
+    if isinstance(dataset, Mapping):
+        names = list(dataset)
+        return [dict(zip(names, row, strict=True)) for row in zip(*dataset.values(), strict=True)]
+    if hasattr(dataset, "to_dict") and hasattr(dataset, "columns"):
+        return dataset.to_dict("records")  # type: ignore[no-any-return]
+    return dataset  # type: ignore[no-any-return]
+
+
+def _row(row: Any) -> dict[str, Json]:
+    """A row as a mapping: a list of ground truths, as the oldest data sets have it, is one reference."""
+    plain = row.model_dump() if hasattr(row, "model_dump") else row if isinstance(row, Mapping) else vars(row)
+    known = {name: value for name, value in plain.items() if not _absent(value)}
+    truths = known.pop("ground_truths", None)
+    if truths and not {"ground_truth", "reference"} & known.keys():
+        known["ground_truth"] = "\n".join(truths)
+    return known
+
+
+def _absent(value: Any) -> bool:
+    """Whether a data frame's cell is empty: None, or the NaN that stands for it."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
