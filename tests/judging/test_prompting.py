@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from germane.errors import InputError
 from germane.judging.prompting import FOLDER, Prompts, clean, load, sections, show
-from germane.judging.questions import Claims, Relevance, Support
+from germane.judging.questions import Claims, Entities, Relevance, StatementRelevance, Sufficiency, Support
 from germane.judging.reading import listed, readings, word
 
 SKY = Relevance(query="Why is the sky blue?", passage="Rayleigh scattering.")
@@ -161,6 +161,14 @@ class TestReadings:
         binary = Relevance(query=SKY.query, passage=SKY.passage, scale="binary")
         assert len(readings([SKY, other], Prompts())) == 2
         assert len(readings([SKY, binary], Prompts())) == 2
+
+    def test_nobody_sees_what_is_not_in_his_key(self) -> None:
+        """A verdict without the reference does not share a request with one that shows it; entities go with any."""
+        shown = Relevance(query="q", passage="p", reference="r")
+        hidden = StatementRelevance(query="q", passage="p")
+        assert len(readings([shown, hidden, Entities("p")], Prompts())) == 2
+        apart = [Support(("a",), ("x",)), Sufficiency(query="q", contexts=("x",))]
+        assert len(readings(apart, Prompts())) == 2
 
     def test_lists_hold_what_shares_all_but_its_text(self) -> None:
         """Two queries make two lists; seven passages in lists of three make 3, 2, 2 or the like."""

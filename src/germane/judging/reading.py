@@ -33,13 +33,16 @@ class Reading:
     text: str = ""
 
     def add(self, question: AnyQuestion) -> bool:
-        """Take the question in, unless one of its kind is here or an input of its means something else."""
+        """Take the question in, unless one of its kind is here or it would see, or show others, what is not theirs.
+
+        What it is asked with besides the text must be the same; a question about the text alone goes with any.
+        """
         inputs = sections(question)
         name = next((name for name in reversed(inputs) if inputs[name] == self.about), "")
         if self.questions and (
             bool(name) is not bool(self.text)
             or any(question.kind == other.kind for other in self.questions)
-            or any(self.shown.get(key, value) != value for key, value in inputs.items() if key != name)
+            or not _agree({key: value for key, value in inputs.items() if key != name}, self.shared())
         ):
             return False
         self._show(question, inputs, name)
@@ -66,6 +69,10 @@ class Reading:
         """What Readings of one list have in common."""
         kinds = tuple((question.prompt, self.also.get(question.kind)) for question in self.questions)
         return kinds, self.text, json.dumps(self.shared(), sort_keys=True)
+
+
+def _agree(mine: Mapping[str, Json], theirs: Mapping[str, Json]) -> bool:
+    return not mine or not theirs or mine == theirs
 
 
 def readings(questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True) -> list[Reading]:
