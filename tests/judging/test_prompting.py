@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import InputError
+from germane.judging.judge import AnyQuestion
 from germane.judging.prompting import FOLDER, Prompts, clean, load, sections, show
 from germane.judging.questions import Claims, Entities, Relevance, StatementRelevance, Sufficiency, Support
 from germane.judging.reading import listed, readings, word
@@ -167,7 +168,7 @@ class TestReadings:
         shown = Relevance(query="q", passage="p", reference="r")
         hidden = StatementRelevance(query="q", passage="p")
         assert len(readings([shown, hidden, Entities("p")], Prompts())) == 2
-        apart = [Support(("a",), ("x",)), Sufficiency(query="q", contexts=("x",))]
+        apart: list[AnyQuestion] = [Support(("a",), ("x",)), Sufficiency(query="q", contexts=("x",))]
         assert len(readings(apart, Prompts())) == 2
 
     def test_lists_hold_what_shares_all_but_its_text(self) -> None:
