@@ -204,6 +204,12 @@ def test_huge_grades_overflow_nothing() -> None:
     assert one("nDCG(dcg=exp-log2)", ([0, 5000], [])) == pytest.approx(1 / math.log2(3))
 
 
+def test_r_precision_looks_no_deeper_than_r() -> None:
+    """With two relevant documents the third place is too deep, and the second is not."""
+    assert one("Rprec", ([0, 0, 1, 1], [])) == 0.0
+    assert one("Rprec", ([0, 1, 1], [])) == 0.5
+
+
 def test_bpref_does_not_count_negative_grades() -> None:
     """TREC's -1 is "in the pool, not judged": above a relevant document it costs bpref nothing."""
     assert one("bpref", ([-1, 1], [])) == 1.0
