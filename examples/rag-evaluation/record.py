@@ -1,6 +1,6 @@
 """Record what both systems answer to every question: evals/answers-good.jsonl and evals/answers-worse.jsonl.
 
-A recording is evaluated without running the system again. People's grades (evals/labels.jsonl: question, passage,
+A recording is evaluated without running the system again. The grades (evals/labels.jsonl: question, passage,
 grade 0-3) are stored once and merged into each recording, so they survive a change of the retriever; a passage that
 nobody has graded yet is listed, so that it can be. Run it after a change to rag_system.py or the corpus:
 
@@ -38,7 +38,7 @@ def graded(question: str, context: Row, labels: Labels) -> Row:
 
 
 def record(question: Row, quality: str, labels: Labels) -> Row:
-    """The question with what the system answered, and people's grades on what it retrieved."""
+    """The question with what the system answered, and the grades on what it retrieved."""
     found = ask(question["query"], quality)
     contexts = [graded(question["id"], context, labels) for context in found["contexts"]]
     return {**question, "system": SYSTEMS[quality], "response": found["response"], "contexts": contexts}
