@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import germane
-from germane.cli import grade, init, measures, rank, report, run, score
+from germane.cli import explain, grade, init, liverag, measures, rank, report, run, score
 from germane.errors import GermaneError, InputError, Interrupted
 
 __all__ = ["app", "main"]
@@ -29,7 +29,9 @@ app.command("run")(run.run)
 app.command("rank")(rank.rank)
 app.command("score")(score.score)
 app.command("report")(report.report)
+app.command("explain")(explain.explain)
 app.command("grade")(grade.grade)
+app.command("liverag")(liverag.liverag)
 app.command("measures")(measures.measures)
 
 

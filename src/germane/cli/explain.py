@@ -1,0 +1,23 @@
+"""`germane explain`: why one query has the scores that it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def explain(
+    folder: Annotated[
+        Path, typer.Argument(metavar="REPORT", help="A report folder that `germane run` wrote.")
+    ],
+    query: Annotated[str, typer.Argument(help="A sample's id, its query, or a part of it.")],
+    measure: Annotated[str | None, typer.Argument(help="One measure; else all.")] = None,
+) -> None:
+    """Print the formula with this query's numbers, each verdict with its source, and what would change the score."""
+    from germane.reports.explained import explain_query
+    from germane.reports.report import Report
+
+    for line in explain_query(Report.open(folder), query, measure):
+        print(line)
