@@ -146,7 +146,10 @@ def test_an_unknown_parity_is_an_error():
 
 def test_any_object_with_the_attributes_will_do():
     """The original's own classes, dicts and ours are read alike; a missing qid is the place in the list."""
-    results = [SimpleNamespace(qid="1", doc_ids=[chunk(1)], system_name="bm25"), {"doc_ids": [chunk(2)]}]
+    results = [
+        SimpleNamespace(qid="1", doc_ids=[chunk(1)], system_name="bm25"),
+        {"doc_ids": [chunk(2)], "place": "Rome"},
+    ]
     references = [{"qid": 1, "document_ids": [urn(1)]}, SimpleNamespace(qid=None, document_ids=[urn(2)])]
     found = measured(results, references)
     assert found.metrics["avg_context_recall"] == 1.0

@@ -36,7 +36,9 @@ class Pair:
 def listed(records: Iterable[Any], name: str, *, strict: bool = True) -> Iterator[Listed]:
     """Each record's qid and the ids in its attribute or key `name`; InputError where they cannot be used."""
     for number, record in enumerate(records, 1):
-        place = _get(record, "place", None) or Place("results" if name == "doc_ids" else "references", number)
+        known = _get(record, "place", None)
+        here = Place("results" if name == "doc_ids" else "references", number)
+        place = known if isinstance(known, Place) else here
         qid, value = _get(record, "qid", None), _get(record, name, _ABSENT)
         if not (qid is None or (isinstance(qid, str | int) and not isinstance(qid, bool))):
             raise InputError(f"qid is {say(qid)}", fix="write a string or a whole number", place=place)
