@@ -1,0 +1,25 @@
+"""`python -m benchmarks [NAME...] [--quick]`: all benchmarks, or those named; what they need is made by peers.sh."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+NAMES = ("calls", "cpu", "wall", "storm")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=(__doc__ or "").split(": ", 1)[1]
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="less of everything: do they run?")
+    options = parser.parse_args()
+    for name in options.names or NAMES:
+        if name not in NAMES:
+            parser.error(f"no benchmark is named {name!r}: {', '.join(NAMES)}")
+        importlib.import_module(f"benchmarks.{name}").main(quick=options.quick)
+
+
+if __name__ == "__main__":
+    main()
