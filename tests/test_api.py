@@ -90,7 +90,7 @@ def test_a_fake_judge_serves_users_tests() -> None:
         (lambda: evaluate(SAMPLES, [P]), "needs a cut-off"),
         (lambda: evaluate(SAMPLES, "context_recall"), "need a judge"),
         (lambda: evaluate([{"id": "x"}], "RR"), "query"),
-        (lambda: evaluate(SAMPLES, "RR", gates=["AP>=0.5"]), "was not measured"),
+        (lambda: evaluate(SAMPLES, "RR", gates=["AP>=0.5"]), "is not measured"),
         (lambda: evaluate(SAMPLES, "context_precision", judge="lexicl"), "lexical"),
         (lambda: read_samples("nowhere.jsonl"), "no such file"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import shlex
 import signal
 import tempfile
 from collections import Counter
@@ -13,13 +14,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from germane.answering import answered, prepared, script_of
-from germane.errors import InputError, Interrupted
+from germane.errors import InputError, Interrupted, JudgeError, LedgerError
 from germane.evaluation import Evaluation, Router, manifest_of, needs_judge
 from germane.forecast import Forecast, forecast_jobs
 from germane.judging.asking import Pool
 from germane.judging.judge import Judge
 from germane.judging.ledger import Ledger, SQLiteLedger
-from germane.measures.graders import Grader
+from germane.measures.graders import CODE_JUDGE
 from germane.measures.labels import Settings
 from germane.measures.measure import parse_measures
 from germane.measures.scoring import Job
@@ -141,8 +142,10 @@ class _Run:
 
     def go(self) -> Report:
         """Everything, then the report."""
+        judge = self._judge()
         items = list(self.suite.items()) if self._must_ask() else self.suite.items()
-        judge = self._judge(items if isinstance(items, list) else self.suite.items())
+        if judge is not None and judge.stored:
+            self.suite.check()
         ledger = self._ledger()
         write_manifest(self.folder, self._manifest({}), "running")
         store = FolderStore(self.folder)
@@ -151,7 +154,12 @@ class _Run:
             asyncio.run(self._work(items, evaluation, judge, ledger))
         except Interrupted:
             write_manifest(self.folder, self._manifest({}), "interrupted")
-            raise Interrupted(f"interrupted; continue with: germane run --resume {self.folder}") from None
+            raise Interrupted(f"interrupted; continue with: {self._again()}") from None
+        except (JudgeError, LedgerError) as failure:
+            write_manifest(self.folder, self._manifest({}), "interrupted")
+            raise type(failure)(
+                f"{failure}\nwhat was answered is kept; continue with: {self._again()}"
+            ) from None
         finally:
             if ledger is not None:
                 ledger.close()
@@ -162,8 +170,8 @@ class _Run:
 
     def expect(self) -> Forecast:
         """What judging would cost."""
+        judge = self._judge()
         items = list(self.suite.items())
-        judge = self._judge(items)
         ledger = self._ledger()
         with tempfile.TemporaryDirectory() as scratch:
             if self._must_ask():
@@ -178,22 +186,23 @@ class _Run:
             else open_ledger(Path(self.options.ledger) if self.options.ledger else None)
         )
 
+    def _again(self) -> str:
+        """The command that continues this run."""
+        url = f" --base-url {shlex.quote(self.options.base_url)}" if self.options.base_url else ""
+        return f"germane run --resume {shlex.quote(str(self.folder))}{url}"
+
     def _must_ask(self) -> bool:
         """Whether any case needs a target: their answers are all on disk before anything is judged."""
         return bool(self.options.targets) or any(
             file.target or any(case.target for case in file.cases) for file in self.suite.files.values()
         )
 
-    def _judge(self, items: Sequence[Item] | Iterator[Item]) -> Judge | None:
-        graders: dict[Grader, None] = {}
-        for item in items:
-            graders.update(dict.fromkeys(item.graders))
-            if not isinstance(items, list):
-                break  # samples of a data file all have the same graders
-        for file in self.suite.files.values():
-            if not self.suite.measures:
-                graders.update(dict.fromkeys(self.suite.graders(file.measures)))
-        needed = needs_judge(grader for grader in graders if str(grader.measure) != "code_judge")
+    def _judge(self) -> Judge | None:
+        """The judge, where the graders need one; what the gates are about is checked on the way."""
+        graders = self.suite.all_graders()
+        for gate in self.gates if graders else ():
+            gate.check_named({name for grader in graders for name in (grader.name, str(grader.measure))})
+        needed = needs_judge(grader for grader in graders if grader.measure != CODE_JUDGE)
         options: dict[str, Json] = {"reading": self.options.reading, "batch": self.options.batch}
         if self.options.jobs:
             options["concurrency"] = self.options.jobs

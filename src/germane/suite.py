@@ -173,6 +173,26 @@ class Suite:
         """The gates that the files declare."""
         return tuple(Gate.parse(text, place) for file in self.files.values() for text, place in file.gates)
 
+    def all_graders(self) -> tuple[Grader, ...]:
+        """Every grader that any case has; nothing of the data is read for it."""
+        if self.measures:
+            return graders_of(self.measures)
+        found: dict[Grader, None] = {}
+        for file in self.files.values():
+            for specs in (file.measures, *(case.graders for case in file.cases)):
+                found.update(dict.fromkeys(self.graders(specs)))
+        return tuple(found)
+
+    def check(self, most: int = 100_000_000) -> None:
+        """Read everything once, as far as it is not too large, so that a bad line is found before money is spent."""
+        data = [*self.files.values()]
+        sizes = [
+            path.stat().st_size for path in (*self.paths, *(path for file in data for path in file.data))
+        ]
+        if sum(sizes) <= most:
+            for _ in self.items():
+                pass
+
     def setting(self, name: str) -> str | None:
         """One setting of the evaluation (judge, against) that the files agree on; None where none names it."""
         found = {value: file for file in self.files.values() if (value := getattr(file, name)) is not None}

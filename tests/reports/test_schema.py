@@ -5,8 +5,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import typer
 
 from germane import evaluate
+from germane.cli.rank import rank
 from germane.reports.schema import document_schema
 from germane.types import Json
 
@@ -36,6 +38,19 @@ def test_documents_obey_the_schema(systems: list[str]) -> None:
     jsonschema.validate(document, document_schema())
     assert {row["status"] for row in document["scores"]} == {"ok", "skipped", "incomplete"}
     assert ("measures" in document) is (len(systems) == 1)
+
+
+def test_rank_prints_the_same_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`germane rank --json -q` obeys the same schema, with its notes and scores."""
+    (tmp_path / "run").write_text("q1 Q0 d1 1 2.5 x\nq9 Q0 d1 1 2.5 x\n")
+    (tmp_path / "qrels").write_text("q1 0 d1 1\nq2 0 d2 1\n")
+    with pytest.raises(typer.Exit):
+        rank([tmp_path / "run"], qrels=tmp_path / "qrels", measures=["RR"], per_query=True, as_json=True)
+    document = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, document_schema())
+    assert document["measures"]["RR"]["mean"] == 0.5
+    assert len(document["scores"]) == 2
+    assert document["notes"]
 
 
 def test_the_schema_refuses_another_document() -> None:

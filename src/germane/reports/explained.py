@@ -57,7 +57,7 @@ def _find(report: Report, query: str) -> Sample:
     for sample in report.samples():
         if query in {sample.id, sample.query}:
             return sample
-        if query.casefold() in sample.query.casefold():
+        if query.casefold() in f"{sample.id}\n{sample.query}".casefold():
             inside.append(sample)
     if len(inside) == 1:
         return inside[0]

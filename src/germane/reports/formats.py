@@ -39,7 +39,7 @@ def json_document(report: Report, *, scores: bool = True) -> Document:
         },
         "verdict": list(report.verdict.reasons),
         "gates": [{"gate": g.gate, "outcome": g.outcome, "detail": g.detail} for g in report.verdict.gates],
-        "notes": report.manifest.get("notes") or {},
+        "notes": [f"{count} {note}" for note, count in (report.manifest.get("notes") or {}).items()],
         "cases": [],
     }
     systems: list[SystemLine] = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from germane.errors import InputError, Place
@@ -37,6 +37,7 @@ class Gate:
     measure: str
     op: str
     limit: float
+    place: Place | None = field(default=None, compare=False)
 
     @classmethod
     def parse(cls, text: str, place: Place | None = None) -> Gate:
@@ -49,7 +50,18 @@ class Gate:
             number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
         except ValueError:
             raise InputError(f"{text!r}: {limit!r} is not a number", fix=_FIX, place=place) from None
-        return cls(match["how"] or "mean", _canonical(match["measure"]), match["op"], number)
+        return cls(match["how"] or "mean", _canonical(match["measure"]), match["op"], number, place)
+
+    def check_named(self, measured: Iterable[str]) -> None:
+        """InputError where the gate's measure is none of these names."""
+        names = dict.fromkeys(measured)
+        if self.measure not in names:
+            have = ", ".join(names) or "none"
+            raise InputError(
+                f"the gate {self} names {self.measure}, which is not measured",
+                fix=f"measured: {have}",
+                place=self.place,
+            )
 
     def __str__(self) -> str:
         return f"{self.how}({self.measure}){self.op}{self.limit:g}"
@@ -71,19 +83,10 @@ class GateResult:
     detail: str
 
 
-def check_gate(
-    gate: Gate, summaries: Sequence[MeasureSummary], place: Place | None = None
-) -> list[GateResult]:
+def check_gate(gate: Gate, summaries: Sequence[MeasureSummary]) -> list[GateResult]:
     """One result a system; InputError where no measure of that name was computed."""
-    named = [s for s in summaries if gate.measure in {s.measure, s.type}]
-    if not named:
-        have = ", ".join(dict.fromkeys(s.measure for s in summaries)) or "none"
-        raise InputError(
-            f"the gate {gate} names {gate.measure}, which was not measured",
-            fix=f"measured: {have}",
-            place=place,
-        )
-    return [_check(gate, summary) for summary in named]
+    gate.check_named(name for summary in summaries for name in (summary.measure, summary.type))
+    return [_check(gate, summary) for summary in summaries if gate.measure in {summary.measure, summary.type}]
 
 
 def _check(gate: Gate, summary: MeasureSummary) -> GateResult:

@@ -12,10 +12,10 @@ from germane.judging.judge import AnyQuestion, Judge
 from germane.judging.judges.script import ScriptGrade, ScriptJudge
 from germane.judging.programs import Unanswered
 from germane.measures.explaining import Explanation, explain_judged, explain_ranked
-from germane.measures.labels import Label, Ranking, Settings, place_labels
+from germane.measures.labels import Label, Ranking, Settings
 from germane.measures.measure import Measure
-from germane.measures.outcome import Outcome, safely
-from germane.measures.scoring import depth_of, is_relevant
+from germane.measures.outcome import Outcome
+from germane.measures.scoring import is_relevant, labels_for, program_of
 from germane.types import Sample, Score
 
 if TYPE_CHECKING:
@@ -59,14 +59,13 @@ def explain(
     """Why a sample's score is what it is."""
     if measure.definition.family == "ranked":
         return explain_ranked(measure, outcome, labels_of(sample, measure, settings_of(report), answers))
-    program = safely(str(measure), lambda: measure.definition.compute(sample, **measure.settings))
-    _, exchange = replay(program, answers.look_up)
-    return explain_judged(measure, outcome, sample, exchange)
+    derived, exchange = replay(program_of(measure, sample, settings_of(report)), answers.look_up)
+    return explain_judged(measure, outcome, sample, exchange, derived)
 
 
 def labels_of(sample: Sample, measure: Measure, settings: Settings, answers: Recorded) -> tuple[Ranking, ...]:
     """The labelled rankings that a ranked measure reads."""
-    lists, _ = replay(place_labels(sample, measure.labels, depth_of(measure), settings), answers.look_up)
+    lists, _ = replay(labels_for(measure, sample, settings), answers.look_up)
     return lists
 
 

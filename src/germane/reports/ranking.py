@@ -13,13 +13,13 @@ from rich.text import Text
 from germane.ranking import RankedSystem
 from germane.reports.clean import clean
 from germane.reports.gates import Verdict
+from germane.reports.schema import Document, JudgeLine, MeasureLine
 from germane.reports.store import dump_score
 from germane.reports.summary import MeasureSummary
-from germane.types import Json
 
 __all__ = ["print_queries", "print_table", "to_json"]
 
-_NO_JUDGE = {
+_NO_JUDGE: JudgeLine = {
     "source": "gold",
     "calls": 0,
     "cached": 0,
@@ -28,17 +28,18 @@ _NO_JUDGE = {
 }
 
 
-def to_json(systems: Sequence[RankedSystem], verdict: Verdict, *, per_query: bool) -> dict[str, Json]:
+def to_json(systems: Sequence[RankedSystem], verdict: Verdict, *, per_query: bool) -> Document:
     """The document that scripts rely on; `measures` at the top only where there is one system."""
-    document: dict[str, Json] = {
+    document: Document = {
         "schema_version": 1,
         "passed": verdict.passed,
         "exit_code": verdict.exit_code,
         "report": None,
-        "judge": dict(_NO_JUDGE),
+        "judge": _NO_JUDGE,
         "verdict": list(verdict.reasons),
         "gates": verdict.as_json()["gates"],
         "notes": [note for system in systems for note in system.notes],
+        "cases": [],
     }
     measured = [_measures(system) for system in systems]
     if len(systems) == 1:
@@ -53,7 +54,7 @@ def to_json(systems: Sequence[RankedSystem], verdict: Verdict, *, per_query: boo
     return document
 
 
-def _measures(system: RankedSystem) -> dict[str, Json]:
+def _measures(system: RankedSystem) -> dict[str, MeasureLine]:
     return {summary.measure: summary.as_json() for summary in system.summaries()}
 
 

@@ -95,7 +95,7 @@ class Document(TypedDict):
     judge: JudgeLine
     verdict: list[str]
     gates: list[GateRow]
-    notes: dict[str, int]
+    notes: list[str]
     measures: NotRequired[dict[str, MeasureLine]]
     systems: NotRequired[list[SystemLine]]
     scores: NotRequired[list[ScoreRow]]
