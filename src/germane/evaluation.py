@@ -65,9 +65,13 @@ def needs_judge(graders: Iterable[Grader]) -> bool:
     """Whether any of these graders asks a judge."""
     return any(
         grader.script is None
-        and (grader.measure.definition.family == "judged" or grader.measure.labels in {"judge", "best"})
+        and (grader.measure.definition.asks or _reads_verdicts(grader.measure))
         for grader in graders
     )
+
+
+def _reads_verdicts(measure: Measure) -> bool:
+    return measure.definition.family == "ranked" and measure.labels in {"judge", "best"}
 
 
 @dataclass(slots=True)
@@ -256,7 +260,7 @@ def dump_grader(grader: Grader) -> dict[str, Json]:
 
 def load_grader(row: dict[str, Json]) -> Grader:
     """The grader in a JSON object."""
-    return Grader(**{**row, "measure": Measure.parse(row["measure"])}, options=FrozenDict())
+    return Grader(**{**row, "measure": Measure.remembered(row["measure"])}, options=FrozenDict())
 
 
 def evaluate(

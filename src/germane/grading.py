@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from germane.errors import InputError, JudgeError
 from germane.evaluation import Evaluation, Router, needs_judge, run_coroutine
@@ -17,10 +16,10 @@ from germane.judging.judge import Judge
 from germane.judging.ledger import Ledger
 from germane.measures.explaining import Explanation, explain_judged, explain_ranked
 from germane.measures.graders import BORDERLINE, PASS, Grader
-from germane.measures.labels import Settings, place_labels
+from germane.measures.labels import Settings
 from germane.measures.measure import Measure
-from germane.measures.outcome import Outcome, safely
-from germane.measures.scoring import Job, depth_of
+from germane.measures.outcome import Outcome
+from germane.measures.scoring import Job, labels_for, program_of
 from germane.reports.store import MemoryStore
 from germane.samples.contexts import find_contexts
 from germane.samples.reading import samples_from
@@ -166,12 +165,10 @@ def _explain(
     outcome = Outcome(score.value, score.status, score.why, score.bounds)
     measure = grader.measure
     if measure.definition.family == "ranked":
-        labels = place_labels(sample, measure.labels, depth_of(measure), evaluation.settings)
-        lists, _ = replay(labels, answers.look_up)
+        lists, _ = replay(labels_for(measure, sample, evaluation.settings), answers.look_up)
         return explain_ranked(measure, replace(outcome, why=None), lists)
-    program: Any = safely(str(measure), lambda: measure.definition.compute(sample, **measure.settings))
-    _, exchange = replay(program, answers.look_up)
-    return explain_judged(measure, outcome, sample, exchange)
+    derived, exchange = replay(program_of(measure, sample, evaluation.settings), answers.look_up)
+    return explain_judged(measure, outcome, sample, exchange, derived)
 
 
 def _result(grader: Grader, score: Score, explanation: Explanation) -> dict[str, Json]:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from germane.judging.questions import Question
 
-__all__ = ["Missing", "Program", "Unanswered", "ask", "ask_all"]
+__all__ = ["Missing", "Program", "Unanswered", "ask", "ask_all", "ask_each"]
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -51,3 +51,14 @@ def ask_all(questions: Iterable[Question[A]]) -> Program[tuple[A | Unanswered, .
     """Ask several questions at once; each answer, or Unanswered in its place. No questions, no asking."""
     asked = tuple(questions)
     return (yield asked) if asked else ()
+
+
+def ask_each(questions: Iterable[Question[A]]) -> Program[tuple[A, ...]]:
+    """Ask several questions at once and return their answers; Missing is raised where there is none to one of them."""
+    answers = yield from ask_all(questions)
+    found: list[A] = []
+    for answer in answers:
+        if isinstance(answer, Unanswered):
+            raise Missing(answer.why)
+        found.append(answer)
+    return tuple(found)

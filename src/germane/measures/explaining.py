@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from germane.judging.programs import Unanswered
-from germane.judging.questions import Claims, Question, Support
+from germane.judging.questions import Question
 from germane.measures.labels import Label, Place, Ranking
 from germane.measures.measure import Measure
-from germane.measures.outcome import Outcome
+from germane.measures.outcome import Item, Outcome
 from germane.measures.scoring import depth_of, is_relevant
 from germane.types import FrozenDict, Json, Sample
 
@@ -18,6 +18,9 @@ __all__ = ["Explanation", "explain_judged", "explain_ranked"]
 
 CHUNK = 100
 """How many characters of a passage a relevance check shows."""
+NAMED, MISSING = 3, 80
+"""How many of the missing things the one line names, and how many characters of each."""
+NO_CONTEXT = "No context retrieved"
 
 Exchange = Sequence[tuple[Question[Any], Any]]
 """What one program asked, with each typed answer (or Unanswered)."""
@@ -51,18 +54,32 @@ class Explanation:
             details["band"] = self.band
         if self.outcome.bounds:
             details["bounds"] = list(self.outcome.bounds)
-        return {"hits": list(self.hits), "misses": list(self.misses), "reasoning": self.reasoning, "details": details}
+        return {
+            "hits": list(self.hits),
+            "misses": list(self.misses),
+            "reasoning": self.reasoning,
+            "details": details,
+        }
 
 
 def explain_ranked(measure: Measure, outcome: Outcome, lists: Sequence[Ranking]) -> Explanation:
-    """A ranked score: each place with its label, and the precision at each rank."""
+    """A ranked score: each place with its label, and the precision at each rank.
+
+    `lists` are the rankings that the measure reads: those of the calls, or the final one alone.
+    """
     depth = depth_of(measure)
-    places = [(rank, place) for ranking in lists for rank, place in enumerate(ranking.places[:depth], 1)]
-    checks = tuple(_check(rank, place, measure) for rank, place in places)
+    several = len(lists) > 1
+    checks = tuple(
+        _check(rank, place, measure, call if several else 0)
+        for call, ranking in enumerate(lists, 1)
+        for rank, place in enumerate(ranking.places[:depth], 1)
+    )
     relevant = [check for check in checks if check["relevant"]]
     misses = [_line(check) for check in checks if not check["relevant"]]
-    if not places:
-        misses = ["No context retrieved"]
+    if not checks:
+        misses = [NO_CONTEXT]
+    elif several:
+        misses += [f"Call {n}: {NO_CONTEXT}" for n, ranking in enumerate(lists, 1) if not ranking.places]
     return Explanation(
         outcome=outcome,
         hits=tuple(map(_line, relevant)),
@@ -74,11 +91,18 @@ def explain_ranked(measure: Measure, outcome: Outcome, lists: Sequence[Ranking])
     )
 
 
-def _check(rank: int, place: Place, measure: Measure) -> FrozenDict:
+def _check(rank: int, place: Place, measure: Measure, call: int) -> FrozenDict:
     label = place.label
     relevant = None if isinstance(label, Unanswered) else is_relevant(label, measure)
-    why = label.why if isinstance(label, Unanswered) else label.reasoning if isinstance(label, Label) else "unjudged"
-    check: dict[str, Json] = {"position": rank, "chunk": place.context.text[:CHUNK], "relevant": relevant, "reasoning": why}
+    why = label.why if isinstance(label, Unanswered) else label.reasoning if label else "unjudged"
+    check: dict[str, Json] = {
+        "position": rank,
+        "chunk": place.context.text[:CHUNK],
+        "relevant": relevant,
+        "reasoning": why,
+    }
+    if call:
+        check["call"] = call
     if place.context.id is not None:
         check["id"] = place.context.id
     if isinstance(label, Label):
@@ -88,7 +112,9 @@ def _check(rank: int, place: Place, measure: Measure) -> FrozenDict:
 
 def _line(check: Mapping[str, Json]) -> str:
     word = {True: "Relevant", False: "Not relevant", None: "Not judged"}[check["relevant"]]
-    return f"Position {check['position']}: {word}" + (f" - {check['reasoning']}" if check["reasoning"] else "")
+    place = f"Call {check['call']}, position" if "call" in check else "Position"
+    why = f" - {check['reasoning']}" if check["reasoning"] else ""
+    return f"{place} {check['position']}: {word}{why}"
 
 
 def _working(checks: Sequence[Mapping[str, Json]]) -> Iterator[FrozenDict]:
@@ -100,9 +126,6 @@ def _working(checks: Sequence[Mapping[str, Json]]) -> Iterator[FrozenDict]:
         )
 
 
-_WORD = {"context_precision": "precision", "context_position": "position", "context_relevancy": "relevancy"}
-
-
 def _ranked_reasoning(measure: Measure, outcome: Outcome, relevant: int, total: int) -> str:
     if outcome.value is None:
         return f"{relevant}/{total} chunks relevant, no {_word(measure)} score: {outcome.why}"
@@ -111,7 +134,10 @@ def _ranked_reasoning(measure: Measure, outcome: Outcome, relevant: int, total: 
 
 
 def _word(measure: Measure) -> str:
-    return _WORD.get(measure.name, str(measure))
+    """What a score is called in a sentence: `precision` of context_precision@5; a field's own name as it is."""
+    if not measure.name.startswith("context_") and measure.definition.family == "ranked":
+        return str(measure)
+    return measure.name.removeprefix("context_").replace("_", " ")
 
 
 _BANDS: dict[str, tuple[tuple[float, str], ...]] = {
@@ -121,7 +147,13 @@ _BANDS: dict[str, tuple[tuple[float, str], ...]] = {
         (0.0, "relevant passages buried"),
         (-1.0, "nothing relevant"),
     ),
-    "context_position": ((1.0, "optimal"), (0.7, "good"), (0.4, "mixed"), (0.0, "suboptimal"), (-1.0, "poor")),
+    "context_position": (
+        (1.0, "optimal"),
+        (0.7, "good"),
+        (0.4, "mixed"),
+        (0.0, "suboptimal"),
+        (-1.0, "poor"),
+    ),
 }
 
 
@@ -132,33 +164,52 @@ def _band(measure: Measure, value: float | None) -> str:
     return next(word for least, word in _BANDS[measure.name] if value >= least and (value > 0 or least < 0))
 
 
-def explain_judged(measure: Measure, outcome: Outcome, sample: Sample, exchange: Exchange) -> Explanation:
-    """A judged score: what its definition's own `explain` says, else one line a question."""
+def explain_judged(
+    measure: Measure, outcome: Outcome, sample: Sample, exchange: Exchange, derived: Outcome | None = None
+) -> Explanation:
+    """A judged score: what it counted, or what its definition's own `explain` says.
+
+    `outcome` is the score as it is stored, `derived` what the same program gave when it was run again on the stored
+    answers (`exchange`): it knows what was counted.
+    """
     known: Callable[..., Explanation] | None = measure.definition.explain
     if known is not None:
         return known(measure, outcome, sample, exchange)
-    if any(isinstance(question, Support) for question, _ in exchange):
-        return _supported(measure, outcome, exchange)
-    value = outcome.why if outcome.value is None else f"{outcome.value:.2f}"
-    misses = ["No context retrieved"] if sample.contexts == () else []
-    return Explanation(outcome=outcome, misses=tuple(misses), reasoning=f"{measure.name}: {value}")
-
-
-def _supported(measure: Measure, outcome: Outcome, exchange: Exchange) -> Explanation:
-    question, verdicts = next((q, a) for q, a in exchange if isinstance(q, Support))
-    hits, misses, checks = [], [], []
-    for number, claim in enumerate(question.claims):
-        verdict = None if isinstance(verdicts, Unanswered) else verdicts[number]
-        where = ", ".join(map(str, verdict.contexts)) if verdict else ""
-        why = f" - {verdict.reasoning}" if verdict and verdict.reasoning else ""
-        (hits if where else misses).append(f"{claim} (contexts {where}){why}" if where else f"Not supported: {claim}{why}")
-        checks.append({"claim": claim, "contexts": list(verdict.contexts) if verdict else None})
-    total = len(question.claims)
-    share = outcome.why if outcome.value is None else f"{measure.name}: {outcome.value:.2f}"
+    counted = derived or outcome
+    hits = [_said(item) for item in counted.items if item.held]
+    misses = [_said(item) for item in counted.items if item.held is False]
+    misses += [f"Not judged: {_said(item)}" for item in counted.items if item.held is None]
     return Explanation(
         outcome=outcome,
         hits=tuple(hits),
         misses=tuple(misses),
-        reasoning=f"{len(hits)}/{total} claims supported by the contexts, {share}",
-        details=FrozenDict({"claims": [claim for q, a in exchange if isinstance(q, Claims) for claim in a], "support": checks}),
+        reasoning=_judged_reasoning(measure, outcome, counted),
+        details=FrozenDict({"checks": [_counted(item) for item in counted.items]} if counted.items else {}),
     )
+
+
+def _said(item: Item) -> str:
+    return f"{item.text} - {item.why}" if item.why else item.text
+
+
+def _counted(item: Item) -> dict[str, Json]:
+    shown: dict[str, Json] = {"text": item.text, "held": item.held, "reasoning": item.why}
+    if item.weight != 1.0:
+        shown["weight"] = item.weight
+    return shown if item.worth is None else {**shown, "worth": item.worth}
+
+
+def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> str:
+    """What share of what is there, the score, what is missing."""
+    word = _word(measure)
+    score = (
+        f"no {word} score: {outcome.why}" if outcome.value is None else f"{word} score: {outcome.value:.2f}"
+    )
+    if not counted.items or not counted.what:
+        nothing = next((item.text for item in counted.items), "")
+        return f"{nothing}, {score}" if nothing else score
+    held = sum(item.held is True for item in counted.items)
+    missing = [item.text[:MISSING] for item in counted.items if item.held is False]
+    more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    lacks = f"; missing: {'; '.join(missing[:NAMED])}{more}" if missing else ""
+    return f"{held}/{len(counted.items)} {counted.what}, {score}{lacks}"

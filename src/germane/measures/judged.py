@@ -1,93 +1,127 @@
-"""Measures that ask: each reads like its definition. Pure generators, no model and no event loop in sight."""
+"""Measures of the retrieved contexts that a judge's answers make: each reads like its definition.
+
+Pure generators, no model and no event loop in sight. Several searches: all work on the distinct union of what came back.
+"""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterator, Sequence
 
-from germane.judging.programs import Program, ask
-from germane.judging.questions import Claims, Support, texts_of
-from germane.measures.labels import distinct_contexts
-from germane.measures.measure import Definition, Measure, Param, define
-from germane.measures.outcome import Outcome, Result, ok, proportion
+from germane.judging.programs import Program, Unanswered, ask, ask_all
+from germane.judging.questions import (
+    Claims,
+    Statement,
+    StatementRelevance,
+    Sufficiency,
+    Support,
+    Supported,
+    texts_of,
+)
+from germane.measures.defining import measure
+from germane.measures.labels import Settings, distinct_contexts, shown_beside, turns
+from germane.measures.outcome import Item, Outcome, ok, proportion, share, skipped
+from germane.measures.ranked import UNIT
 from germane.types import Sample
 
-__all__ = ["context_recall", "measure"]
+__all__ = ["context_recall", "context_relevancy", "context_sufficiency", "supported_items"]
 
-Body: TypeAlias = Callable[..., Program[Result]]
-
-
-def measure(
-    name: str,
-    *,
-    needs: tuple[str, ...],
-    formula: str = "",
-    reference: str = "",
-    nothing: str = "",
-    calls: str = "?",
-    params: Mapping[str, Param] | None = None,
-    cutoff: Literal["none", "optional", "required"] = "none",
-    range: tuple[float, float] = (0.0, 1.0),  # noqa: A002 - the field's word
-    aliases: tuple[str, ...] = (),
-    explain: Callable[..., Any] | None = None,
-) -> Callable[[Body], Measure]:
-    """Register a generator of questions as a measure; the decorated name becomes its Measure value.
-
-    The generator takes the sample, then its parameters by keyword (and `k` where it has a cut-off). A sample
-    that lacks one of `needs` is skipped before the generator is started. It returns a number or an Outcome.
-    A plain function that asks nothing may return its number at once.
-    """
-
-    def register(body: Body) -> Measure:
-        define(
-            Definition(
-                name=name,
-                family="judged",
-                compute=body if inspect.isgeneratorfunction(body) else _asking_nothing(body),
-                needs=needs,
-                formula=formula,
-                doc=inspect.getdoc(body) or "",
-                reference=reference,
-                nothing=nothing,
-                params=dict(params or {}),
-                cutoff=cutoff,
-                labels="judge",
-                range=range,
-                calls=calls,
-                aliases=aliases,
-                explain=explain,
-            )
-        )
-        return Measure(name)
-
-    return register
-
-
-def _asking_nothing(body: Callable[..., Any]) -> Body:
-    def program(sample: Sample, **params: Any) -> Program[Result]:
-        yield from ()
-        return body(sample, **params)  # type: ignore[no-any-return]
-
-    return program
+NOTHING_RETRIEVED = Item("No context retrieved", held=False)
+NO_CONTEXT = ok(0.0, items=[NOTHING_RETRIEVED])
+"""The value of a measure of the contexts where nothing came back: nobody is asked about nothing."""
 
 
 @measure(
     "context_recall",
     needs=("contexts", "reference"),
-    formula="supported claims of the reference / all its claims",
-    reference="Es et al., RAGAS (2023); the claims are asked once, their support by all contexts in one question",
-    nothing="no claims in the reference: skipped; nothing retrieved: 0",
+    formula="claims of the reference that the contexts support / all its claims",
+    reference="Es et al., RAGAS (EACL 2024); here one question asks which contexts support which claim",
+    nothing="the reference claims nothing: skipped; nothing retrieved: 0",
     calls="1 a reference + 1 a sample",
+    answerable=True,
     aliases=("contextual_recall",),
 )
 def context_recall(sample: Sample) -> Program[Outcome]:
     """Share of the reference's claims that the retrieved contexts support, alone or together."""
     contexts = distinct_contexts(sample)
     if not contexts:
-        return ok(0.0)
+        return NO_CONTEXT
     claims = yield from ask(Claims(sample.reference or ""))
     if not claims:
-        return proportion((), nothing="the reference makes no claims")
+        return skipped("the reference makes no claims")
     support = yield from ask(Support(claims, texts_of(contexts)))
-    return proportion([bool(verdict.contexts) for verdict in support])
+    return proportion(supported_items(claims, support), what="claims supported by the contexts")
+
+
+@measure(
+    "context_relevancy",
+    needs=("contexts",),
+    formula="relevant statements of the contexts / all their statements",
+    reference="Es et al., RAGAS (EACL 2024), context relevance; DeepEval contextual relevancy",
+    nothing="the contexts state nothing: skipped; nothing retrieved: 0",
+    calls="1 a context (shared with its relevance)",
+    answerable=True,
+    params={"unit": UNIT},
+    when={"unit": "statement"},
+    cutoff="optional",
+    aliases=("contextual_relevancy",),
+)
+def context_relevancy(sample: Sample, *, unit: str, k: int | None, settings: Settings) -> Program[Outcome]:
+    """Share of what the contexts state that is relevant to the query: how little noise comes with what is needed.
+
+    One question a context lists its statements and says of each whether it is relevant. Where the answer about a
+    context is missing, nobody knows how many statements it held: the score is incomplete within 0 to 1.
+    """
+    del unit  # it chose this definition
+    contexts = distinct_contexts(sample, k)
+    if not contexts:
+        return NO_CONTEXT
+    beside = shown_beside(sample, settings)
+    answers = yield from ask_all(
+        StatementRelevance(query=sample.query, passage=text, history=turns(sample), **beside)
+        for text in texts_of(contexts)
+    )
+    return share(
+        list(_stated(answers)),
+        [answer for answer in answers if isinstance(answer, Unanswered)],
+        nothing="the contexts state nothing",
+        what="statements relevant",
+    )
+
+
+def _stated(answers: Sequence[tuple[Statement, ...] | Unanswered]) -> Iterator[Item]:
+    for place, statements in enumerate(answers, 1):
+        for one in () if isinstance(statements, Unanswered) else statements:
+            yield Item(one.text, one.relevant, f"context {place}")
+
+
+@measure(
+    "context_sufficiency",
+    needs=("contexts",),
+    formula="1 if the contexts together hold all that is needed to answer, else 0",
+    reference="Joren et al., Sufficient Context (ICLR 2025)",
+    nothing="nothing retrieved: 0",
+    calls="1 a sample",
+    aliases=("sufficiency", "sufficient_context"),
+)
+def context_sufficiency(sample: Sample) -> Program[Outcome]:
+    """Whether the contexts together suffice to answer the query. Needs no reference."""
+    contexts = distinct_contexts(sample)
+    if not contexts:
+        return NO_CONTEXT
+    verdict = yield from ask(Sufficiency(sample.query, texts_of(contexts), turns(sample)))
+    item = Item("The contexts together", verdict.sufficient, verdict.reasoning)
+    return proportion([item], what="sufficient to answer")
+
+
+def supported_items(claims: Sequence[str], support: Sequence[Supported]) -> list[Item]:
+    """Each claim, held where any context supports it, with which ones and why."""
+    return [
+        Item(claim, bool(verdict.contexts), _where(verdict))
+        for claim, verdict in zip(claims, support, strict=True)
+    ]
+
+
+def _where(verdict: Supported) -> str:
+    numbers = ", ".join(map(str, verdict.contexts))
+    places = f"context{'s' * (len(verdict.contexts) > 1)} {numbers}" if numbers else ""
+    return ": ".join(filter(None, [places, verdict.reasoning]))

@@ -7,8 +7,10 @@ what the label table of a block is filled from, and what an explanation of a ran
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import cast
 
 from germane.errors import InputError
 from germane.judging.programs import Program, Unanswered, ask_all
@@ -25,6 +27,9 @@ __all__ = [
     "distinct_contexts",
     "place_labels",
     "rankings",
+    "same",
+    "shown_beside",
+    "turns",
 ]
 
 AGAINST = ("auto", "query", "reference", "response")
@@ -49,6 +54,11 @@ class Settings:
             )
         if self.scale not in {"graded", "binary"}:
             raise InputError(f"scale={self.scale!r} is not known", fix="write graded or binary")
+
+    @classmethod
+    def of(cls, against: str | None, scale: str | None) -> Settings:
+        """The settings that flags or a file name; None = the default."""
+        return cls(against or "auto", cast("Scale", scale or "graded"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,29 +92,55 @@ class Ranking:
     repeated: int = 0
 
 
-def rankings(sample: Sample) -> Iterator[tuple[str, tuple[Context, ...]]]:
-    """The query and contexts of each search of a sample; a plain sample is one search."""
-    if sample.calls:
-        for call in sample.calls:
+def rankings(sample: Sample, *, final: bool = False) -> Iterator[tuple[str, tuple[Context, ...]]]:
+    """The query and contexts of each search of a sample; a plain sample is one search.
+
+    `final`: only what the system handed back in the end - its own list beside the calls, else the last call's.
+    """
+    if sample.calls and not (final and sample.contexts is not None):
+        for call in sample.calls[-1:] if final else sample.calls:
             yield call.query or sample.query, call.contexts
     elif sample.contexts is not None:
         yield sample.query, sample.contexts
 
 
-def distinct_contexts(sample: Sample) -> tuple[Context, ...]:
-    """All contexts of all calls, each text (or, without text, each id) once, in order of first appearance."""
+def same(context: Context) -> tuple[str, str | None]:
+    """What two contexts share that are the same passage: their text or, without text, their id."""
+    return context.text, None if context.text else context.id
+
+
+def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ...]:
+    """The first `k` contexts (None = all) of all calls, each passage once, in order of first appearance.
+
+    What a final list beside the calls adds to them comes last.
+    """
     found: dict[tuple[str, str | None], Context] = {}
-    for _, contexts in rankings(sample):
-        for context in contexts:
-            found.setdefault((context.text, None if context.text else context.id), context)
+    for contexts in (*(contexts for _, contexts in rankings(sample)), sample.contexts or ()):
+        for context in contexts[:k]:
+            found.setdefault(same(context), context)
     return tuple(found.values())
 
 
+def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
+    """What was said before, as (role, text)."""
+    return tuple((turn.role, _text(turn)) for turn in sample.history)
+
+
 def place_labels(
-    sample: Sample, source: Source, depth: int | None, settings: Settings
+    sample: Sample,
+    source: Source,
+    depth: int | None,
+    settings: Settings,
+    *,
+    against: str = "need",
+    final: bool = False,
 ) -> Program[tuple[Ranking, ...]]:
-    """The labels of a sample's first `depth` places (None = all) in each of its calls."""
-    lists = list(rankings(sample))
+    """The labels of a sample's first `depth` places (None = all) in each of its calls, or in its final list.
+
+    `against`: the judge holds contexts against the need (the sample's query, and whatever the settings add to it), or
+    against the query of the call that they came from and nothing else - the reference answers the need.
+    """
+    lists = list(rankings(sample, final=final))
     if source == "gold":
         return tuple(_gold(sample, query, contexts) for query, contexts in lists)
     cut = [(query, contexts[:depth]) for query, contexts in lists]
@@ -112,12 +148,16 @@ def place_labels(
         return tuple(
             Ranking(query, tuple(Place(c, human_label(c)) for c in contexts)) for query, contexts in cut
         )
-    return (yield from _judged(sample, cut, settings, people_first=source == "best"))
+    if against == "call":
+        own = [partial(_against_call, sample, query, scale=settings.scale) for query, _ in cut]
+    else:
+        own = [partial(relevance_question, sample, settings=settings)] * len(cut)
+    return (yield from _judged(cut, own, people_first=source == "best"))
 
 
 def _gold(sample: Sample, query: str, contexts: Sequence[Context]) -> Ranking:
     """Gold is about documents: of several chunks of one document the first counts, the others give up their place."""
-    qrels = sample.qrels or {}
+    qrels: Mapping[str, int] = sample.qrels or {}
     seen: set[str] = set()
     places = []
     for context in contexts:
@@ -149,18 +189,36 @@ def verdict_label(verdict: Grade) -> Label:
     return Label(verdict.grade, level, verdict.reasoning, "judge")
 
 
-def relevance_question(sample: Sample, query: str, context: Context, settings: Settings) -> Relevance:
+def relevance_question(sample: Sample, context: Context, settings: Settings) -> Relevance:
     """Is this context relevant, judged against what the evaluation's settings say?"""
-    shown = settings.against
     return Relevance(
-        query=query,
+        query=sample.query,
         passage=context.text,
-        reference=sample.reference if shown in {"auto", "reference"} else None,
-        response=sample.response if shown == "response" else None,
-        history=tuple((turn.role, _text(turn)) for turn in sample.history),
+        history=turns(sample),
         scale=settings.scale,
         context=context,
         gold=_gold_grade(sample, context),
+        **shown_beside(sample, settings),
+    )
+
+
+def shown_beside(sample: Sample, settings: Settings) -> dict[str, str | None]:
+    """The reference or response that relevance is judged against too, where the settings say so."""
+    return {
+        "reference": sample.reference if settings.against in {"auto", "reference"} else None,
+        "response": sample.response if settings.against == "response" else None,
+    }
+
+
+def _against_call(sample: Sample, query: str, context: Context, scale: Scale) -> Relevance:
+    """What people and gold say is about the need: it is an answer only where the call searched for just that."""
+    known = query == sample.query
+    return Relevance(
+        query=query,
+        passage=context.text,
+        scale=scale,
+        context=context if known else None,
+        gold=_gold_grade(sample, context) if known else None,
     )
 
 
@@ -176,23 +234,26 @@ def _gold_grade(sample: Sample, context: Context) -> int | None:
 
 
 def _judged(
-    sample: Sample, lists: Sequence[tuple[str, Sequence[Context]]], settings: Settings, *, people_first: bool
+    lists: Sequence[tuple[str, Sequence[Context]]],
+    question_of: Sequence[Callable[[Context], Relevance]],
+    *,
+    people_first: bool,
 ) -> Program[tuple[Ranking, ...]]:
     numbers: dict[tuple[object, ...], int] = {}
     questions: list[Relevance] = []
     asked: list[list[int]] = []
-    for _, contexts in lists:
+    for (_, contexts), ask_about in zip(lists, question_of, strict=True):
         row = []
         for context in contexts:
             if people_first and not isinstance(human_label(context), Unanswered):
                 row.append(-1)
                 continue
-            question = relevance_question(sample, sample.query, context, settings)
-            same = (question, question.gold, context.grade, context.relevant)
-            if same not in numbers:
-                numbers[same] = len(questions)
+            question = ask_about(context)
+            alike = (question, question.gold, context.grade, context.relevant)
+            if alike not in numbers:
+                numbers[alike] = len(questions)
                 questions.append(question)
-            row.append(numbers[same])
+            row.append(numbers[alike])
         asked.append(row)
     answers = yield from ask_all(questions)
     labels = [answer if isinstance(answer, Unanswered) else verdict_label(answer) for answer in answers]

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from germane.errors import MeasureError
@@ -64,6 +65,9 @@ class Definition:
     `when={"unit": "context"}` says for which. `aliases` of such a definition carry its `when`, and `presets`
     are aliases that carry other parameters (trec_eval's `rbp` means p=0.9). `nothing` says what a sample with
     nothing to count gets.
+
+    `calls` says in words how many answers of a judge a sample costs ("0" = it asks nobody). `answerable` measures are
+    skipped for questions that cannot be answered. `settings`: compute wants the evaluation's settings too.
     """
 
     name: str
@@ -85,6 +89,14 @@ class Definition:
     presets: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     when: Mapping[str, Value] = field(default_factory=dict)
     explain: Callable[..., Any] | None = None
+    better: Literal["higher", "lower"] = "higher"
+    answerable: bool = False
+    settings: bool = False
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is a program that asks a judge: not a formula on labels, and not one on gold alone."""
+        return self.family == "judged" and self.calls != "0"
 
     @property
     def title(self) -> str:
@@ -105,7 +117,7 @@ _NAME = re.compile(r"(?P<name>[A-Za-z][\w.:/\\-]*?)\s*(?:\((?P<params>[^()]*)\))
 
 def define(new: Definition) -> Definition:
     """Add a measure to the registry; a second one of the same name (and `when`) is an error."""
-    known = _REGISTRY.get(new.name, [])
+    known = [one for one in _REGISTRY.get(new.name, []) if one.compute is not _forgotten]
     if any(new.when == other.when or not (new.when and other.when) for other in known):
         raise MeasureError(f"a measure named {new.title} is defined already", fix="choose another name")
     spellings = {
@@ -122,7 +134,7 @@ def define(new: Definition) -> Definition:
 
 def definitions() -> tuple[Definition, ...]:
     """Every measure there is, in the order of their definition."""
-    return tuple(one for known in _REGISTRY.values() for one in known)
+    return tuple(one for known in _REGISTRY.values() for one in known if one.compute is not _forgotten)
 
 
 def definition(name: str, params: Mapping[str, Value] | None = None) -> Definition:
@@ -146,9 +158,16 @@ def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
     return _ALIASES.get(fold) or next(((known, {}) for known in _REGISTRY if known.casefold() == fold), None)
 
 
+def _brought(name: str) -> bool:
+    """Whether an installed package brings a measure of that name; it is loaded then."""
+    from germane.measures.loading import installed
+
+    return installed(name)
+
+
 def _resolve(name: str) -> tuple[str, Mapping[str, Value]]:
     """The canonical name behind a spelling, and the parameters that the spelling carries."""
-    if found := _find(name):
+    if found := _find(name) or (_brought(name) and _find(name)):
         return found
     near = difflib.get_close_matches(
         name.casefold(), [*(known.casefold() for known in _REGISTRY), *_ALIASES], n=1
@@ -185,6 +204,11 @@ class Measure:
         if checked.get("labels", known.labels) not in known.sources:
             raise MeasureError(
                 f"{known.name} cannot be computed over labels={checked['labels']}", fix=known.refusal
+            )
+        if checked.get("against") == "call" and checked.get("labels", known.labels) != "judge":
+            raise MeasureError(
+                f"{known.name}: people and gold label for the need, not for a call's own query",
+                fix="leave out against=call, or read labels=judge",
             )
         if self.cutoff is not None and known.cutoff == "none":
             raise MeasureError(f"{known.name} has no cut-off", fix=f"write {known.name}")
@@ -234,6 +258,26 @@ class Measure:
         return self.params.get("labels", self.definition.labels)  # type: ignore[no-any-return]
 
     @classmethod
+    def remembered(cls, text: str) -> Measure:
+        """The measure of that name in a stored report; one of a user's file that is not loaded now is a name only.
+
+        A report can be shown and compared without the file. Nothing is ever run because a report names it.
+        """
+        try:
+            return cls.parse(text, lenient=True)
+        except MeasureError:
+            doc = "A measure that is not ours and was not loaded."
+            _REGISTRY.setdefault(
+                text,
+                [
+                    Definition(
+                        name=text, family="judged", compute=_forgotten, needs=(), formula="unknown", doc=doc
+                    )
+                ],
+            )
+            return cls(text)
+
+    @classmethod
     def parse(cls, text: str, *, lenient: bool = False) -> Measure:
         """The measure that a text names; trec_eval spellings (`ndcg_cut_10`, `P_5`, `map`) are aliases.
 
@@ -255,6 +299,12 @@ class Measure:
         k = None if cutoff is None else int(cutoff)
         measure = cls(name, FrozenDict(_params(match["params"] or "", text)), k)
         return measure if lenient else measure.require_cutoff()
+
+
+def _forgotten(*_: object, **__: object) -> None:
+    raise MeasureError(
+        "this measure is not ours and was not loaded", fix="name its file: -m my_measures.py:NAME"
+    )
 
 
 def _params(inner: str, text: str) -> dict[str, Value]:
@@ -289,10 +339,20 @@ def _spell(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def parse_measures(texts: Iterable[str]) -> tuple[Measure, ...]:
-    """Measures from texts with one or more names each, split at white space outside parentheses; duplicates fold."""
+def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Measure, ...]:
+    """Measures from texts with one or more names each, split at white space outside parentheses; duplicates fold.
+
+    `my_measures.py:first_hit` runs that file and takes the measure from it; a relative path starts from `folder`, by
+    default the working directory.
+    """
     found: dict[Measure, None] = {}
     for text in texts:
         for word in re.findall(r"(?:[^\s()]|\([^()]*\))+", text):
-            found[Measure.parse(word)] = None
+            found[_named(word, folder)] = None
     return tuple(found)
+
+
+def _named(word: str, folder: Path | None) -> Measure:
+    from germane.measures.loading import from_file, names_file
+
+    return Measure.parse(from_file(word, folder) if names_file(word) else word)

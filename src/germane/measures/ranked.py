@@ -43,20 +43,31 @@ _ALL_JUDGED = "a judge labels whatever it is shown; Judged asks how far gold or 
 
 _GOLD = Param(str, "gold", "whose labels are read", _SOURCES)
 _JUDGE = Param(str, "judge", "whose labels are read", _SOURCES)
-_OVER = Param(str, "calls", "several searches: the mean over them, or the last one alone", ("calls", "final"))
+_OVER = Param(
+    str,
+    "calls",
+    "several searches: the mean over them, or the final list alone (the last search's where there is none)",
+    ("calls", "final"),
+)
+_AGAINST = Param(
+    str,
+    "need",
+    "what the judge holds a context against: the sample's query (and reference), or its call's own query alone",
+    ("need", "call"),
+)
 _HOLES = Param(
     str, "zero", "unjudged places: not relevant (zero) or dropped first (condensed)", ("zero", "condensed")
 )
 _REL = Param(int, None, "the lowest grade that counts as relevant; default 1 of gold, 2 of grades 0-3", low=1)
 _DCG = Param(str, "log2", "what a grade g gains: g (log2) or 2**g - 1 (exp-log2)", ("log2", "exp-log2"))
 _PERSISTENCE = Param(float, 0.8, "persistence: the chance of looking at the next place", low=0.0, high=0.999)
-_UNIT = Param(
+UNIT = Param(
     str, "statement", "what is counted: statements of the contexts, or contexts", ("statement", "context")
 )
 
 _OVER_GOLD = {"labels": _GOLD, "over": _OVER}
 _USUAL = {"rel": _REL, "holes": _HOLES, **_OVER_GOLD}
-_OF_CONTEXTS = {"rel": _REL, "labels": _JUDGE, "over": _OVER}
+_OF_CONTEXTS = {"rel": _REL, "labels": _JUDGE, "over": _OVER, "against": _AGAINST}
 
 _ranked = partial(
     Definition,
@@ -100,7 +111,7 @@ define(
         doc="How much of the best possible graded ranking came back, early places counting more. The ideal is over "
         "all that is judged for the query; over labels of a judge or of people, over what they saw of what came back.",
         reference="Järvelin and Kekäläinen, ACM TOIS 20(4), 2002; trec_eval ndcg_cut. exp-log2: Burges et al. 2005",
-        params={"dcg": _DCG, "holes": _HOLES, **_OVER_GOLD},
+        params={"dcg": _DCG, "holes": _HOLES, "against": _AGAINST, **_OVER_GOLD},
         cutoff="optional",
         aliases=("ndcg_cut", "normalized_discounted_cumulative_gain"),
         presets={"ndcg_burges": {"dcg": "exp-log2"}},
@@ -296,7 +307,7 @@ define(
         formula="relevant contexts / contexts",
         doc="The share of the contexts that is relevant, without regard to rank.",
         reference="DeepEval contextual relevancy, counted by context",
-        params={"unit": _UNIT, **_OF_CONTEXTS},
+        params={"unit": UNIT, **_OF_CONTEXTS},
         cutoff="optional",
         labels="judge",
         when={"unit": "context"},

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
-from typing import Any
+from typing import Any, NamedTuple
 
 from germane.judging.programs import Program, Unanswered, ask
 from germane.measures import ranked
@@ -22,14 +22,10 @@ from germane.measures.outcome import Outcome, Result, error, incomplete, ok, saf
 from germane.measures.tables import fill_table, missing_verdicts
 from germane.types import Sample
 
-__all__ = ["Block", "Job", "applicable", "depth_of", "is_relevant"]
+__all__ = ["Block", "Job", "applicable", "depth_of", "is_relevant", "labels_for", "program_of"]
 
-_ABSENT = {
-    "contexts": "contexts are not known",
-    "reference": "no reference",
-    "response": "no response",
-    "qrels": "no qrels",
-}
+_ABSENT = {"contexts": "contexts are not known", "gold": "no gold groups", "forbidden": "no forbidden ids"}
+_UNANSWERABLE = "unanswerable: nothing can be relevant"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,27 +43,29 @@ class Block:
     jobs: Sequence[Job]
     settings: Settings
     notes: Counter[str] = field(default_factory=Counter)
-    _labels: dict[Source, dict[int, int]] = field(default_factory=dict)
+    _labels: dict[_Reading, dict[int, int]] = field(default_factory=dict)
     _direct: dict[tuple[int, str], int | Outcome] = field(default_factory=dict)
     _programs: list[Program[Any]] = field(default_factory=list)
 
     def programs(self) -> list[Program[Any]]:
         """Every program of the block, in the order of its samples."""
         for index, job in enumerate(self.jobs):
-            depths: dict[Source, list[int | None]] = {}
+            depths: dict[_Reading, list[int | None]] = {}
             for grader in job.graders:
                 if grader.script is not None:
                     self._direct[index, grader.name] = self._add(_script(grader))
                 elif (refusal := applicable(grader.measure, job.sample, self.settings)) is not None:
                     self._direct[index, grader.name] = refusal
                 elif grader.measure.definition.family == "judged":
-                    self._direct[index, grader.name] = self._add(_judged(grader.measure, job.sample))
+                    self._direct[index, grader.name] = self._add(
+                        program_of(grader.measure, job.sample, self.settings)
+                    )
                 else:
-                    depths.setdefault(grader.measure.labels, []).append(depth_of(grader.measure))
-            for source, cuts in depths.items():
+                    depths.setdefault(_reading(grader.measure), []).append(depth_of(grader.measure))
+            for reading, cuts in depths.items():
                 depth = None if None in cuts else max(cut for cut in cuts if cut is not None)
-                labels = place_labels(job.sample, source, depth, self.settings)
-                self._labels.setdefault(source, {})[index] = self._add(labels)
+                labels = reading.labels(job.sample, depth, self.settings)
+                self._labels.setdefault(reading, {})[index] = self._add(labels)
         return self._programs
 
     def _add(self, program: Program[Any]) -> int:
@@ -85,20 +83,21 @@ class Block:
                     ranked_by.setdefault(grader.measure, []).append((index, grader))
                 else:
                     found[index][grader.name] = direct if isinstance(direct, Outcome) else results[direct]
-        labelled = {source: self._labelled(source, results) for source in self._labels}
+        labelled = {reading: self._labelled(reading, results) for reading in self._labels}
         for measure, wanted in ranked_by.items():
-            values = _ranked(measure, labelled[measure.labels], self.settings)
+            mine = labelled[_reading(measure)]
+            values = _ranked(measure, mine, self.settings)
             for index, grader in wanted:
-                found[index][grader.name] = _noted(
-                    grader, values[index], labelled[measure.labels].rankings[index]
-                )
+                found[index][grader.name] = _noted(grader, values[index], mine.rankings[index])
         return found
 
-    def _labelled(self, source: Source, results: Sequence[Any]) -> _Labelled:
-        rankings = {index: results[at] for index, at in self._labels[source].items()}
+    def _labelled(self, reading: _Reading, results: Sequence[Any]) -> _Labelled:
+        rankings = {index: results[at] for index, at in self._labels[reading].items()}
         for lists in rankings.values():
             self._note(lists)
-        return _Labelled(source, rankings, {index: self.jobs[index].sample.qrels or {} for index in rankings})
+        return _Labelled(
+            reading.source, rankings, {index: self.jobs[index].sample.qrels or {} for index in rankings}
+        )
 
     def _note(self, rankings: tuple[Ranking, ...]) -> None:
         if repeated := sum(ranking.repeated for ranking in rankings):
@@ -107,6 +106,38 @@ class Block:
             ] += repeated
         if len(rankings) > 1 and (empty := sum(not ranking.places for ranking in rankings)):
             self.notes["search calls returned nothing and count 0"] += empty
+
+
+class _Reading(NamedTuple):
+    """What a ranked measure reads: whose labels, held against what, of the calls or of the final list."""
+
+    source: Source
+    against: str
+    final: bool
+
+    def labels(self, sample: Sample, depth: int | None, settings: Settings) -> Program[tuple[Ranking, ...]]:
+        """The program of it."""
+        return place_labels(sample, self.source, depth, settings, against=self.against, final=self.final)
+
+
+def _reading(measure: Measure) -> _Reading:
+    params = measure.settings
+    return _Reading(measure.labels, params.get("against", "need"), params.get("over") == "final")
+
+
+def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[tuple[Ranking, ...]]:
+    """The labelled rankings that a ranked measure reads of a sample."""
+    return _reading(measure).labels(sample, depth_of(measure), settings)
+
+
+def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[Outcome]:
+    """A judged measure's program for a sample; it never raises."""
+    known, params = measure.definition, measure.settings
+    if known.cutoff != "none":
+        params["k"] = measure.cutoff
+    if known.settings:
+        params["settings"] = settings
+    return safely(str(measure), lambda: known.compute(sample, **params))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,28 +154,35 @@ def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome 
         if _absent(sample, need):
             missing = _ABSENT.get(need, f"no {need}")
             return error(sample.error) if sample.error else skipped(missing)
-    if known.family != "ranked":
-        return None
-    if sample.answerable is False:
-        return skipped("unanswerable: nothing can be relevant")
+    if sample.answerable is False and (known.answerable or known.family == "ranked"):
+        return skipped(_UNANSWERABLE)
+    unlabelled = _unlabelled(measure, sample, settings) if known.family == "ranked" else None
+    return skipped(unlabelled) if unlabelled else None
+
+
+def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | None:
+    """Why a sample does not have the labels that a ranked measure reads, if it has not."""
     if measure.labels == "gold":
         if sample.qrels is None:
-            return skipped("no qrels")
-        if not any(grade >= (measure.settings.get("rel") or 1) for grade in sample.qrels.values()):
-            return skipped("no relevant document is known")
-    elif measure.labels == "human" and not _has_labels(sample):
-        return skipped("no human labels")
-    elif settings.against in {"reference", "response"} and getattr(sample, settings.against) is None:
-        return skipped(f"no {settings.against} to judge against")
+            return "no qrels"
+        known = any(grade >= (measure.settings.get("rel") or 1) for grade in sample.qrels.values())
+        return None if known else "no relevant document is known"
+    if measure.labels == "human":
+        return None if _has_labels(sample) else "no human labels"
+    if measure.settings.get("against") != "call" and not _shown(sample, settings):
+        return f"no {settings.against} to judge against"
     return None
+
+
+def _shown(sample: Sample, settings: Settings) -> bool:
+    asked = settings.against in {"reference", "response"}
+    return not asked or getattr(sample, settings.against) is not None
 
 
 def _absent(sample: Sample, need: str) -> bool:
     if need == "contexts":
         return sample.contexts is None and sample.calls is None
-    if need == "labels":
-        return False
-    return getattr(sample, need, None) in (None, "")
+    return getattr(sample, need, None) in (None, "", ())
 
 
 def _has_labels(sample: Sample) -> bool:
@@ -158,13 +196,6 @@ def depth_of(measure: Measure) -> int | None:
     return measure.cutoff if measure.settings.get("holes") != "condensed" else None
 
 
-def _judged(measure: Measure, sample: Sample) -> Program[Outcome]:
-    known, params = measure.definition, measure.settings
-    if known.cutoff != "none":
-        params["k"] = measure.cutoff
-    return safely(str(measure), lambda: known.compute(sample, **params))
-
-
 def _script(grader: Grader) -> Program[Outcome]:
     def program() -> Program[Result]:
         assert grader.script is not None
@@ -176,11 +207,16 @@ def _script(grader: Grader) -> Program[Outcome]:
 
 def _ranked(measure: Measure, labelled: _Labelled, settings: Settings) -> dict[int, Outcome]:
     """The outcome of a ranked measure for every job whose rankings carry its labels."""
-    final = measure.settings.get("over") == "final"
-    rows = {index: lists[-1:] if final else lists for index, lists in labelled.rankings.items()}
+    rows = labelled.rankings
     flat = [ranking for lists in rows.values() for ranking in lists]
     known = [labelled.qrels[index] for index, lists in rows.items() for _ in lists]
-    values = iter(ranked.values(measure, fill_table(flat, labelled.source, known)).tolist())
+    try:
+        values = iter(ranked.values(measure, fill_table(flat, labelled.source, known)).tolist())
+    except Exception as fault:  # noqa: BLE001 - a user's own formula; its fault is the error of one sample
+        if len(rows) == 1:
+            return dict.fromkeys(rows, error(f"{measure} raised {type(fault).__name__}: {fault}"))
+        alone = (replace(labelled, rankings={index: lists}) for index, lists in rows.items())
+        return {index: found for one in alone for index, found in _ranked(measure, one, settings).items()}
     outcomes = {}
     for index, lists in rows.items():
         mine = [next(values) for _ in lists]

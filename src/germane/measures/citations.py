@@ -1,0 +1,163 @@
+"""Does each sentence of the response cite contexts that support it? Citation recall and precision as in ALCE."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from germane.judging.programs import Program, ask
+from germane.judging.questions import CitationSupport, Cited
+from germane.judging.text import sentences, words
+from germane.measures.defining import measure
+from germane.measures.labels import rankings
+from germane.measures.outcome import Item, Outcome, proportion, skipped
+from germane.types import Context, Sample
+
+__all__ = ["Citing", "citation_precision", "citation_recall", "citing"]
+
+_MARK = re.compile(r"\s*[\[【]([^\[\]【】\n]{1,60})[\]】]")
+_LEADING = re.compile(rf"\A(?:{_MARK.pattern})+[\s.,;:!?\u3002\uff1b\uff0c]*")
+_NUMBERS = re.compile(r"\^?\d+(?:\s*[-–]\s*\d+)?(?:\s*[,;\uff0c\u3001]\s*\^?\d+(?:\s*[-–]\s*\d+)?)*")
+_PART = re.compile(r"(\d+)(?:\s*[-–]\s*(\d+))?")
+_WIDEST = 50
+"""The most contexts that one range like [3-7] may name: beyond, it is no citation but a span of years."""
+
+
+@dataclass(frozen=True, slots=True)
+class Citing:
+    """One sentence without its marks, and the places (from 1) of the contexts that it cites; 0 = no such context."""
+
+    text: str
+    places: tuple[int, ...]
+
+
+def citing(response: str, contexts: Sequence[Context]) -> list[Citing]:
+    """The sentences of a response with what each cites.
+
+    A citation is a number in brackets, counted from 1 over the contexts, a list or range of them ([1, 3], [2-4],
+    【1】), or the id of a context ([d7]). One that follows the full stop belongs to the sentence before it.
+    """
+    ids = {context.id: place for place, context in reversed(list(enumerate(contexts, 1))) if context.id}
+    found: list[Citing] = []
+    for sentence in sentences(response):
+        lead = _LEADING.match(sentence)
+        if lead and found:
+            late = _places(lead.group(), ids, len(contexts))
+            found[-1] = Citing(found[-1].text, tuple(dict.fromkeys((*found[-1].places, *late))))
+            sentence = sentence[lead.end() :]  # noqa: PLW2901 - what is left is the sentence
+        places = _places(sentence, ids, len(contexts))
+        text = _without(sentence, ids)
+        if words(text):
+            found.append(Citing(text, places))
+    return found
+
+
+def _places(text: str, ids: Mapping[str, int], count: int) -> tuple[int, ...]:
+    """The places cited in a text, each once; a number that no context has is place 0."""
+    found: dict[int, None] = {}
+    for mark in _MARK.finditer(text):
+        for number in _named(mark[1], ids):
+            found[number if number <= count else 0] = None
+    return tuple(found)
+
+
+def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
+    if inner.strip() in ids:
+        return [ids[inner.strip()]]
+    if not _NUMBERS.fullmatch(inner.strip()):
+        return []
+    found: list[int] = []
+    for part in _PART.finditer(inner):
+        first, last = int(part[1]), int(part[2] or part[1])
+        found += range(first, last + 1) if 0 <= last - first < _WIDEST else []
+    return found
+
+
+def _without(sentence: str, ids: Mapping[str, int]) -> str:
+    return _MARK.sub(lambda mark: "" if _named(mark[1], ids) else mark[0], sentence).strip()
+
+
+@measure(
+    "citation_recall",
+    needs=("response", "contexts"),
+    formula="sentences of the response that their cited contexts, together, support / all its sentences",
+    reference="Gao et al., ALCE (EMNLP 2023)",
+    nothing="the response has no sentences: skipped; a sentence without citation is not supported; nothing cited: 0",
+    calls="1 a sample (shared with citation_precision)",
+)
+def citation_recall(sample: Sample) -> Program[Outcome]:
+    """Share of the response's sentences that are fully supported by the contexts that they cite."""
+    spoken, verdicts = yield from _judged(sample)
+    items = [
+        Item(
+            one.text,
+            verdict is not None and verdict.supported,
+            verdict.reasoning if verdict else _uncited(one),
+        )
+        for one, verdict in zip(spoken, verdicts, strict=True)
+    ]
+    return proportion(
+        items, nothing="the response has no sentences", what="sentences supported by what they cite"
+    )
+
+
+@measure(
+    "citation_precision",
+    needs=("response", "contexts"),
+    formula="citations with a part in supporting their sentence / all citations",
+    reference="Gao et al., ALCE (EMNLP 2023)",
+    nothing="the response cites nothing: skipped; a citation of a context that there is not: a miss",
+    calls="1 a sample (shared with citation_recall)",
+)
+def citation_precision(sample: Sample) -> Program[Outcome]:
+    """Share of the citations that their sentence needs: it is supported, and this context has a part in that.
+
+    A context has a part where it supports all of the sentence alone, or a part of it that the others do not.
+    """
+    spoken, verdicts = yield from _judged(sample)
+    items = []
+    for one, verdict in zip(spoken, verdicts, strict=True):
+        useful = verdict.contexts if verdict and verdict.supported else ()
+        why = verdict.reasoning if verdict else ""
+        items += [
+            Item(
+                f"[{place or '?'}] {one.text}", place in useful, why if place else "there is no such context"
+            )
+            for place in one.places
+        ]
+    if not items:
+        return skipped("the response cites nothing")
+    return proportion(items, what="citations support their sentence")
+
+
+def _uncited(one: Citing) -> str:
+    return "it cites a context that there is not" if one.places else "it cites nothing"
+
+
+def _judged(sample: Sample) -> Program[tuple[list[Citing], list[Cited | None]]]:
+    """The sentences, and for each that cites a context: whether that supports it, in the contexts' own numbers.
+
+    The judge is shown the cited contexts alone, so that changing another changes no verdict. Contexts are counted
+    in the final list or, where there is none, over all calls as they came.
+    """
+    final = sample.contexts is not None
+    contexts = [context for _, found in rankings(sample, final=final) for context in found]
+    spoken = citing(sample.response or "", contexts)
+    used = sorted({place for one in spoken for place in one.places if place})
+    number = {place: n for n, place in enumerate(used, 1)}
+    asked = [one for one in spoken if any(one.places)]
+    if not asked:
+        return spoken, [None] * len(spoken)
+    marked = tuple(_marked(one, number) for one in asked)
+    shown = tuple(contexts[place - 1].text for place in used)
+    answers: Iterator[Cited] = iter((yield from ask(CitationSupport(marked, shown))))
+    verdicts = (next(answers) if any(one.places) else None for one in spoken)
+    return spoken, [
+        verdict and Cited(verdict.supported, tuple(used[n - 1] for n in verdict.contexts), verdict.reasoning)
+        for verdict in verdicts
+    ]
+
+
+def _marked(one: Citing, number: dict[int, int]) -> str:
+    return f"{one.text} {''.join(f'[{number[place]}]' for place in one.places if place)}"

@@ -1,0 +1,230 @@
+"""Measures on document ids alone: sets of what came back against gold, groups of gold, and what must not come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import fsum, inf
+
+from germane.measures.defining import measure
+from germane.measures.labels import rankings
+from germane.measures.measure import Param
+from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
+from germane.types import Context, Sample
+
+__all__ = ["abstained", "full_recall", "group_recall", "id_f1", "id_precision", "id_recall", "leaks"]
+
+_OVER = Param(
+    str,
+    "union",
+    "several searches: what they brought between them, the mean over them, or the final list alone",
+    ("union", "calls", "final"),
+)
+_REL = Param(int, 1, "the lowest gold grade that counts as relevant", low=1)
+_SETS = {"rel": _REL, "over": _OVER}
+NO_IDS = "the contexts have no document ids"
+NO_GOLD = "no relevant document is known"
+_LIVERAG = (
+    "set recall, precision and F1 of documents, as LiveRAG counts them; trec_eval set_recall, set_P, set_F"
+)
+
+
+def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]] | None:
+    """The distinct document ids that came back, one list for each list that is measured; None = no context has one.
+
+    A context without an id, among others that have one, is a document of its own that no gold knows.
+    """
+    lists = [contexts[:k] for _, contexts in rankings(sample, final=over == "final")]
+    if any(lists) and not any(context.id for one in lists for context in one):
+        return None
+    if over == "union":
+        lists = [tuple(context for one in lists for context in one)]
+    return [list(dict.fromkeys(_id(context) for context in one)) for one in lists]
+
+
+def _id(context: Context) -> str:
+    return context.id if context.id is not None else f"\0{context.text}"
+
+
+def relevant(sample: Sample, rel: int) -> list[str]:
+    """The gold documents of a sample, best first."""
+    graded = sorted((sample.qrels or {}).items(), key=lambda entry: -entry[1])
+    return [document for document, grade in graded if grade >= rel]
+
+
+def _mean(lists: Sequence[list[str]], one: Callable[[list[str]], Outcome]) -> Outcome:
+    """The outcome of the one list, or the mean over several."""
+    found = [one(ids) for ids in lists] or [one([])]
+    if len(found) == 1:
+        return found[0]
+    items = [
+        Item(f"Call {n}: {item.text}", item.held, item.why)
+        for n, outcome in enumerate(found, 1)
+        for item in outcome.items
+    ]
+    mean = fsum(outcome.value or 0.0 for outcome in found) / len(found)
+    return ok(mean, items=items, what=f"{found[0].what}, counted in each call")
+
+
+def _found(gold: Iterable[str], ids: Iterable[str]) -> Outcome:
+    held = set(ids)
+    return proportion(
+        [Item(document, document in held) for document in gold], what="gold documents retrieved"
+    )
+
+
+def _good(ids: Sequence[str], gold: Sequence[str]) -> Outcome:
+    items = [Item(document.lstrip("\0")[:100], document in gold) for document in ids]
+    return proportion(items, what="retrieved documents in the gold") if items else ok(0.0)
+
+
+@measure(
+    "id_recall",
+    needs=("contexts", "qrels"),
+    formula="gold documents retrieved / gold documents",
+    reference=_LIVERAG,
+    nothing="no relevant document known, or contexts without ids: skipped; nothing retrieved: 0",
+    params=_SETS,
+    answerable=True,
+)
+def id_recall(sample: Sample, *, rel: int, over: str) -> Outcome:
+    """Share of the gold documents that came back in any of the sample's searches, whatever the rank."""
+    gold, lists = relevant(sample, rel), documents(sample, over)
+    if not gold or lists is None:
+        return skipped(NO_IDS if gold else NO_GOLD)
+    return _mean(lists, lambda ids: _found(gold, ids))
+
+
+@measure(
+    "id_precision",
+    needs=("contexts", "qrels"),
+    formula="gold documents retrieved / distinct documents retrieved",
+    reference=_LIVERAG,
+    nothing="no relevant document known, or contexts without ids: skipped; nothing retrieved: 0",
+    params=_SETS,
+    answerable=True,
+)
+def id_precision(sample: Sample, *, rel: int, over: str) -> Outcome:
+    """Share of the distinct documents that came back that is gold. Several chunks of one document count once."""
+    gold, lists = relevant(sample, rel), documents(sample, over)
+    if not gold or lists is None:
+        return skipped(NO_IDS if gold else NO_GOLD)
+    return _mean(lists, lambda ids: _good(ids, gold))
+
+
+@measure(
+    "id_f1",
+    needs=("contexts", "qrels"),
+    formula="2 id_recall id_precision / (id_recall + id_precision)",
+    reference=_LIVERAG,
+    nothing="no relevant document known, or contexts without ids: skipped; nothing retrieved: 0",
+    params=_SETS,
+    answerable=True,
+)
+def id_f1(sample: Sample, *, rel: int, over: str) -> Outcome:
+    """Harmonic mean of id_recall and id_precision."""
+    gold, lists = relevant(sample, rel), documents(sample, over)
+    if not gold or lists is None:
+        return skipped(NO_IDS if gold else NO_GOLD)
+
+    def one(ids: list[str]) -> Outcome:
+        found = _found(gold, ids)
+        hits = sum(item.held is True for item in found.items)
+        return ok(2 * hits / (len(gold) + len(ids)), items=found.items, what=found.what)
+
+    return _mean(lists, one)
+
+
+def _groups(sample: Sample, over: str, k: int | None) -> list[Outcome] | None:
+    lists = documents(sample, over, k)
+    if lists is None:
+        return None
+    found = []
+    for ids in lists or [[]]:
+        hits = ((group, [document for document in group if document in ids]) for group in sample.gold or ())
+        items = [Item(" or ".join(group), bool(hit), f"by {hit[0]}" if hit else "") for group, hit in hits]
+        found.append(proportion(items, what="gold groups hit"))
+    return found
+
+
+@measure(
+    "group_recall",
+    needs=("contexts", "gold"),
+    formula="gold groups of which any document is in the top k / gold groups",
+    reference="germane; gold as AND of ORs",
+    nothing="no gold groups, or contexts without ids: skipped; nothing retrieved: 0",
+    params={"over": _OVER},
+    cutoff="optional",
+    answerable=True,
+)
+def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
+    """Share of the needed facts that came back, where several documents may hold the same one (any of a group will do)."""
+    found = _groups(sample, over, k)
+    if found is None:
+        return skipped(NO_IDS)
+    mean = fsum(outcome.value or 0.0 for outcome in found) / len(found)
+    return ok(mean, items=[item for outcome in found for item in outcome.items], what=found[0].what)
+
+
+@measure(
+    "full_recall",
+    needs=("contexts", "gold"),
+    formula="1 if every gold group has a document in the top k, else 0",
+    reference="germane; for multi-hop questions, of which half the evidence answers nothing",
+    nothing="no gold groups, or contexts without ids: skipped; nothing retrieved: 0",
+    params={"over": _OVER},
+    cutoff="optional",
+    answerable=True,
+)
+def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
+    """Whether everything that is needed came back: all gold groups, or nothing counts."""
+    found = _groups(sample, over, k)
+    if found is None:
+        return skipped(NO_IDS)
+    whole = fsum(outcome.value == 1.0 for outcome in found) / len(found)
+    return ok(whole, items=[item for outcome in found for item in outcome.items], what=found[0].what)
+
+
+@measure(
+    "leaks",
+    needs=("contexts", "forbidden"),
+    formula="number of distinct forbidden documents in the top k",
+    reference="germane; gate: max(leaks)=0",
+    nothing="no forbidden ids, or contexts without ids: skipped; nothing retrieved: 0",
+    params={"over": Param(str, "union", "several searches: the top k of all of them, or of the final list alone",
+                          ("union", "final"))},
+    cutoff="optional",
+    range=(0.0, inf),
+    better="lower",
+)  # fmt: skip
+def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
+    """How many documents came back that must not: another tenant's, withdrawn, secret. A count; lower is better."""
+    lists = documents(sample, over, k)
+    if lists is None:
+        return skipped(NO_IDS)
+    found = {document for ids in lists for document in ids}
+    banned = list(dict.fromkeys(sample.forbidden))
+    items = [Item(document, document not in found) for document in banned]
+    return ok(sum(item.held is False for item in items), items=items, what="forbidden documents kept out")
+
+
+@measure(
+    "abstained",
+    needs=("contexts",),
+    formula="1 if no context came back with a score above the floor, else 0; over unanswerable questions alone",
+    reference="germane",
+    nothing="the question is not marked answerable: false: skipped",
+    params={"floor": Param(float, None, "contexts that score this or less do not count as retrieved")},
+)
+def abstained(sample: Sample, *, floor: float | None) -> Outcome:
+    """Whether the retriever brought nothing for a question that the corpus cannot answer.
+
+    A context without a score counts as retrieved whatever the floor.
+    """
+    if sample.answerable is not False:
+        return skipped("not marked as unanswerable")
+    retrieved = [context for _, contexts in rankings(sample) for context in contexts]
+    kept = [c for c in retrieved if floor is None or c.score is None or c.score > floor]
+    items = [Item(f"Position {n}: {c.id or c.text[:100]}", held=False) for n, c in enumerate(kept, 1)]
+    return ok(
+        float(not kept), items=items, what="contexts that should have come back for an unanswerable question"
+    )
