@@ -89,8 +89,10 @@ def _as_the_original(
     gold = [known for _, known in pairs]
     documents = [tuple(dict.fromkeys(map(document_of, entry.ids))) for entry, _ in pairs]
     rows: _Rows = []
-    for (entry, known), row in zip(pairs, rows_of(documents, gold), strict=True):
-        ndcg = {"ndcg_10": _batch_ndcg([(entry, known)])} if entry.ids else {}
+    alone = own_ideal_ndcg([entry.ids for entry, _ in pairs], gold)
+    for (entry, _), row, value in zip(pairs, rows_of(documents, gold), alone, strict=True):
+        broken = _breaks_the_run(str(entry.qid), list(map(str, entry.ids)))
+        ndcg = {"ndcg_10": 0.0 if broken else value} if entry.ids else {}
         rows.append((entry.qid or "", {**{name: row[name] for name in COLUMNS[:-1]}, **ndcg}))
     left = f"{len(results) - len(pairs)} results and {_without_result(references, pairs)} references are left out"
     notes = [f"computed as the original does: {left}"]
