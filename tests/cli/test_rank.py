@@ -92,6 +92,7 @@ def test_one_json_document(files: Path) -> None:
     """--json prints the document that scripts rely on; scores come with -q."""
     done = invoke(files / "dense.jsonl", "--qrels", files / "gold", "-m", "RR", "--json", "-q")
     assert json.loads(done.stdout) == {
+        "cases": [],
         "schema_version": 1,
         "passed": True,
         "exit_code": 0,
@@ -163,7 +164,7 @@ def test_a_gate_decides_the_exit_code(files: Path) -> None:
         (["--columns", "colour=red"], "--columns does not know 'colour'"),
         (["--doc-id", "("], "no regular expression"),
         (["--fail-under", "RR"], "is not a gate"),
-        (["--fail-under", "mean(AP@3)>=1"], "was not measured"),
+        (["--fail-under", "mean(AP@3)>=1"], "is not measured"),
         (["--qrels-format", "json"], "this is not JSON"),
         (["--format", "csv"], "a table without a header has 2 to 6 columns"),
     ],

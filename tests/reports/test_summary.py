@@ -1,6 +1,7 @@
 """Summaries: the mean, what it rests on, what it could still become."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,12 +11,12 @@ from germane.reports.summary import summarise
 from germane.types import Score
 
 
-def score(sample: str, value: float | None, trial: int = 0, **more: object) -> Score:
-    status = "ok" if value is not None else more.pop("status", "error")
+def score(sample: str, value: float | None, trial: int = 0, **more: Any) -> Score:
+    status: Any = "ok" if value is not None else more.pop("status", "error")
     why = None if value is not None else "for a reason"
     return Score(
         sample=sample, measure="m", type="m", value=value, trial=trial, status=status, why=why, **more
-    )  # type: ignore[arg-type]
+    )
 
 
 def test_failures_cannot_flatter() -> None:
