@@ -21,7 +21,7 @@ def main(*, quick: bool = False) -> None:
         f"{corpus.described(rows)}; tokens = request bytes / 4, schemas and re-asks included",
         f"germane: {SUITE}",
     )
-    print(row("|requests|tokens|cpu s|wall s|peak MB|scores".split("|"), WIDTHS))
+    print(row(["", "requests", "tokens", "cpu s", "wall s", "peak MB", "scores"], WIDTHS))
     with Server() as server, tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         first = write_samples(folder / "samples.jsonl", rows)

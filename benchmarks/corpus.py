@@ -10,15 +10,101 @@ from collections.abc import Iterator
 from typing import Any
 
 CONTEXTS, BYTES = 10, 600
-_FIRST = "Ald Bren Cor Dun Esk Far Gal Hol Ister Jor Kel Lor Mar Nor Ost Per Quen Ros Sil Tor Ulm Var Wen Yar".split()
-_LAST = "by dale fell ford gate ham haven holm ley mere mouth ness port stead ton wick worth burgh combe hurst".split()
-_TRADES = (
-    "glass rope clock paper salt cloth copper timber pottery cheese barley leather brick lamp bell".split()
-)
-_PEOPLE = "Ada Bruno Clara Dario Edda Felix Greta Hugo Ines Jonas Karla Linus Mira Nils Olga Pavel Runa Sven".split()
-_SIGHTS = (
-    "old quay|north gate|covered market|round tower|long bridge|upper mill|tide pool|signal house".split("|")
-)
+_FIRST = [
+    "Ald",
+    "Bren",
+    "Cor",
+    "Dun",
+    "Esk",
+    "Far",
+    "Gal",
+    "Hol",
+    "Ister",
+    "Jor",
+    "Kel",
+    "Lor",
+    "Mar",
+    "Nor",
+    "Ost",
+    "Per",
+    "Quen",
+    "Ros",
+    "Sil",
+    "Tor",
+    "Ulm",
+    "Var",
+    "Wen",
+    "Yar",
+]
+_LAST = [
+    "by",
+    "dale",
+    "fell",
+    "ford",
+    "gate",
+    "ham",
+    "haven",
+    "holm",
+    "ley",
+    "mere",
+    "mouth",
+    "ness",
+    "port",
+    "stead",
+    "ton",
+    "wick",
+    "worth",
+    "burgh",
+    "combe",
+    "hurst",
+]
+_TRADES = [
+    "glass",
+    "rope",
+    "clock",
+    "paper",
+    "salt",
+    "cloth",
+    "copper",
+    "timber",
+    "pottery",
+    "cheese",
+    "barley",
+    "leather",
+    "brick",
+    "lamp",
+    "bell",
+]
+_PEOPLE = [
+    "Ada",
+    "Bruno",
+    "Clara",
+    "Dario",
+    "Edda",
+    "Felix",
+    "Greta",
+    "Hugo",
+    "Ines",
+    "Jonas",
+    "Karla",
+    "Linus",
+    "Mira",
+    "Nils",
+    "Olga",
+    "Pavel",
+    "Runa",
+    "Sven",
+]
+_SIGHTS = [
+    "old quay",
+    "north gate",
+    "covered market",
+    "round tower",
+    "long bridge",
+    "upper mill",
+    "tide pool",
+    "signal house",
+]
 
 _FACTS = (
     "The {trade} works of {town} were founded in {year} by {person} {family}.",

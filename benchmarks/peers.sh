@@ -12,7 +12,8 @@ pins() {
     # As published its imports fail: it needs an older langchain-community and a newer instructor than it gets.
     ragas) echo "ragas==0.4.3 langchain-community<0.4 instructor>=1.10" ;;
     deepeval) echo "deepeval==4.3.1" ;;
-    autoevals) echo "autoevals==0.4.1 openai" ;;
+    # Its entity recall compares embeddings with numpy, which only the extra brings.
+    autoevals) echo "autoevals[scipy]==0.4.1 openai==3.52.0" ;;
     ragelo) echo "ragelo==0.7.0" ;;
     *) return 1 ;;
   esac

@@ -100,7 +100,7 @@ def _ours() -> dict[str, str]:
 def _theirs(server: Server) -> dict[str, str]:
     """A peer's environment: nothing of ours, no telemetry, the server as OpenAI."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-    return {**kept, **QUIET, "OPENAI_API_KEY": "bench", "OPENAI_BASE_URL": server.url}
+    return {**kept, **QUIET, "OPENAI_API_KEY": "peer", "OPENAI_BASE_URL": server.url}
 
 
 def germane(
@@ -172,3 +172,15 @@ def row(cells: Iterable[object], widths: Sequence[int]) -> str:
     return first.ljust(widths[0]) + "".join(
         cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)
     )
+
+
+def bare(
+    server: Server, client: str, bodies: Path, *, count: int = 0, jobs: int = 16, **settings: Any
+) -> Ran | None:
+    """A hand-written loop over recorded requests; None where its environment is not there."""
+    python = BENCH / "openai" / "bin" / "python"
+    if not python.exists():
+        return None
+    command = [python, TOOLS / "run_bare.py", client, "--url", server.url, "--bodies", bodies]
+    command += ["--jobs", str(jobs), "--count", str(count)]
+    return run(server, command, env=_theirs(server), **settings)

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 from zlib import crc32
 
-from benchmarks.answers import embeddings, to_peer
+from benchmarks.answers import embeddings, responses, to_peer
 from germane.testing import Act, Asked, ModelServer, storm
 from germane.testing.wire import Connection
 
@@ -68,9 +68,17 @@ class BenchServer(ModelServer):
         super()._on_request(connection, path, headers, raw)
 
     def _judge(self, asked: Asked) -> Act:
-        if asked.path.endswith("/embeddings"):
-            return (self._script and self._script(asked)) or Act(body=embeddings(asked.json))
-        return super()._judge(asked)
+        """What is not a chat completion gets its own body, storm or not."""
+        kind = asked.path.rpartition("/")[2]
+        if kind not in {"embeddings", "responses"}:
+            return super()._judge(asked)
+        act = self._act(asked) or Act()
+        if act.status != 200 or act.hang:
+            return act
+        text = self._text(asked, act) if act.text is None and kind == "responses" else act.text
+        if kind == "responses":
+            return Act(body=responses(asked.json, text or ""))
+        return Act(body=text) if text else Act(body=embeddings(asked.json))
 
     def _act(self, asked: Asked) -> Act | None:
         return self._script(asked) if self._script else None
