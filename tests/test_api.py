@@ -129,3 +129,15 @@ def test_scores_are_plain_json() -> None:
     """The document of a report has no NaN and survives JSON."""
     document = evaluate(SAMPLES, "RR nDCG@10").to_json()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
+
+
+def test_a_score_explains_itself() -> None:
+    """Hits and misses with positions, the working at each rank, the fixed line of reasoning."""
+    report = evaluate(SAMPLES, [context_precision @ 5], judge="labels")
+    why = report.explain("q1", "context_precision@5")
+    assert why.hits == ("Position 1: Relevant",)
+    assert why.misses == ("Position 2: Not relevant",)
+    assert why.reasoning == "1/2 chunks relevant, precision score: 1.00"
+    assert report.explain("q2", context_precision @ 5).misses == ("No context retrieved",)
+    with pytest.raises(KeyError, match="q9"):
+        report.explain("q9", context_precision @ 5)

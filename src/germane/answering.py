@@ -153,6 +153,7 @@ def script_of(item: Item, grader: Grader) -> ScriptGrade | None:
         cwd=str(spec.cwd or item.folder),
         timeout=spec.timeout,
         env=spec.env,
+        of=(item.sample.id, item.sample.system, str(item.sample.trial), grader.name),
     )
 
 

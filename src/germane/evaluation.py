@@ -64,8 +64,7 @@ NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Pyth
 def needs_judge(graders: Iterable[Grader]) -> bool:
     """Whether any of these graders asks a judge."""
     return any(
-        grader.script is None
-        and (grader.measure.definition.asks or _reads_verdicts(grader.measure))
+        grader.script is None and (grader.measure.definition.asks or _reads_verdicts(grader.measure))
         for grader in graders
     )
 

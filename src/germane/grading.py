@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 from germane.errors import InputError, JudgeError
 from germane.evaluation import Evaluation, Router, needs_judge, run_coroutine
-from germane.judging.asking import Pool, Recorded
+from germane.judging.asking import Pool
 from germane.judging.driving import replay
 from germane.judging.judge import Judge
 from germane.judging.ledger import Ledger
+from germane.judging.recorded import Recorded
 from germane.measures.explaining import Explanation, explain_judged, explain_ranked
 from germane.measures.graders import BORDERLINE, PASS, Grader
 from germane.measures.labels import Settings
@@ -161,7 +162,7 @@ def _explain(
     evaluation: Evaluation, sample: Sample, grader: Grader, score: Score, judge: Judge | None
 ) -> Explanation:
     assert isinstance(evaluation.store, MemoryStore)
-    answers = Recorded(Router(judge), evaluation.store.judgements())
+    answers = Recorded(Router(judge), evaluation.store.judgements)
     outcome = Outcome(score.value, score.status, score.why, score.bounds)
     measure = grader.measure
     if measure.definition.family == "ranked":

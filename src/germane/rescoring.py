@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from germane.errors import InputError
 from germane.evaluation import Evaluation, dump_grader, run_coroutine
-from germane.judging.asking import Recorded
+from germane.judging.recorded import Recorded
 from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
@@ -36,7 +36,8 @@ def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str]
     if not measures:
         return Report.build(report.store, report.manifest, gates=parsed, max_unmeasured=limit)
     evaluation = Evaluation(settings=settings_of(report))
-    answers = Recorded(StoredJudge(report), report.judgements())
+    stored = {judgement.key: judgement for judgement in report.judgements()}
+    answers = Recorded(StoredJudge(report), lambda keys: (stored[key] for key in keys if key in stored))
     graders = graders_of(tuple(measures))
     run_coroutine(
         evaluation.run((Job(sample=sample, graders=graders) for sample in report.samples()), answers)

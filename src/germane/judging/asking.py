@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol, Self
@@ -21,7 +21,7 @@ from germane.judging.ledger import Ledger
 from germane.judging.questions import key_of
 from germane.types import Judgement, Usage
 
-__all__ = ["Answerer", "Pool", "Recorded", "Spent"]
+__all__ = ["Answerer", "Pool", "Spent"]
 
 _ROWS, _SECONDS = 100, 0.1
 
@@ -311,27 +311,3 @@ def _readable(question: AnyQuestion, judgement: Judgement) -> bool:
     except AnswerError:
         return False
     return True
-
-
-class Recorded:
-    """Answers from judgements that exist already, and asks nobody."""
-
-    def __init__(self, route: Callable[[AnyQuestion], Judge], judgements: Iterable[Judgement]) -> None:
-        self._route = route
-        self._known = {judgement.key: judgement for judgement in judgements}
-        self.found = self.unknown = 0
-
-    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Judgement]:
-        """The stored judgement of each question, or an error that says that there is none."""
-        return [self.look_up(question) for question in questions]
-
-    def look_up(self, question: AnyQuestion) -> Judgement:
-        """The stored judgement of one question, or an error that says that there is none."""
-        judge = self._route(question)
-        key = key_of(question, judge.identity, judge.prompt_hash(question))
-        found = self._known.get(key)
-        if found is not None:
-            self.found += 1
-            return found
-        self.unknown += 1
-        return Judgement(key=key, kind=question.kind, judge=judge.name, error="no stored judgement")

@@ -61,14 +61,14 @@ async def drive(programs: Sequence[Program[R]], answerer: Answerer) -> tuple[lis
 
 
 def replay(
-    program: Program[R], look_up: Callable[[AnyQuestion], Judgement]
+    program: Program[R], look_up: Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
 ) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
     """A program's result from stored judgements, with no event loop, and what it asked with each typed answer."""
     exchange: list[tuple[AnyQuestion, Any]] = []
     try:
         questions = next(program)
         while True:
-            answers = tuple(_answer(question, look_up(question)) for question in questions)
+            answers = tuple(map(_answer, questions, look_up(questions)))
             exchange.extend(zip(questions, answers, strict=True))
             questions = program.send(answers)
     except StopIteration as finished:

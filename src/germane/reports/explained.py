@@ -7,16 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from germane.errors import InputError
-from germane.judging.asking import Recorded
+from germane.judging.recorded import Recorded
 from germane.measures import ranked
 from germane.measures.explaining import Explanation
+from germane.measures.graders import CODE_JUDGE
 from germane.measures.labels import Ranking
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import depth_of
 from germane.measures.tables import fill_table
 from germane.reports.clean import shorten
-from germane.reports.looking import explain, labels_of, recorded, settings_of
+from germane.reports.looking import explain, explain_script, labels_of, recorded, settings_of
 from germane.types import Sample, Score
 
 if TYPE_CHECKING:
@@ -86,7 +87,10 @@ def _score(report: Report, sample: Sample, score: Score, answers: Recorded) -> I
     if score.status == "skipped":
         return
     outcome = Outcome(score.value, score.status, score.why, score.bounds)
-    explanation = explain(report, sample, measure, outcome, answers)
+    if measure == CODE_JUDGE:
+        explanation = explain_script(report, score, outcome)
+    else:
+        explanation = explain(report, sample, measure, outcome, answers)
     yield f"  {explanation.reasoning}{f'  ({explanation.band})' if explanation.band else ''}"
     if measure.definition.family == "ranked":
         yield from _places(explanation)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from germane.errors import InputError
-from germane.judging.asking import Recorded
 from germane.judging.driving import replay
 from germane.judging.judge import AnyQuestion, Judge
-from germane.judging.judges.script import ScriptGrade, ScriptJudge
+from germane.judging.judges.script import ScriptGrade, ScriptJudge, read_result
 from germane.judging.programs import Unanswered
+from germane.judging.recorded import Recorded
 from germane.measures.explaining import Explanation, explain_judged, explain_ranked
 from germane.measures.labels import Label, Ranking, Settings
 from germane.measures.measure import Measure
@@ -21,7 +21,7 @@ from germane.types import Sample, Score
 if TYPE_CHECKING:
     from germane.reports.report import Report
 
-__all__ = ["StoredJudge", "explain", "settings_of", "strips"]
+__all__ = ["StoredJudge", "explain", "explain_script", "recorded", "settings_of", "strips"]
 
 
 class StoredJudge:
@@ -49,8 +49,8 @@ def settings_of(report: Report) -> Settings:
 
 
 def recorded(report: Report) -> Recorded:
-    """The report's judgements, by question."""
-    return Recorded(StoredJudge(report), report.judgements())
+    """The report's judgements, by question; only those that are wanted are read."""
+    return Recorded(StoredJudge(report), report.store.judgements)
 
 
 def explain(
@@ -61,6 +61,16 @@ def explain(
         return explain_ranked(measure, outcome, labels_of(sample, measure, settings_of(report), answers))
     derived, exchange = replay(program_of(measure, sample, settings_of(report)), answers.look_up)
     return explain_judged(measure, outcome, sample, exchange, derived)
+
+
+def explain_script(report: Report, score: Score, outcome: Outcome) -> Explanation:
+    """What a grading script said: its own hits, misses and reasoning."""
+    of = (score.sample, score.system, str(score.trial), score.measure)
+    for judgement in report.judgements():
+        if judgement.kind == ScriptGrade.kind and judgement.provenance.get("of") == of and judgement.answer:
+            said = read_result(judgement.answer)
+            return Explanation(outcome=outcome, hits=said.hits, misses=said.misses, reasoning=said.reasoning)
+    return Explanation(outcome=outcome, reasoning=score.why or "the script said nothing")
 
 
 def labels_of(sample: Sample, measure: Measure, settings: Settings, answers: Recorded) -> tuple[Ranking, ...]:

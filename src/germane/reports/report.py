@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from germane.errors import InputError
-from germane.measures.graders import Grader
+from germane.measures.explaining import Explanation
+from germane.measures.graders import CODE_JUDGE, Grader
 from germane.measures.measure import Measure
+from germane.measures.outcome import Outcome
 from germane.reports.cases import CaseKey, CaseResult, cases_of, required_gates
 from germane.reports.gates import Gate, Verdict, check_gate, decide
 from germane.reports.schema import Document
@@ -165,6 +167,29 @@ class Report:
             if score.measure == summary.measure and score.value is not None and system in {None, score.system}
         )
         return [score for _, _, score in heapq.nsmallest(n, mine, key=lambda row: row[:2])]
+
+    def explain(
+        self, sample: str, measure: str | Measure, *, system: str = "", trial: int = 0
+    ) -> Explanation:
+        """Why a sample's score is what it is: hits, misses, the working, one line of reasoning.
+
+        Raises KeyError where the report has no such sample or measure.
+        """
+        from germane.reports.looking import explain, explain_script, recorded
+
+        key, summary = (sample, system, trial), self[measure]
+        scores = (
+            s for s in self.scores() if (s.sample, s.system, s.trial) == key and s.measure == summary.measure
+        )
+        score = next(scores, None)
+        found = next((s for s in self.samples() if (s.id, s.system, s.trial) == key), None)
+        if score is None or found is None:
+            raise KeyError(f"{summary.measure} was not measured for {sample}")
+        outcome = Outcome(score.value, score.status, score.why, score.bounds)
+        asked = Measure.parse(score.type)
+        if asked == CODE_JUDGE:
+            return explain_script(self, score, outcome)
+        return explain(self, found, asked, outcome, recorded(self))
 
     # how it looks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -12,7 +12,7 @@ from typing import IO, Any, Protocol
 from germane.errors import InputError, Place
 from germane.reports.schema import ScoreRow
 from germane.samples.dumping import sample_to_json
-from germane.types import FrozenDict, Json, Judgement, Sample, Score, Usage
+from germane.types import Json, Judgement, Sample, Score, Usage, freeze
 
 __all__ = [
     "FolderStore",
@@ -23,6 +23,10 @@ __all__ = [
     "load_judgement",
     "load_score",
 ]
+
+
+_KEY = slice(len('{"key": "'), len('{"key": "') + 32)
+"""Where the key stands in a line of judgements.jsonl: it is the first field."""
 
 
 class Store(Protocol):
@@ -38,8 +42,8 @@ class Store(Protocol):
         """All samples."""
         ...
 
-    def judgements(self) -> Iterator[Judgement]:
-        """All judgements."""
+    def judgements(self, keys: Container[str] | None = None) -> Iterator[Judgement]:
+        """All judgements, or those under some keys."""
         ...
 
     def scores(self) -> Iterator[Score]:
@@ -68,9 +72,9 @@ class MemoryStore:
         """All samples."""
         return iter(self._samples)
 
-    def judgements(self) -> Iterator[Judgement]:
-        """All judgements, each once."""
-        return iter(self._judgements.values())
+    def judgements(self, keys: Container[str] | None = None) -> Iterator[Judgement]:
+        """All judgements, each once, or those under some keys."""
+        return (found for key, found in self._judgements.items() if keys is None or key in keys)
 
     def scores(self) -> Iterator[Score]:
         """All scores."""
@@ -101,7 +105,7 @@ def load_judgement(row: dict[str, Json]) -> Judgement:
     )
     known = {field.name for field in fields(Judgement)} - {"usage", "provenance"}
     given = {name: value for name, value in row.items() if name in known}
-    return Judgement(usage=usage, provenance=FrozenDict(row.get("provenance") or {}), **given)
+    return Judgement(usage=usage, provenance=freeze(row.get("provenance") or {}), **given)
 
 
 def dump_score(score: Score) -> ScoreRow:
@@ -170,20 +174,23 @@ class FolderStore:
 
         return iter(read_samples(self._path("samples"))) if self._path("samples").exists() else iter(())
 
-    def judgements(self) -> Iterator[Judgement]:
-        """All judgements."""
-        return map(load_judgement, self._rows("judgements"))
+    def judgements(self, keys: Container[str] | None = None) -> Iterator[Judgement]:
+        """All judgements, or those under some keys: the others are passed over unread."""
+        wanted = None if keys is None else (lambda line: line[_KEY] in keys)
+        return map(load_judgement, self._rows("judgements", wanted))
 
     def scores(self) -> Iterator[Score]:
         """All scores."""
         return map(load_score, self._rows("scores"))
 
-    def _rows(self, name: str) -> Iterator[Any]:
+    def _rows(self, name: str, wanted: Callable[[str], bool] | None = None) -> Iterator[Any]:
         path = self._path(name)
         if not path.exists():
             return
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
+                if wanted is not None and not wanted(line):
+                    continue
                 try:
                     yield json.loads(line)
                 except ValueError:

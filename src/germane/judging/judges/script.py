@@ -54,6 +54,8 @@ class ScriptGrade(Question[ScriptResult]):
     cwd: str = "."
     timeout: float = 120.0
     env: tuple[str, ...] = ()
+    of: tuple[str, ...] = field(default=(), compare=False)
+    """Sample, system, trial and grader: by these the judgement is found again, when someone looks."""
 
     @property
     def about(self) -> str:
@@ -170,7 +172,7 @@ def _reply(question: ScriptGrade, code: int, out: bytes, err: bytes, ms: float) 
             else f"`{command}`: {why}{': ' + said if said else ''}",
             ms=ms,
         )
-    return Reply(payload=payload, ms=ms)
+    return Reply(payload=payload, ms=ms, provenance=FrozenDict(of=question.of))
 
 
 def _environment(names: Sequence[str]) -> dict[str, str]:

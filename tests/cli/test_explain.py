@@ -1,0 +1,57 @@
+"""`germane explain`: a query's scores with the numbers behind them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli, write_jsonl
+from tests.cli.test_run import SCRIPT, TARGETS, eval_file
+
+
+@pytest.fixture
+def report(cli: Cli, tmp_path: Path) -> str:
+    contexts = [{"id": "d1", "text": "plants", "grade": 0}, {"id": "d2", "text": "four minutes", "grade": 3}]
+    samples = [
+        {"id": "steep", "query": "how long does coffee steep", "contexts": contexts, "qrels": {"d2": 1}},
+        {"id": "sweet", "query": "how sweet is coffee", "contexts": [], "qrels": {"d9": 1}},
+    ]
+    data = write_jsonl(tmp_path / "data.jsonl", *samples)
+    assert cli("run", data, "-m", "context_precision@5 RR", "--judge", "labels", "-o", "report").code == 0
+    return "report"
+
+
+def test_every_measure_of_a_query_is_explained(cli: Cli, report: str) -> None:
+    """The formula, each place with its verdict's source, and the move that would help most."""
+    ran = cli("explain", report, "steep")
+    assert ran.code == 0, ran.err
+    assert "context_precision@5 = 0.5000" in ran.out
+    assert "RR = 0.5000" in ran.out
+    assert "judge 3" in ran.out
+    assert "gold 1" in ran.out
+    assert "rank 2 moved up one: 1.0000 (+0.5000)" in ran.out
+    assert "rank 2 dropped: 0.0000 (-0.5000)" in ran.out
+
+
+def test_a_query_is_found_by_a_part_of_it(cli: Cli, report: str) -> None:
+    """A part that fits one query will do; one that fits several names them; one that fits none says so."""
+    assert "steep" in cli("explain", report, "how long", "RR").out.splitlines()[0]
+    several = cli("explain", report, "coffee")
+    assert several.code == 2
+    assert "steep, sweet" in several.err
+    assert cli("explain", report, "tea").code == 2
+    assert "measured: context_precision@5, RR" in cli("explain", report, "steep", "AP").err
+
+
+def test_a_scripts_own_words_are_shown(cli: Cli, tmp_path: Path) -> None:
+    """Hits that a grading script printed are in the report's judgements and in the explanation."""
+    (tmp_path / "grade.py").write_text(SCRIPT)
+    path = eval_file(
+        tmp_path,
+        "target: good\nevaluators: [{name: given, type: code_judge, script: [python3, grade.py], give: 0.25}]\n"
+        "evalcases: [{id: one, question: What?, expected_outcome: that}]\n",
+        TARGETS,
+    )
+    assert cli("run", path, "-o", "r").code == 0
+    ran = cli("explain", "r", "one")
+    assert "given = 0.2500" in ran.out
+    assert '+ {"answer": "yes"' in ran.out
