@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from germane.judging.text import stem, words
 
-__all__ = ["Term", "Terms", "terms"]
+__all__ = ["Term", "Terms", "is_common", "is_function_word", "terms"]
 
 VERY_COMMON, COMMON, TELLING = 0.4, 0.7, 1.0
 """The weights of English's commonest 200 content words, of the next 800, and of every other word."""
@@ -58,6 +58,16 @@ def terms(text: str) -> Terms:
         if term.stem not in heaviest or heaviest[term.stem].weight < weight:
             heaviest[term.stem] = term
     return tuple(heaviest.values())
+
+
+def is_function_word(word: str) -> bool:
+    """Whether a word only holds a sentence together: "the", "und", "de"."""
+    return _weights().get(word.lower()) == 0.0
+
+
+def is_common(word: str) -> bool:
+    """Whether a word is among those that tell little."""
+    return word.lower() in _weights()
 
 
 def _weigh(word: str) -> float:

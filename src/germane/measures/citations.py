@@ -16,7 +16,7 @@ from germane.types import Context, Sample
 
 __all__ = ["Citing", "citation_precision", "citation_recall", "citing"]
 
-_MARK = re.compile(r"\s*[\[【]([^\[\]【】\n]{1,60})[\]】]")
+_MARK = re.compile(r"\s{0,2}[\[【]([^\[\]【】\n]{1,60})[\]】]")
 _LEADING = re.compile(rf"\A(?:{_MARK.pattern})+[\s.,;:!?\u3002\uff1b\uff0c]*")
 _NUMBERS = re.compile(r"\^?\d+(?:\s*[-–]\s*\d+)?(?:\s*[,;\uff0c\u3001]\s*\^?\d+(?:\s*[-–]\s*\d+)?)*")
 _PART = re.compile(r"(\d+)(?:\s*[-–]\s*(\d+))?")

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import combinations
+import re
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from germane.judging.judge import AnyQuestion, LocalJudge, Reply
-from germane.judging.questions import Claims, Relevance, Support
+from germane.judging.names import names
+from germane.judging.overlap import carries, coverage, named, reason, supported
+from germane.judging.questions import (
+    CitationSupport,
+    Claims,
+    Entities,
+    NuggetSupport,
+    Relevance,
+    StatementRelevance,
+    Sufficiency,
+    Support,
+)
 from germane.judging.text import sentences, stems, words
-from germane.judging.weights import Terms, terms
+from germane.judging.weights import terms
 from germane.types import FrozenDict, Json
 
 __all__ = ["LexicalJudge"]
 
 ON_TOPIC, HELPS, ANSWERS = 0.3, 0.6, 0.95
 """The coverage from which a passage has grade 1, 2 and 3."""
-SUPPORTED = 0.75
-"""The coverage of a claim's words from which a context supports it."""
-NAMED = 6
-"""How many words a reasoning names before it says "and n more"."""
+BEARS = 0.5
+"""The coverage of the query, or of a sentence of the reference, from which a single statement is relevant."""
+PARTIAL = 0.4
+"""The coverage of a nugget's words from which contexts support it in part."""
+
+_CITED = re.compile(r"\s{0,2}\[\d{1,3}(?:\s*[,-]\s*\d{1,3})*\]")
 
 Rule: TypeAlias = Callable[[Any], Json]
 
@@ -54,42 +67,22 @@ def _relevance(question: Relevance) -> Json:
     """
     found = stems(question.passage)
     query = terms(question.query)
-    coverage, reasoning = _coverage(query, found), _reason("query", query, found)
+    share, reasoning = coverage(query, found), reason("query", query, found)
     target = question.reference or question.response
     if target and (parts := [terms(part) for part in sentences(target)]):
-        best = max(parts, key=lambda part: _coverage(part, found))
-        coverage = (coverage + _coverage(best, found)) / 2
-        reasoning = f"{reasoning}; {_reason('reference' if question.reference else 'response', best, found)}"
+        best = max(parts, key=lambda part: coverage(part, found))
+        share = (share + coverage(best, found)) / 2
+        reasoning = f"{reasoning}; {reason('reference' if question.reference else 'response', best, found)}"
     if question.scale == "binary":
-        return {"relevant": coverage >= HELPS, "reasoning": reasoning}
-    grade = sum(coverage >= threshold for threshold in (ON_TOPIC, HELPS, ANSWERS))
+        return {"relevant": share >= HELPS, "reasoning": reasoning}
+    grade = sum(share >= threshold for threshold in (ON_TOPIC, HELPS, ANSWERS))
     return {"grade": grade, "reasoning": reasoning}
 
 
-def _coverage(wanted: Terms, found: frozenset[str]) -> float:
-    """The share of the wanted words' weight that was found."""
-    total = sum(term.weight for term in wanted)
-    share = sum(term.weight for term in wanted if term.stem in found) / total if total else 0.0
-    return round(share, 9)  # three fifths are three fifths, whatever the sum's last bit
-
-
-def _reason(what: str, wanted: Terms, found: frozenset[str]) -> str:
-    if not wanted:
-        return f"the {what} has no words"
-    covered = [term.word for term in wanted if term.stem in found]
-    missing = [term.word for term in wanted if term.stem not in found]
-    parts = [f"covers {_list(covered)}"] * bool(covered) + [f"lacks {_list(missing)}"] * bool(missing)
-    return f"of the {what}'s words the passage {' and '.join(parts)}"
-
-
-def _list(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
-
-
 def _claims(question: Claims) -> Json:
-    """One claim a sentence; a question claims nothing."""
-    return {"claims": [part for part in sentences(question.text) if words(part) and not _asks(part)]}
+    """One claim a sentence, without citation marks; a question claims nothing."""
+    parts = sentences(_CITED.sub("", question.text))
+    return {"claims": [part for part in parts if words(part) and not _asks(part)]}
 
 
 def _asks(sentence: str) -> bool:
@@ -99,42 +92,82 @@ def _asks(sentence: str) -> bool:
 def _support(question: Support) -> Json:
     """For each claim the contexts that cover it alone, else the first pair that covers it together."""
     contexts = [stems(text) for text in question.contexts]
-    return {"claims": [_supported(n, claim, contexts) for n, claim in enumerate(question.claims, start=1)]}
+    return {"claims": [supported(n, claim, contexts) for n, claim in enumerate(question.claims, start=1)]}
 
 
-def _supported(number: int, claim: str, contexts: Sequence[frozenset[str]]) -> Json:
-    wanted = terms(claim)
-    stems_of_claim = frozenset(term.stem for term in wanted)
-    covered = [stems_of_claim & context for context in contexts]
-    alone = [place for place, part in enumerate(covered, start=1) if _carries(wanted, part)]
-    places = alone or _pair(wanted, covered)
-    if places:
-        shown = frozenset[str]().union(*(covered[place - 1] for place in places))
-    else:
-        shown = max(covered, key=lambda part: _coverage(wanted, part), default=frozenset())
-    missing = [term.word for term in wanted if term.stem not in shown]
-    return {"claim": number, "contexts": places, "reasoning": _why(places, missing, together=not alone)}
+def _statements(question: StatementRelevance) -> Json:
+    """One statement a sentence; relevant where it has half of the query's words, or of a sentence of the reference."""
+    target = question.reference or question.response or ""
+    wanted = [terms(question.query), *map(terms, sentences(target))]
+    found = []
+    for sentence in sentences(question.passage):
+        if has := stems(sentence):
+            relevant = any(coverage(part, has) >= BEARS for part in wanted)
+            found.append({"statement": sentence, "relevant": relevant})
+    return {"statements": found}
 
 
-def _carries(wanted: Terms, found: frozenset[str]) -> bool:
-    """Enough of the words and every number: a claim with another year or amount is another claim."""
-    numbers = all(term.stem in found for term in wanted if any(c.isdigit() for c in term.word))
-    return numbers and _coverage(wanted, found) >= SUPPORTED
+def _entities(question: Entities) -> Json:
+    return {"entities": names(question.text)}
 
 
-def _pair(wanted: Terms, covered: Sequence[frozenset[str]]) -> list[int]:
-    first = {part: place for place, part in reversed(list(enumerate(covered, start=1))) if part}
-    useful = sorted((place, part) for part, place in first.items())  # contexts with equal words count once
-    pairs = ([a, b] for (a, one), (b, other) in combinations(useful, 2) if _carries(wanted, one | other))
-    return next(pairs, [])
+def _sufficiency(question: Sufficiency) -> Json:
+    """The contexts together have the query's words: what was asked is at least spoken of."""
+    found = stems("\n".join(question.contexts))
+    query = terms(question.query)
+    return {"reasoning": reason("query", query, found), "sufficient": coverage(query, found) >= ANSWERS}
 
 
-def _why(places: Sequence[int], missing: Sequence[str], *, together: bool) -> str:
-    lacking = f"no context has {_list(missing)}" if missing else ""
-    if not places:
-        return f"not enough of the claim's words in one context or two; the closest lacks {_list(missing)}"
-    how = "two contexts together cover" if together else "one context covers"
-    return f"{how} the claim's words" + (f", though {lacking}" if lacking else "")
+def _citations(question: CitationSupport) -> Json:
+    """The cited contexts that carry a sentence alone, else those without which they do not carry it together."""
+    contexts = [stems(text) for text in question.contexts]
+    items = []
+    for number, statement in enumerate(question.statements, 1):
+        cited = question.cited(number)
+        wanted = terms(statement.split(" [")[0])
+        union = {place: contexts[place - 1] for place in cited}
+        together = carries(wanted, frozenset().union(*union.values()))
+        alone = [place for place in cited if carries(wanted, union[place])]
+        parts = alone or [
+            place
+            for place in cited
+            if together
+            and not carries(wanted, frozenset().union(*(union[other] for other in cited if other != place)))
+        ]
+        lacking = [term.word for term in wanted if term.stem not in frozenset().union(*union.values())]
+        items.append(
+            {
+                "statement": number,
+                "reasoning": f"no cited context has {named(lacking)}"
+                if lacking
+                else "the cited contexts have its words",
+                "supported": bool(parts),
+                "contexts": parts,
+            }
+        )
+    return {"statements": items}
 
 
-_RULES: dict[str, Rule] = {Relevance.kind: _relevance, Claims.kind: _claims, Support.kind: _support}
+def _nuggets(question: NuggetSupport) -> Json:
+    """Full where the contexts carry the nugget together, partial where they have less than half of its words."""
+    found = stems("\n".join(question.contexts))
+    items = []
+    for number, nugget in enumerate(question.nuggets, 1):
+        wanted = terms(nugget)
+        support = (
+            "full" if carries(wanted, found) else "partial" if coverage(wanted, found) >= PARTIAL else "none"
+        )
+        items.append({"nugget": number, "reasoning": reason("nugget", wanted, found), "support": support})
+    return {"nuggets": items}
+
+
+_RULES: dict[str, Rule] = {
+    Relevance.kind: _relevance,
+    StatementRelevance.kind: _statements,
+    Entities.kind: _entities,
+    Claims.kind: _claims,
+    Support.kind: _support,
+    Sufficiency.kind: _sufficiency,
+    CitationSupport.kind: _citations,
+    NuggetSupport.kind: _nuggets,
+}
