@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import germane
-from germane.cli import explain, grade, init, liverag, measures, rank, report, run, score
+from germane.cli import explain, grade, init, liverag, measures, rank, report, run, score, sweep
 from germane.errors import GermaneError, InputError, Interrupted
 
 __all__ = ["app", "main"]
@@ -33,6 +33,7 @@ app.command("explain")(explain.explain)
 app.command("grade")(grade.grade)
 app.command("liverag")(liverag.liverag)
 app.command("measures")(measures.measures)
+app.command("sweep")(sweep.sweep)
 
 
 def _print_version(wanted: bool) -> None:
