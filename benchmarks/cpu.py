@@ -23,7 +23,7 @@ SHARE = {"ragas": 15, "deepeval": 15, "autoevals": 5, "ragelo": 10}
 
 
 def main(*, quick: bool = False) -> None:
-    few, many = (60, 120) if quick else (200, 1200)
+    few, many = (100, 400) if quick else (200, 1200)
     rounds = 1 if quick else 5
     head(
         "CPU a call",
@@ -61,7 +61,7 @@ def compare(
         for client in ("openai", "httpx2")
     ]
     runs = taking_turns([ours, *loops], rounds)
-    base = slope(runs[1]) if runs[1] else None
+    base = slope(runs[1]) if runs[1] and not failed(runs[1]) else None
     for name, found in zip(("germane run", "bare openai loop", "bare httpx2 loop"), runs, strict=True):
         show(name, found, base)
 
@@ -93,6 +93,11 @@ def slope(runs: Runs) -> float:
     return (_cpu(large) - _cpu(small)) / (large[0].requests - small[0].requests)
 
 
+def failed(runs: Runs) -> str:
+    """What went wrong in any of the runs."""
+    return next((ran.failure for ran in (*runs[0], *runs[1]) if ran.failure), "")
+
+
 def _cpu(runs: list[Ran]) -> float:
     return median(ran.cpu for ran in runs)
 
@@ -101,7 +106,7 @@ def show(title: str, runs: Runs | None, base: float | None = None) -> None:
     if runs is None:
         print(f"{title:34}not installed: sh benchmarks/peers.sh", flush=True)
         return
-    if failure := next((ran.failure for ran in (*runs[0], *runs[1]) if ran.failure), ""):
+    if failure := failed(runs):
         print(f"{title:34}{failure}", flush=True)
         return
     each = slope(runs)

@@ -14,7 +14,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel
 
@@ -49,12 +49,13 @@ class Support(BaseModel):
     claims: list[Supported]
 
 
-MODELS: dict[str, type[BaseModel]] = {
-    "relevance": Relevance,
-    "relevance-statements-entities": Reading,
-    "entities-claims": Extracted,
-    "support": Support,
-}
+MODELS = {frozenset(model.model_fields): model for model in (Relevance, Reading, Extracted, Support)}
+
+
+def model_of(raw: bytes) -> type[BaseModel]:
+    """The model with the fields that the request's schema asks for."""
+    schema = json.loads(raw)["response_format"]["json_schema"]["schema"]
+    return MODELS[frozenset(schema["properties"])]
 
 
 def with_openai(url: str) -> Callable[[bytes], Awaitable[str]]:
@@ -100,12 +101,12 @@ async def main() -> None:
 
 
 async def work(ask: Callable[[bytes], Awaitable[str]], bodies: Iterator[bytes], jobs: int) -> int:
-    done: list[Any] = []
+    done: list[BaseModel] = []
 
     async def worker() -> None:
         for raw in bodies:
-            name = json.loads(raw)["response_format"]["json_schema"]["name"]
-            done.append(MODELS[name].model_validate_json(await ask(raw)))
+            model = model_of(raw)
+            done.append(model.model_validate_json(await ask(raw)))
 
     await asyncio.gather(*(worker() for _ in range(jobs)))
     return len(done)
