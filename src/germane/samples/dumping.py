@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from germane.types import FrozenDict, Json, Sample
 
 __all__ = ["sample_to_json"]
-
-_ALWAYS = {"id", "query"}
 
 
 def sample_to_json(sample: Sample) -> dict[str, Json]:
@@ -26,11 +24,13 @@ def _plain(value: Any) -> Json:
         return [_plain(item) for item in value]
     if not hasattr(value, "__dataclass_fields__"):
         return value
-    shown = {}
-    for field in fields(value):
-        item = getattr(value, field.name)
-        said = item is not None and item not in ("", (), {}) and not (field.name == "trial" and item == 0)
-        empty_list_says_something = item == () and field.default is None
-        if said or empty_list_says_something or field.name in _ALWAYS:
-            shown[field.name] = _plain(item)
-    return shown
+    return {
+        field.name: _plain(item)
+        for field in fields(value)
+        if (item := getattr(value, field.name)) != _default(field)
+        or (field.name == "contexts" and item == ())
+    }
+
+
+def _default(field: Field[Any]) -> object:
+    return field.default if field.default_factory is MISSING else field.default_factory()
