@@ -292,7 +292,7 @@ class TestReadings:
         """For whoever does not trust fused ones."""
         with ModelServer() as server:
             ask(judge_of(server, reading="single"), self.both())
-        assert sorted(asked.named[0] for asked in server.asked) == ["claims", "relevance"]
+        assert sorted(asked.kinds for asked in server.asked) == [["claims"], ["relevance"]]
 
     def test_only_the_bad_part_is_asked_again(self) -> None:
         """The good one is kept."""
@@ -300,7 +300,7 @@ class TestReadings:
         with ModelServer([bad]) as server:
             relevance, claims = ask(judge_of(server), self.both())
         assert relevance.error is claims.error is None
-        assert [asked.named[0] for asked in server.asked] == ["relevance-claims", "claims"]
+        assert [asked.kinds for asked in server.asked] == [["relevance", "claims"], ["claims"]]
         assert "must be a non-empty string, not 7" in server.asked[1].user
 
     def test_keys_do_not_depend_on_company(self) -> None:
@@ -350,30 +350,40 @@ class TestLists:
 
     def test_a_refused_list_is_asked_singly(self) -> None:
         """One passage that the model will not judge costs only its own verdict."""
-        script = lambda asked: Act(refusal="no") if "blue 1\n" in asked.user else None  # noqa: E731
+        script = lambda asked: Act(refusal="no") if "blue 1<" in asked.user else None  # noqa: E731
         with ModelServer(script) as server:
             replies = ask(judge_of(server, batch=3), passages(3))
         assert [reply.error is None for reply in replies] == [True, False, True]
 
     def test_readings_in_lists(self) -> None:
         """Verdict and more about several passages: one request, each part under its kind."""
-
-        class Facts(Claims):
-            kind = "claims"
-            batched = True
-
-        questions: list[AnyQuestion] = [q for p in passages(3) for q in (p, Facts(p.passage))]
+        questions: list[AnyQuestion] = [q for p in passages(3) for q in (p, Claims(p.passage))]
         with ModelServer() as server:
             replies = ask(judge_of(server, batch=3), questions)
         assert server.count == 1
         assert all(reply.error is None for reply in replies)
 
+    def test_texts_of_several_samples_to_extract_from(self) -> None:
+        """Nothing is shared but the instructions: ten texts, one request, each answer its own."""
+        questions = [Claims(f"Fact {n}. And another {n}.") for n in range(10)]
+        with ModelServer() as server:
+            replies = ask(judge_of(server, batch=10), questions)
+        assert server.count == 1
+        assert [reply.payload["claims"][0] for reply in replies] == [f"Fact {n}." for n in range(10)]
+
+    def test_long_texts_make_short_lists(self) -> None:
+        """What is extracted from them is long too, and an answer has an end."""
+        with ModelServer() as server:
+            ask(judge_of(server, batch=10), [Claims(f"Fact {n}. " * 500) for n in range(4)])
+        assert 2 <= server.count <= 4
+
     def test_only_what_is_listed_has_another_key(self) -> None:
-        """A verdict given in a list is another one; the claims of a text are not."""
+        """A verdict given in a list is another one; support is always asked once a sample."""
         single, listed = LLMJudge("openai"), LLMJudge("openai", batch=5)
+        support = Support(("a",), ("b",))
         assert single.identity == listed.identity
         assert single.prompt_hash(SKY) != listed.prompt_hash(SKY)
-        assert single.prompt_hash(Claims("x")) == listed.prompt_hash(Claims("x"))
+        assert single.prompt_hash(support) == listed.prompt_hash(support)
 
 
 class TestIdentity:

@@ -185,7 +185,9 @@ def place(name: str) -> int:
 def _tags(names: frozenset[str]) -> re.Pattern[str]:
     words = {*FIRST, *LAST, *TAGGED, *names}
     words |= {word.removesuffix("s") for word in words}
-    return re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(sorted(words))})\b|{_CONTROL})", re.IGNORECASE)
+    return re.compile(
+        rf"<(?=\s*/?\s*(?:{'|'.join(sorted(words))})\b|\s*/?\s*\d+\s*>|{_CONTROL})", re.IGNORECASE
+    )
 
 
 def clean(text: str, names: frozenset[str] = frozenset()) -> str:
@@ -199,9 +201,7 @@ def inside(name: str, value: Json) -> str:
     if isinstance(value, str):
         return clean(value, names)
     if name in TAGGED:
-        tag = name.removesuffix("s")
-        items = (f"<{tag} id={n}>\n{clean(item, names)}\n</{tag}>" for n, item in enumerate(value, 1))
-        return "\n".join(items)
+        return "\n".join(f"<{n}>{clean(item, names)}</{n}>" for n, item in enumerate(value, 1))
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         return "\n".join(f"{n}. {' '.join(clean(item, names).split())}" for n, item in enumerate(value, 1))
     if isinstance(value, list | tuple) and all(
@@ -213,4 +213,4 @@ def inside(name: str, value: Json) -> str:
 
 def show(name: str, value: Json) -> str:
     """One section with its tags."""
-    return f"<{name}>\n{inside(name, value)}\n</{name}>"
+    return f"<{name}>{inside(name, value)}</{name}>"

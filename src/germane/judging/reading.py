@@ -13,13 +13,16 @@ from dataclasses import dataclass, field
 
 from germane.errors import AnswerError
 from germane.judging.judge import AnyQuestion
-from germane.judging.prompting import Prompts, inside, part, place, sections, show
+from germane.judging.prompting import Prompts, part, place, sections, show
 from germane.types import Json
 
 __all__ = ["Ask", "Reading", "listed", "readings", "word"]
 
 ORDER = ("relevance", "statements", "entities", "claims", "support")
 """Verdict first, then what is listed: the order of tasks inside a Reading."""
+
+EXTRACTED = 8000
+"""Characters of text in one list of extractions, on average."""
 
 
 @dataclass(slots=True)
@@ -29,7 +32,6 @@ class Reading:
     about: str
     questions: list[AnyQuestion] = field(default_factory=list)
     shown: dict[str, Json] = field(default_factory=dict)
-    also: dict[str, str] = field(default_factory=dict)
     text: str = ""
 
     def add(self, question: AnyQuestion) -> bool:
@@ -37,24 +39,18 @@ class Reading:
 
         What it is asked with besides the text must be the same; a question about the text alone goes with any.
         """
-        inputs = sections(question)
+        inputs = {"passage" if name == "text" else name: value for name, value in sections(question).items()}
         name = next((name for name in reversed(inputs) if inputs[name] == self.about), "")
         if self.questions and (
-            bool(name) is not bool(self.text)
+            name != self.text
             or any(question.kind == other.kind for other in self.questions)
             or not _agree({key: value for key, value in inputs.items() if key != name}, self.shared())
         ):
             return False
-        self._show(question, inputs, name)
-        return True
-
-    def _show(self, question: AnyQuestion, inputs: dict[str, Json], name: str) -> None:
-        if self.questions and name != self.text:
-            inputs.pop(name)
-            self.also[question.kind] = name
-        self.text = self.text or name
+        self.text = name
         self.questions.append(question)
         self.shown |= inputs
+        return True
 
     def flat(self) -> bool:
         """Whether no two answers have a part of the same name, so that one object can hold them all."""
@@ -67,7 +63,7 @@ class Reading:
 
     def like(self) -> tuple[object, ...]:
         """What Readings of one list have in common."""
-        kinds = tuple((question.prompt, self.also.get(question.kind)) for question in self.questions)
+        kinds = tuple(question.prompt for question in self.questions)
         return kinds, self.text, json.dumps(self.shared(), sort_keys=True)
 
 
@@ -97,14 +93,19 @@ def _rank(question: AnyQuestion) -> int:
 
 
 def listed(found: Sequence[Reading], prompts: Prompts, size: int) -> Iterator[list[Reading]]:
-    """The Readings as lists of at most `size` that share everything but their text."""
+    """The Readings as lists of at most `size` that share everything but their text.
+
+    What is asked of a text alone is listed across samples; then long texts make shorter lists, since what is
+    extracted from them is long too.
+    """
     alike: dict[tuple[object, ...], list[Reading]] = {}
     for number, reading in enumerate(found):
         fit = all(question.batched and not prompts[question.prompt].pieces for question in reading.questions)
-        key = reading.like() if fit and reading.text and reading.shared() else (number,)
+        key = reading.like() if fit and reading.text else (number,)
         alike.setdefault(key, []).append(reading)
     for group in alike.values():
-        parts = -(-len(group) // size)
+        long = 0 if group[0].shared() else sum(len(reading.about) for reading in group)
+        parts = min(len(group), max(-(-len(group) // size), -(-long // EXTRACTED)))
         for n in range(parts):
             yield group[n * len(group) // parts : (n + 1) * len(group) // parts]
 
@@ -183,8 +184,8 @@ def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
 
 
 def _name(reading: Reading) -> str:
-    """What is asked, as the name of the schema: `relevance`, `relevance-statements`."""
-    return "-".join(question.kind for question in reading.questions)[:58]
+    """The first thing that is asked, as the name of the schema."""
+    return reading.questions[0].kind
 
 
 def _shuffle(reading: Reading) -> bytes:
@@ -195,13 +196,11 @@ def _shuffle(reading: Reading) -> bytes:
 def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> str:
     notes = (part(name) for name in reading.shown)
     parts = [" ".join(filter(None, [part("frame"), part("list") if many else "", *notes]))]
+    headed = len(reading.questions) > 1 and not reading.flat()
     for question in reading.questions:
         text = prompts[question.prompt].text
-        if len(reading.questions) > 1:
-            also = reading.also.get(question.kind)
-            text = f"# {question.kind}\n{f'The {also} is the {reading.text}. ' if also else ''}{text}"
-        parts.append(text)
-    return "\n\n".join(parts)
+        parts.append(f"# {question.kind}\n{text}" if headed else text)
+    return "\n".join(parts)
 
 
 def _schema(reading: Reading) -> dict[str, Json]:
@@ -233,7 +232,5 @@ def _object(properties: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _list(items: Sequence[Reading]) -> str:
-    name = items[0].text
     before = [show(key, value) for key, value in items[0].shared().items()]
-    texts = (f"<{name} id={n}>\n{inside(name, item.about)}\n</{name}>" for n, item in enumerate(items, 1))
-    return "\n".join([*before, *texts])
+    return "\n".join([*before, show(f"{items[0].text}s", [item.about for item in items])])

@@ -18,8 +18,11 @@ __all__ = ["Act", "Asked", "Rule", "by_overlap", "storm"]
 Rule: TypeAlias = Callable[[str, Mapping[str, str], Mapping[str, Json]], Json]
 """(kind of question, its sections by name, the schema of its answer) -> the answer."""
 
-_SECTION = re.compile(r"<(\w+)(?: id=(\d+))?>\n(.*?)\n</\1>", re.DOTALL)
+_SECTION = re.compile(r"<([a-z]\w*)>(.*?)</\1>", re.DOTALL)
+_NUMBERED = re.compile(r"<(\d+)>(.*?)</\1>", re.DOTALL)
 _ITEM = re.compile(r"^(\d+)\. (.*)$", re.MULTILINE)
+_LISTS, _WHOLE = ("statements", "entities", "claims"), {"support", "citations", "nuggets", "sufficiency"}
+"""What a Reading may ask for besides its first question; and what is always asked alone."""
 _WORD = re.compile(r"\w{3,}")
 
 
@@ -100,12 +103,24 @@ class Asked:
         return schema.pop("title", ""), schema
 
     @cached_property
+    def kinds(self) -> list[str]:
+        """The kinds of question that are asked, in order."""
+        name, schema = self.named
+        name = name.removesuffix("_list")
+        if name != self.named[0]:
+            schema = schema["properties"]["items"]["items"]
+        parts = schema.get("properties", {})
+        if name in parts and parts[name].get("type") == "object":
+            return list(parts)
+        return [name, *(kind for kind in _LISTS if kind in parts and kind != name and name not in _WHOLE)]
+
+    @cached_property
     def sections(self) -> dict[str, str]:
-        """The tagged sections; numbered ones as `name 1`, `name 2`."""
+        """The tagged sections; what is numbered inside of `contexts` also as `context 1`, `context 2`."""
         found = {}
-        for name, number, text in _SECTION.findall(self.user):
-            found[f"{name} {number}" if number else name] = text
-            found |= {f"{inner} {place}": item for inner, place, item in _SECTION.findall(text) if place}
+        for name, text in _SECTION.findall(self.user):
+            found[name] = text
+            found |= {f"{name.removesuffix('s')} {place}": item for place, item in _NUMBERED.findall(text)}
         return found
 
 

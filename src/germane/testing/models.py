@@ -187,24 +187,26 @@ class ModelServer:
     def _payload(self, asked: Asked) -> Json:
         name, schema = asked.named
         if not name.endswith("_list"):
-            return self._one(name, asked.sections, schema)
+            return self._one(asked.kinds, asked.sections, schema)
         item = dict(schema["properties"]["items"]["items"]["properties"])
         del item["id"]
         part = {"type": "object", "properties": item}
-        shared = {key: text for key, text in asked.sections.items() if " " not in key}
+        numbered = {key: text for key, text in asked.sections.items() if " " in key}
+        lists = {f"{key.split()[0]}s" for key in numbered}
+        shared = {
+            key: text for key, text in asked.sections.items() if key not in numbered | dict.fromkeys(lists)
+        }
         items = []
-        for key in asked.sections.keys() - shared.keys():
-            text, number = key.split()
-            sections = {**shared, text: asked.sections[key]}
-            found = self._one(name.removesuffix("_list"), sections, part)
+        for key, text in numbered.items():
+            section, number = key.split()
+            found = self._one(asked.kinds, {**shared, section: text}, part)
             items.append({"id": int(number), **found})
         return {"items": items}
 
-    def _one(self, name: str, sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
+    def _one(self, kinds: list[str], sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
         """The answer to one Reading: what the rule says for each of its kinds, in one object."""
-        kinds = name.split("-")
         if len(kinds) == 1:
-            return self._answer(name, sections, schema)
+            return self._answer(kinds[0], sections, schema)
         found: dict[str, Json] = {}
         for kind in kinds:
             part = schema["properties"].get(kind, schema)

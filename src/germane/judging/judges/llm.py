@@ -38,7 +38,7 @@ class LLMJudge:
         concurrency: Requests in flight at most. None finds the level that the endpoint keeps up with, up to 64.
         rpm, tpm: Requests and tokens a minute at most.
         reading: "fused" asks what concerns one text in one request, "single" one question a request.
-        batch: Up to so many passages of one query in one request.
+        batch: Up to so many passages of one query, or texts to extract from, in one request.
         prompts: Your own wording: the name of a prompt and its file.
         price: Where it is not to be looked up.
         patience: Timeouts, deadline, attempts.

@@ -18,6 +18,7 @@ class Claims(Question[tuple[str, ...]]):
 
     kind: ClassVar[str] = "claims"
     opens: ClassVar[bool] = True
+    batched: ClassVar[bool] = True
 
     text: str
 
