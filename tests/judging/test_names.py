@@ -26,7 +26,7 @@ from germane.judging.questions import (
         ("Farms grow. The farms of Ohio.", ["Ohio"]),
         ("It costs $3.50, 20% less.", ["3.50", "20%"]),
         ("Die Mauer fiel am 9. November 1989 in Berlin.", ["Die Mauer", "9. November 1989", "Berlin"]),
-        ("《红楼梦》写于1791年，作者是曹雪芹。", ["红楼梦", "1791年"]),
+        ("《红楼梦》写于1791年", ["红楼梦", "1791年"]),
         ("ولد نجيب محفوظ عام 1911 في القاهرة.", ["1911"]),
         ("ソニー・ミュージックは1968年に", ["ソニー・ミュージック", "1968年"]),
         ("", []),

@@ -18,10 +18,11 @@ __all__ = ["Citing", "citation_precision", "citation_recall", "citing"]
 
 _MARK = re.compile(r"\s{0,2}[\[【]([^\[\]【】\n]{1,60})[\]】]")
 _LEADING = re.compile(rf"\A(?:{_MARK.pattern})+[\s.,;:!?\u3002\uff1b\uff0c]*")
-_NUMBERS = re.compile(r"\^?\d+(?:\s*[-–]\s*\d+)?(?:\s*[,;\uff0c\u3001]\s*\^?\d+(?:\s*[-–]\s*\d+)?)*")
-_PART = re.compile(r"(\d+)(?:\s*[-–]\s*(\d+))?")
+_RANGE = r"\^?(\d{1,3})(?:\s*[-–]\s*(\d{1,3}))?"  # a number of four digits is a year
+_PART = re.compile(_RANGE)
+_NUMBERS = re.compile(rf"{_RANGE}(?:\s*[,;\uff0c\u3001]\s*{_RANGE})*")
 _WIDEST = 50
-"""The most contexts that one range like [3-7] may name: beyond, it is no citation but a span of years."""
+"""The most contexts that one range like [3-7] may name."""
 
 
 @dataclass(frozen=True, slots=True)

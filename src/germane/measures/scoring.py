@@ -50,6 +50,7 @@ class Block:
     def programs(self) -> list[Program[Any]]:
         """Every program of the block, in the order of its samples."""
         for index, job in enumerate(self.jobs):
+            self._note_empty(job.sample)
             depths: dict[_Reading, list[int | None]] = {}
             for grader in job.graders:
                 if grader.script is not None:
@@ -67,6 +68,10 @@ class Block:
                 labels = reading.labels(job.sample, depth, self.settings)
                 self._labels.setdefault(reading, {})[index] = self._add(labels)
         return self._programs
+
+    def _note_empty(self, sample: Sample) -> None:
+        if sample.calls and (empty := sum(not call.contexts for call in sample.calls)):
+            self.notes["search calls returned nothing and count 0"] += empty
 
     def _add(self, program: Program[Any]) -> int:
         self._programs.append(program)
@@ -104,8 +109,6 @@ class Block:
             self.notes[
                 "contexts repeat a document that stands higher in the same list (the first counts)"
             ] += repeated
-        if len(rankings) > 1 and (empty := sum(not ranking.places for ranking in rankings)):
-            self.notes["search calls returned nothing and count 0"] += empty
 
 
 class _Reading(NamedTuple):
