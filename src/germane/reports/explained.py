@@ -93,8 +93,8 @@ def _score(report: Report, sample: Sample, score: Score, answers: Recorded) -> I
         explanation = explain(report, sample, measure, outcome, answers)
     yield f"  {explanation.reasoning}{f'  ({explanation.band})' if explanation.band else ''}"
     if measure.definition.family == "ranked":
-        yield from _places(explanation)
         lists = labels_of(sample, measure, settings_of(report), answers)
+        yield from _places(explanation, [ranking.query for ranking in lists if ranking.places])
         if score.value is not None:
             yield from _what_if(measure, lists, sample, score.value)
     else:
@@ -102,8 +102,11 @@ def _score(report: Report, sample: Sample, score: Score, answers: Recorded) -> I
         yield from (f"  - {shorten(miss, 200)}" for miss in explanation.misses)
 
 
-def _places(explanation: Explanation) -> Iterator[str]:
+def _places(explanation: Explanation, queries: Sequence[str]) -> Iterator[str]:
+    calls = iter(queries if len(queries) > 1 else ())
     for check, step in zip(explanation.relevance_checks, explanation.working, strict=True):
+        if check["position"] == 1 and (query := next(calls, None)):
+            yield f"  searched for {shorten(query, 120)}"
         sign = {True: "■", False: "□", None: "?"}[check["relevant"]]
         who = f"{check.get('source', '')} {check['grade']}" if "grade" in check else "unjudged"
         name = f"{shorten(str(check.get('id') or ''), 24):24}"
