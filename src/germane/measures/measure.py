@@ -125,10 +125,10 @@ def define(new: Definition) -> Definition:
         **{a: {**new.when, **p} for a, p in new.presets.items()},
     }
     for alias, params in spellings.items():
-        if (taken := _ALIASES.get(alias.casefold(), (new.name, params))) != (new.name, params):
+        if (taken := _ALIASES.get(_fold(alias), (new.name, params))) != (new.name, params):
             raise MeasureError(f"the alias {alias} already means {taken[0]}", fix="choose another")
     _REGISTRY[new.name] = [*known, new]
-    _ALIASES.update({alias.casefold(): (new.name, params) for alias, params in spellings.items()})
+    _ALIASES.update({_fold(alias): (new.name, params) for alias, params in spellings.items()})
     return new
 
 
@@ -154,8 +154,13 @@ def definition(name: str, params: Mapping[str, Value] | None = None) -> Definiti
 def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
     if name in _REGISTRY:
         return name, {}
-    fold = name.casefold()
-    return _ALIASES.get(fold) or next(((known, {}) for known in _REGISTRY if known.casefold() == fold), None)
+    fold = _fold(name)
+    return _ALIASES.get(fold) or next(((known, {}) for known in _REGISTRY if _fold(known) == fold), None)
+
+
+def _fold(name: str) -> str:
+    """A name without case and joints: ContextPrecision, context-precision and context_precision are one."""
+    return name.casefold().replace("_", "").replace("-", "")
 
 
 def _brought(name: str) -> bool:
@@ -169,9 +174,7 @@ def _resolve(name: str) -> tuple[str, Mapping[str, Value]]:
     """The canonical name behind a spelling, and the parameters that the spelling carries."""
     if found := _find(name) or (_brought(name) and _find(name)):
         return found
-    near = difflib.get_close_matches(
-        name.casefold(), [*(known.casefold() for known in _REGISTRY), *_ALIASES], n=1
-    )
+    near = difflib.get_close_matches(_fold(name), [*map(_fold, _REGISTRY), *_ALIASES], n=1)
     hint = _find(near[0]) if near else None
     fix = f"did you mean {hint[0]}{_brackets(hint[1])}?" if hint else "see `germane measures`"
     raise MeasureError(f"there is no measure {name!r}", fix=fix)
@@ -345,14 +348,10 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
     `my_measures.py:first_hit` runs that file and takes the measure from it; a relative path starts from `folder`, by
     default the working directory.
     """
+    from germane.measures.loading import named
+
     found: dict[Measure, None] = {}
     for text in texts:
         for word in re.findall(r"(?:[^\s()]|\([^()]*\))+", text):
-            found[_named(word, folder)] = None
+            found[named(word, folder)] = None
     return tuple(found)
-
-
-def _named(word: str, folder: Path | None) -> Measure:
-    from germane.measures.loading import from_file, names_file
-
-    return Measure.parse(from_file(word, folder) if names_file(word) else word)

@@ -285,6 +285,7 @@ define(
         params=_OF_CONTEXTS,
         cutoff="optional",
         labels="judge",
+        aliases=("contextual_precision",),
     )
 )
 define(
@@ -298,6 +299,7 @@ define(
         params=_OF_CONTEXTS,
         cutoff="optional",
         labels="judge",
+        aliases=("contextual_position",),
     )
 )
 define(
