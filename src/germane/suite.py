@@ -11,6 +11,7 @@ from typing import Literal
 
 from germane.errors import InputError, Place
 from germane.measures.graders import CODE_JUDGE, Grader, graders_of
+from germane.measures.loading import named
 from germane.measures.measure import Measure
 from germane.reports.gates import Gate
 from germane.samples.cases import Case, EvalFile, GraderSpec
@@ -224,7 +225,7 @@ def grader_of(spec: GraderSpec) -> Grader:
 
 def _measure(spec: GraderSpec) -> Measure:
     """The measure of a grader: its type, with the parameters and the cut-off `k` that stand beside it."""
-    measure = Measure.parse(spec.type, lenient=True)
+    measure = named(spec.type, spec.cwd, lenient=True)
     if measure == CODE_JUDGE:
         raise InputError(f"the grader {spec.name} has no script", fix="write script: [python3, grade.py]")
     params = {name: value for name, value in spec.config.items() if name in measure.definition.params}

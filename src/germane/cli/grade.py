@@ -32,8 +32,8 @@ def grade(
     """
     from germane.grading import document_sample, options_of
     from germane.grading import grade as graded
-    from germane.measures import Measure
     from germane.measures.labels import Settings
+    from germane.measures.loading import named
     from germane.setup import open_ledger, pick_judge
 
     try:
@@ -42,12 +42,13 @@ def grade(
         raise InputError(
             f"stdin is not one JSON document: {error}", fix='send {"question": ..., ...}'
         ) from None
+    chosen = named(measure)
     options = options_of(document) if isinstance(document, dict) else {}
     sample = document_sample(document, options)
     if (
         sample.contexts is None
         and sample.calls is None
-        and "contexts" in (chosen := Measure.parse(measure)).definition.needs
+        and "contexts" in chosen.definition.needs
     ):
         raise InputError(
             f"{chosen}: no contexts found in the answer", fix="send contexts, or an answer that holds them"
@@ -55,7 +56,7 @@ def grade(
     proxy = os.environ.get("AGENTV_TARGET_PROXY_URL")
     who = pick_judge(judge, options.get("judge"), base_url=base_url, proxy=proxy, needed=False)
     result = graded(
-        Measure.parse(measure),
+        chosen,
         sample,
         judge=who,
         ledger=None if no_cache else open_ledger(ledger),

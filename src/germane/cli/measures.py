@@ -9,15 +9,19 @@ import typer
 
 
 def measures(
-    name: Annotated[str | None, typer.Argument(metavar="[MEASURE]", help="One measure in full.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[MEASURE]", help="One measure in full; also FILE.py:NAME.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> None:
     """List every measure: formula, what it needs, what it costs in judge calls, where it comes from."""
-    from germane.measures import Measure
+    from germane.measures import Measure  # noqa: F401 - importing them all is what defines them
     from germane.measures.listing import as_json, listing, one
+    from germane.measures.loading import install_all, named
     from germane.measures.measure import definitions
 
-    chosen = definitions() if name is None else (Measure.parse(name).definition,)
+    install_all()
+    chosen = definitions() if name is None else (named(name, lenient=True).definition,)
     if json:
         print(jsonlib.dumps([as_json(definition) for definition in chosen], ensure_ascii=False, indent=1))
     else:

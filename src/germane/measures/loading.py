@@ -19,7 +19,7 @@ from germane.errors import GermaneError, InputError, Place
 from germane.measures.defining import measure
 from germane.measures.measure import Measure
 
-__all__ = ["GROUP", "from_file", "install_all", "installed", "names_file"]
+__all__ = ["GROUP", "install_all", "installed", "named"]
 
 GROUP = "germane.measures"
 """The entry-point group: `first_hit = "my_package.measures:first_hit"`."""
@@ -28,17 +28,17 @@ _MARK = ".py:"
 _loaded: dict[Path, ModuleType] = {}
 
 
-def names_file(text: str) -> bool:
-    """Whether a text names a measure by the file that it stands in."""
-    return _MARK in text
-
-
-def from_file(text: str, folder: Path | None = None) -> str:
-    """Load the file in `path.py:name(param=value)@k` and return `name(param=value)@k` in the measure's own name.
+def named(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
+    """The measure that a text names: as `Measure.parse`, or by its file, as in `my_measures.py:first_hit(least=2)@5`.
 
     `folder` is what a relative path starts from, by default the working directory. InputError where the file is not
     there, fails to run, or has no measure of that name.
     """
+    return Measure.parse(_from_file(text, folder) if _MARK in text else text, lenient=lenient)
+
+
+def _from_file(text: str, folder: Path | None) -> str:
+    """Load the file, and put the measure's own name in its place."""
     head, _, rest = text.partition(_MARK)
     path = Path(f"{head}.py").expanduser()
     path = path if path.is_absolute() or folder is None else folder / path

@@ -1,0 +1,61 @@
+"""The lists of measures: complete, made of the definitions, and the documentation's page equal to them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from germane.evaluation import evaluate
+from germane.judges import FakeJudge
+from germane.measures import Measure, parse_measures
+from germane.measures.listing import as_json, listing, one, page
+from germane.measures.measure import definitions
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs" / "measures.md"
+OURS = [known for known in definitions() if known.name != "code_judge"]
+
+
+def test_the_page_of_the_documentation_is_made_of_the_definitions():
+    """docs/measures.md is what `python -m germane.measures.listing` prints."""
+    made = subprocess.run([sys.executable, "-m", "germane.measures.listing"], capture_output=True, check=True).stdout
+    assert made.decode() == DOCS.read_text("utf-8")
+
+
+@pytest.mark.parametrize("known", OURS, ids=lambda known: known.title)
+def test_every_measure_says_what_it_is(known):
+    """Meaning, formula, needs, cost, what nothing-to-count gives and its source, in every list."""
+    assert all([known.doc, known.formula, known.needs, known.nothing, known.reference, known.calls])
+    assert "\n" not in known.doc.partition("\n\n")[0].strip() or known.family == "ranked"
+    assert known.title in one(known)
+    assert known.formula in listing([known])
+    json.dumps(as_json(known), allow_nan=False)
+    assert all(param.meaning for param in known.params.values())
+
+
+@pytest.mark.parametrize("known", OURS, ids=lambda known: known.title)
+def test_every_title_and_alias_parses(known):
+    """What the lists show can be typed."""
+    for name in (known.title, *known.aliases, *known.presets):
+        assert Measure.parse(name, lenient=True).definition is known
+
+
+BLOCKS = re.findall(r"```python\n(.*?)```", page(), re.DOTALL)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_the_examples_run(block, tmp_path):
+    """Each measure of one's own on the page is at most ten lines of code, and computes."""
+    lines = [line for line in block.splitlines() if line.strip()]
+    name = re.findall(r"def (\w+)", block)[0]
+    own = tmp_path / "own.py"
+    own.write_text(block, "utf-8")
+    (measure,) = parse_measures([f"{own}:{name}"])
+    sample = {"query": "q", "contexts": [{"id": "d1", "text": "a"}], "qrels": {"d1": 1}, "reference": "r"}
+    (score,) = evaluate([sample], [measure], judge=FakeJudge()).scores()
+    assert (score.status, len(lines) <= 10) == ("ok", True)
