@@ -1,0 +1,150 @@
+"""Every kind of question: what it is keyed by, what shape it asks for, which answers it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import jsonschema
+import pytest
+
+from germane.errors import AnswerError
+from germane.judging.prompting import Prompts
+from germane.judging.questions import (
+    CitationSupport,
+    Claims,
+    Entities,
+    NuggetSupport,
+    Question,
+    Relevance,
+    StatementRelevance,
+    Sufficiency,
+    Support,
+    key_of,
+)
+from germane.judging.reading import readings, word
+from germane.types import Context
+
+KINDS: list[Question[Any]] = [
+    Relevance(query="q", passage="p"),
+    Relevance(query="q", passage="p", scale="binary"),
+    StatementRelevance(query="q", passage="A long passage about Tides. " * 9, reference="r"),
+    Claims("One. Two."),
+    Entities("Brazil left Portugal in 1822."),
+    Entities("nothing"),
+    Support(("c1", "c2"), ("a", "b")),
+    Sufficiency("q", ("a",)),
+    CitationSupport(("One. [1][2]", "Two. [2]"), ("a", "b")),
+    NuggetSupport("q", ("n1", "n2"), ("a",)),
+]
+
+
+@pytest.mark.parametrize("question", KINDS, ids=lambda q: f"{q.kind}-{q.prompt}")
+def test_a_typical_answer_is_a_good_one(question):
+    """What a forecast assumes has the asked-for shape, can be read, and the schema is strict all the way down."""
+    jsonschema.validate(question.typical(), question.schema())
+    question.read(question.typical())
+
+    def strict(schema: Any) -> None:
+        if schema.get("type") == "object":
+            assert schema["additionalProperties"] is False
+            assert schema["required"] == list(schema["properties"])
+            for inner in schema["properties"].values():
+                strict(inner)
+        elif schema.get("type") == "array":
+            strict(schema["items"])
+
+    strict(question.schema())
+
+
+@pytest.mark.parametrize("question", KINDS, ids=lambda q: f"{q.kind}-{q.prompt}")
+def test_it_can_be_worded(question):
+    """Every kind has a prompt, and all of its inputs are shown."""
+    (reading,) = readings([question], Prompts())
+    asked = word([reading], Prompts())
+    for name, value in question.inputs().items():
+        if name != "scale":
+            for text in [value] if isinstance(value, str) else value:
+                assert text in asked.user, name
+
+
+def test_one_request_for_all_that_is_asked_of_a_passage():
+    """Relevance, statements and entities of a passage fuse; another query's or another reference's do not."""
+    about: dict[str, Any] = {"query": "q", "passage": "p", "reference": "r"}
+    three: list[Question[Any]] = [Relevance(**about), StatementRelevance(**about), Entities("p")]
+    assert [len(one.questions) for one in readings(three, Prompts())] == [3]
+    other = StatementRelevance(query="other", passage="p")
+    assert sorted(len(one.questions) for one in readings([*three, other], Prompts())) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "question", [k for k in KINDS if k.kind != "entities"], ids=lambda q: f"{q.kind}-{q.prompt}"
+)
+def test_every_input_is_in_the_key(question):
+    """Another value of any field is another key; the same question has the same one."""
+    identity = {"judge": "x"}
+    key = key_of(question, identity, "")
+    assert key == key_of(replace(question), identity, "")
+    assert len({key, *(key_of(changed, identity, "") for changed in changes(question))}) == 1 + len(
+        changes(question)
+    )
+
+
+def changes(question: Any) -> list[Any]:
+    found = []
+    for name, value in {field.name: getattr(question, field.name) for field in fields(question)}.items():
+        if name in {"context", "gold", "scale"}:
+            continue
+        new = f"{value}!" if isinstance(value, str) else "new" if value is None else (*value, "more")
+        if name == "history":
+            new = (("user", "hi"),)
+        found.append(replace(question, **{name: new}))
+    return found
+
+
+def test_what_only_labels_know_is_in_no_models_key():
+    """A grade on the context changes nothing for a judge that reads text."""
+    plain, graded = (Relevance(query="q", passage="p", context=Context(text="p", grade=g)) for g in (None, 3))
+    assert key_of(plain, {"judge": "x"}, "") == key_of(graded, {"judge": "x"}, "")
+    assert key_of(plain, {"reads": "labels"}, "") != key_of(graded, {"reads": "labels"}, "")
+
+
+STATEMENTS, ENTITIES, CITATIONS, NUGGETS = KINDS[2], KINDS[4], KINDS[8], KINDS[9]
+ENOUGH = KINDS[7]
+
+
+def cited(*items: tuple[int, Any, Any]) -> Any:
+    return {
+        "statements": [{"statement": n, "reasoning": "", "supported": s, "contexts": c} for n, s, c in items]
+    }
+
+
+@pytest.mark.parametrize(
+    ("question", "payload", "said"),
+    [
+        (STATEMENTS, [], "must be a JSON object"),
+        (STATEMENTS, {}, 'lacks "statements"'),
+        (STATEMENTS, {"statements": ["x"]}, "must be a JSON object"),
+        (STATEMENTS, {"statements": [{"statement": "x", "relevant": "yes"}]}, "true or false"),
+        (STATEMENTS, {"statements": [{"statement": " ", "relevant": True}]}, "non-empty"),
+        (ENTITIES, {"entities": ["a", ""]}, "non-empty"),
+        (ENTITIES, {"entities": "a"}, "a list of strings"),
+        (ENOUGH, {"sufficient": 1}, "true or false"),
+        (CITATIONS, cited((1, True, [1])), "statement 2 is missing"),
+        (CITATIONS, cited((1, True, [1]), (2, True, [1])), "not among those that are asked about"),
+        (CITATIONS, cited((1, True, [1]), (2, True, [])), "by none of the contexts"),
+        (CITATIONS, cited((1, True, [3]), (2, True, [2])), "context 3 does not exist"),
+        (CITATIONS, cited((1, True, [1]), (1, True, [1])), "judged twice"),
+        (NUGGETS, {"nuggets": [{"nugget": 1, "support": "full"}]}, "nugget 2 is missing"),
+        (
+            NUGGETS,
+            {"nuggets": [{"nugget": 1, "support": "most"}, {"nugget": 2, "support": "none"}]},
+            "full, partial or none",
+        ),
+        (NUGGETS, {"nuggets": [{"nugget": 3, "support": "full"}]}, "does not exist"),
+    ],
+)
+def test_an_unusable_answer_is_refused_in_words(question, payload, said):
+    """Wrong type, count, number or value: an error that can be sent back to the model, never a clipped value."""
+    with pytest.raises(AnswerError, match=said):
+        question.read(payload)
