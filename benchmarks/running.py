@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -61,7 +62,7 @@ def run(
     command: Sequence[str | Path],
     *,
     env: Mapping[str, str] | None = None,
-    limit: float = 900,
+    limit: float = 600,
     **settings: Any,
 ) -> Ran:
     """Run a command while the server behaves as `settings` say. CPU counts all descendants that it waited for."""
@@ -71,8 +72,10 @@ def run(
         process = subprocess.Popen(
             [str(part) for part in command], cwd=ROOT, env=env or _ours(), stdout=out, stderr=log
         )
-        # wait4 gives this one process tree's use; a limit would need a thread, so the tools have their own.
-        _, status, used = os.wait4(process.pid, 0)
+        timer = threading.Timer(limit, process.kill)
+        timer.start()
+        _, status, used = os.wait4(process.pid, 0)  # what this process and its children used, and nobody else
+        timer.cancel()
         wall = monotonic() - started
         process.returncode = os.waitstatus_to_exitcode(status)
         asked = server.told()
@@ -80,12 +83,12 @@ def run(
         log.seek(0)
         lines = out.read().strip().splitlines() or [""]
         words = log.read().strip().splitlines() or [""]
-    del limit
     printed, failure = {}, ""
     try:
         printed = json.loads(lines[-1])
     except ValueError:
-        failure = f"exit {process.returncode}: {words[-1][:200]}"
+        killed = f"stopped after {limit:g} s; " if wall >= limit else ""
+        failure = f"{killed}exit {process.returncode}: {words[-1][:200]}"
     return Ran(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, asked, printed, failure)
 
 

@@ -1,12 +1,12 @@
 """RAGElo: the reasoner, one relevance grade a passage; the measures on top cost nothing."""
 
 import logging
-import os
 
-os.environ.setdefault("OPENAI_API_KEY", "peer")
-
-from common import MODEL, arguments, finish, samples
+from common import GIVE_UP, MODEL, arguments, finish, samples
+from openai import AsyncOpenAI
 from ragelo import Experiment, get_retrieval_evaluator
+from ragelo.llm_providers.openai_client import OpenAIProvider
+from ragelo.types.configurations import OpenAIConfiguration
 
 logging.disable(logging.WARNING)
 options = arguments()
@@ -16,13 +16,12 @@ for row in rows:
     experiment.add_query(row["query"], row["id"])
     for context in row["contexts"]:
         experiment.add_retrieved_doc(context["text"], row["id"], context["id"])
+provider = OpenAIProvider(
+    OpenAIConfiguration(api_key="peer", model=MODEL, api_base=options.url),
+    AsyncOpenAI(base_url=options.url, api_key="peer", timeout=GIVE_UP),  # by itself it waits 600 s
+)
 evaluator = get_retrieval_evaluator(
-    "reasoner",
-    llm_provider="openai",
-    model=MODEL,
-    api_base=options.url,
-    n_processes=options.jobs,
-    rich_print=False,
+    "reasoner", llm_provider=provider, n_processes=options.jobs, rich_print=False
 )
 evaluator.evaluate_experiment(experiment)
 scores = []
