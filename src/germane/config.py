@@ -22,7 +22,6 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "scale": (str,),
     "max_unmeasured": (float, int),
     "jobs": (int,),
-    "base_url": (str,),
 }
 
 

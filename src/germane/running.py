@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from germane.answering import answered, prepared, script_of
+from germane.config import read_config
 from germane.errors import InputError, Interrupted, JudgeError, LedgerError
 from germane.evaluation import Evaluation, Router, manifest_of, needs_judge
 from germane.forecast import Forecast, forecast_jobs
@@ -107,14 +108,32 @@ def run(
     Raises InputError before anything is spent, JudgeError where the judge cannot be used at all, Interrupted
     (naming the command that continues) after Ctrl-C.
     """
+    options = _configured(options)
     stored = read_manifest(resume) if resume is not None else {}
-    options = options.over(stored.get("options") or {})
-    return _Run(options, watch or Watch(), stored, resume, retry_errors=retry_errors).go()
+    begun = _Run(
+        options.over(stored.get("options") or {}), watch or Watch(), stored, resume, retry_errors=retry_errors
+    )
+    begun.said = options
+    return begun.go()
 
 
 def forecast(options: Options, watch: Watch | None = None) -> Forecast:
     """What `run` would ask and what that would cost: no judge is asked. Targets are: what they answer is needed."""
-    return _Run(options, watch or Watch(), {}, None, retry_errors=False).expect()
+    return _Run(_configured(options), watch or Watch(), {}, None, retry_errors=False).expect()
+
+
+def _configured(options: Options) -> Options:
+    """The options, with what the project's config says where no flag says it."""
+    config, default = read_config(Path.cwd()), Options()
+    given = {name: config.get(name) for name in ("against", "scale", "max_unmeasured", "jobs", "gates")}
+    if isinstance(given["gates"], str):
+        given["gates"] = (given["gates"],)
+    unsaid = {
+        name: value
+        for name, value in given.items()
+        if value is not None and getattr(options, name) == getattr(default, name)
+    }
+    return replace(options, **unsaid)
 
 
 class _Run:
@@ -139,6 +158,8 @@ class _Run:
         self.folder = resume or _new_folder(options, self.suite.paths)
         self.known = {} if resume is None else dict(_known(resume, errors=not retry_errors))
         self.pool: Pool | None = None
+        self.said = options
+        """What flags say, as opposed to what a resumed folder's manifest says: only flags are trusted with a key."""
 
     def go(self) -> Report:
         """Everything, then the report."""
@@ -208,11 +229,23 @@ class _Run:
             options["concurrency"] = self.options.jobs
         if self.options.prompts:
             options["prompts"] = dict(self.options.prompts)
-        in_file = self.suite.setting("judge")
-        found = pick_judge(
-            self.options.judge, in_file, base_url=self.options.base_url, needed=needed, **options
-        )
+        flag, in_file, url = self._named()
+        found = pick_judge(flag, in_file, base_url=url, needed=needed, **options)
+        if found is not None and self.options.judge is None:
+            self.options = replace(self.options, judge=found.name)
         return found if needed else None
+
+    def _named(self) -> tuple[str | None, str | None, str | None]:
+        """The judge by flag, the judge in a file, and the base URL by flag.
+
+        What a resumed folder's manifest says counts as said in a file: a URL in it gets no key.
+        """
+        in_file = self.suite.setting("judge")
+        if self.said.judge is None:
+            in_file = self.options.judge or in_file
+            if in_file and self.said.base_url is None and self.options.base_url:
+                in_file = f"{in_file.partition('@')[0]}@{self.options.base_url}"
+        return self.said.judge, in_file, self.said.base_url
 
     async def _work(
         self,
@@ -282,6 +315,7 @@ def _suite(options: Options, warn: Callable[..., None]) -> Suite:
         paths=paths,
         files=files,
         measures=parse_measures(options.measures),
+        usual=parse_measures(_words(read_config(Path.cwd()).get("measures"))),
         targets=options.targets,
         targets_file=Path(options.targets_file) if options.targets_file else None,
         columns=dict(options.columns),
@@ -292,6 +326,10 @@ def _suite(options: Options, warn: Callable[..., None]) -> Suite:
         seed=options.seed,
         warn=warn,
     )
+
+
+def _words(value: Json) -> tuple[str, ...]:
+    return () if value is None else (value,) if isinstance(value, str) else tuple(map(str, value))
 
 
 def _new_folder(options: Options, paths: Sequence[Path]) -> Path:

@@ -31,11 +31,15 @@ def pick_judge(
     """
     from germane.judges import judge_named  # the model judge is not needed to find none
 
-    config = read_config(Path.cwd())
-    trusted = flag or judge_from_environment() if not in_file or flag else flag
-    name = flag or in_file or judge_from_environment() or config.get("judge")
-    if name:
-        return judge_named(name, trusted=bool(trusted) or name != in_file, base_url=base_url, **options)
+    named = (
+        (flag, True),
+        (in_file, False),
+        (judge_from_environment(), True),
+        (read_config(Path.cwd()).get("judge"), False),
+    )
+    for name, trusted in named:
+        if name:
+            return judge_named(name, trusted=trusted, base_url=base_url, **options)
     if proxy:
         from germane.judging.judges.proxy import ProxyJudge
 

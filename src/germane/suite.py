@@ -47,11 +47,15 @@ class Item:
 
 @dataclass(slots=True)
 class Suite:
-    """Everything that a run's paths say, with the measures and targets that flags put in their place."""
+    """Everything that a run's paths say, with the measures and targets that flags put in their place.
+
+    `measures` replace a file's own; `usual` are for samples that nobody names measures for.
+    """
 
     paths: tuple[Path, ...]
     files: Mapping[Path, EvalFile]
     measures: tuple[Measure, ...] = ()
+    usual: tuple[Measure, ...] = ()
     targets: tuple[str, ...] = ()
     targets_file: Path | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -87,7 +91,7 @@ class Suite:
     def _of(self, path: Path) -> Iterator[Item]:
         file = self.files.get(path)
         if file is None:
-            if not self.measures:
+            if not (self.measures or self.usual):
                 raise InputError(
                     f"{path}: no measure was asked for", fix='name one: -m "context_precision@5 nDCG@10"'
                 )
@@ -124,7 +128,8 @@ class Suite:
 
     def _asked(self, samples: Iterable[Sample], file: EvalFile | None, path: Path) -> Iterator[Item]:
         specs = () if file is None else file.measures
-        graders = graders_of(self.measures) if self.measures or file is None else self.graders(specs)
+        named = self.measures or (self.usual if file is None else ())
+        graders = graders_of(named) if named else self.graders(specs)
         if not graders:
             raise InputError(
                 f"{path}: no measure was asked for", fix="write measures: [...] in the file, or -m"
@@ -178,7 +183,8 @@ class Suite:
         """Every grader that any case has; nothing of the data is read for it."""
         if self.measures:
             return graders_of(self.measures)
-        found: dict[Grader, None] = {}
+        plain = len(self.files) < len(self.paths)
+        found = dict.fromkeys(graders_of(self.usual)) if plain else {}
         for file in self.files.values():
             for specs in (file.measures, *(case.graders for case in file.cases)):
                 found.update(dict.fromkeys(self.graders(specs)))
