@@ -79,7 +79,7 @@ def test_a_model_judges_over_http() -> None:
 
 def test_a_fake_judge_serves_users_tests() -> None:
     """Answers by a function: the measure's own arithmetic is what is tested."""
-    judge = FakeJudge(lambda question: {"reasoning": "", "grade": 3 if "coffee" in question.query else 0})
+    judge = FakeJudge(lambda question: {"reasoning": "", "grade": 3 if "coffee" in str(question.inputs()) else 0})
     assert evaluate(SAMPLES, context_precision @ 1, judge=judge)["context_precision@1"].mean == 0.5
 
 
