@@ -98,6 +98,12 @@ class Definition:
         """Whether it is a program that asks a judge: not a formula on labels, and not one on gold alone."""
         return self.family == "judged" and self.calls != "0"
 
+    def good(self, value: float) -> float:
+        """How good a value is, from 0 to 1 and higher is better: 1 - a share of what should not be, 1 / (1 + a count)."""
+        if self.better == "higher":
+            return value
+        return 1.0 / (1.0 + value) if math.isinf(self.range[1]) else 1.0 - value
+
     @property
     def title(self) -> str:
         """The measure's canonical name, with the parameter that chooses this definition where it needs one."""

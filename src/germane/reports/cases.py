@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import fsum
 from typing import Literal, TypeAlias
@@ -19,7 +19,8 @@ __all__ = ["CaseResult", "cases_of", "required_gates"]
 class CaseResult:
     """One sample's graders taken together.
 
-    `score` is their weighted mean, None where one of them could not be measured; skipped graders are left out.
+    `score` is their weighted mean, None where one of them could not be measured; skipped graders are left out. Where
+    lower is better, what counts is how good the value is: 1 - hallucination, 1 / (1 + leaks).
     `failed_required` names required graders below their threshold, `undecided_required` those whose score is
     missing.
     """
@@ -57,7 +58,8 @@ def _case(key: CaseKey, scores: Sequence[Score], graders: Mapping[str, Grader]) 
     missing = any(score.value is None for score in due)
     value = None
     if due and not missing and total > 0:
-        value = fsum(weights[score.measure] * (score.value or 0.0) for score in due) / total
+        value = fsum(weights[s.measure] * _good(graders, s.measure, s.value or 0.0) for s in due) / total
+    scores = [_turned(graders, score) for score in scores]
     required = [(score, graders[score.measure].required) for score in scores if score.measure in graders]
     failed = [
         score.measure for score, least in required if least is not None and _below(score, least) is True
@@ -75,6 +77,19 @@ def _case(key: CaseKey, scores: Sequence[Score], graders: Mapping[str, Grader]) 
         failed_required=tuple(failed),
         undecided_required=tuple(undecided),
     )
+
+
+def _good(graders: Mapping[str, Grader], name: str, value: float) -> float:
+    return graders[name].measure.definition.good(value) if name in graders else value
+
+
+def _turned(graders: Mapping[str, Grader], score: Score) -> Score:
+    """A score of a measure that is better when lower, as how good it is."""
+    if score.measure not in graders or graders[score.measure].measure.definition.better == "higher":
+        return score
+    ends = score.bounds and sorted(_good(graders, score.measure, end) for end in score.bounds)
+    value = None if score.value is None else _good(graders, score.measure, score.value)
+    return replace(score, value=value, bounds=(ends[0], ends[1]) if ends else None)
 
 
 def _below(score: Score, least: float) -> bool | None:

@@ -159,10 +159,11 @@ class Report:
         return list(dict.fromkeys(named))
 
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
-        """The `n` lowest scores of a measure, lowest first; ties in input order."""
+        """The `n` worst scores of a measure, worst first (the highest where lower is better); ties in input order."""
         summary = self[measure] if system is None else self[measure, system]
+        good = Measure.remembered(summary.type).definition.good
         mine = (
-            (score.value, place, score)
+            (good(score.value), place, score)
             for place, score in enumerate(self.scores())
             if score.measure == summary.measure and score.value is not None and system in {None, score.system}
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import fsum
+from math import fsum, isfinite
 
 from germane.reports.schema import MeasureLine
 from germane.types import Score
@@ -43,11 +43,12 @@ class MeasureSummary:
     why: tuple[tuple[str, int], ...] = ()
 
     def as_json(self) -> MeasureLine:
-        """The summary as scripts read it."""
+        """The summary as scripts read it; bounds without an end (a count that could not be taken) are null."""
+        bounds = self.mean_bounds if self.mean_bounds and isfinite(self.mean_bounds[1]) else None
         return {
             "mean": self.mean,
             "interval": list(self.interval) if self.interval else None,
-            "mean_bounds": list(self.mean_bounds) if self.mean_bounds else None,
+            "mean_bounds": list(bounds) if bounds else None,
             "n": self.n,
             "total": self.total,
             "skipped": self.skipped,
@@ -148,7 +149,7 @@ def summarise(
     for score in scores:
         key = (score.system, score.measure)
         if (tally := tallies.get(key)) is None:
-            span = (spans or {}).get(score.type, (0.0, 1.0))
+            span = (0.0, 1.0) if spans is None else spans.get(score.type, (0.0, 1.0))
             tally = tallies[key] = Tally(score.measure, score.type, score.system, span)
         tally.add(score)
     return [tally.result() for tally in tallies.values()]

@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from germane.measures.measure import Measure
 from germane.reports.clean import shorten
 from germane.reports.looking import strips
 from germane.reports.summary import MeasureSummary
@@ -92,8 +93,9 @@ def _worst(report: Report) -> Iterator[RenderableType]:
     if not report.summaries or report.summaries[0].n == 0:
         return
     first = report.summaries[0]
+    good = Measure.remembered(first.type).definition.good
     lowest = [
-        score for score in report.worst(first.measure, _WORST, first.system) if (score.value or 0.0) < 1.0
+        score for score in report.worst(first.measure, _WORST, first.system) if good(score.value or 0.0) < 1.0
     ]
     if not lowest:
         return
