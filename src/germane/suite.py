@@ -78,10 +78,12 @@ class Suite:
 
     def _named(self) -> Iterator[Item]:
         first: dict[int, str] = {}
+        several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         for path in self.paths:
             for item in self._of(path):
                 if self.wanted is None or _wanted(item.sample, self.wanted):
-                    _once(item.sample, path, first)
+                    if several:  # one file alone has been checked by its reader
+                        _once(item.sample, path, first)
                     yield item
 
     def document_ids(self) -> Callable[[Sample], Sample]:
@@ -255,11 +257,13 @@ def _drawn(items: Iterable[Item], size: int, seed: int) -> list[Item]:
 
 def _once(sample: Sample, path: Path, first: dict[int, str]) -> None:
     key = hash((sample.id, sample.system, sample.trial))
-    if (before := first.setdefault(key, str(path))) != str(path):
+    if key in first:
+        where = f"in {first[key]} and in {path}" if first[key] != str(path) else f"twice in what {path} names"
         raise InputError(
-            f"the id {sample.id!r} stands in {before} and in {path}",
+            f"the id {sample.id!r} stands {where}",
             fix="give each file's samples a `system`, or run the files one by one",
         )
+    first[key] = str(path)
 
 
 def load_suite(paths: Sequence[Path], warn: Warn) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:

@@ -173,6 +173,17 @@ def test_what_is_left_out_is_left_out(cli: Cli, data: Path) -> None:
     assert ids("--sample", "1", "--seed", "3") == ids("--sample", "1", "--seed", "3")
 
 
+def test_one_id_in_two_files_is_an_error(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """Two files with the same ids cannot be told apart in one report; with a system each they can."""
+    other = write_jsonl(tmp_path / "other.jsonl", *LABELLED)
+    ran = cli("run", data, other, "-m", "RR")
+    assert ran.code == 2
+    assert "'q1' stands in" in ran.err
+    named = write_jsonl(tmp_path / "named.jsonl", *({**row, "system": "new"} for row in LABELLED))
+    ran = cli("run", data, named, "-m", "RR", "--json")
+    assert [line["system"] for line in ran.json["systems"]] == ["", "new"]
+
+
 def eval_file(tmp_path: Path, text: str, targets: str = "") -> Path:
     if targets:
         (tmp_path / "targets.yaml").write_text(targets)
