@@ -56,8 +56,13 @@ class FrozenDict(dict[str, Any]):
         return self
 
 
+_FROZEN = frozenset({str, int, bool, type(None), FrozenDict})
+
+
 def freeze(value: Json) -> Json:
     """The same JSON value with mappings and lists frozen; raises ValueError on NaN and infinity."""
+    if type(value) in _FROZEN:
+        return value
     if isinstance(value, FrozenDict):
         return value
     if isinstance(value, Mapping):
@@ -228,7 +233,9 @@ class Judgement:
 
     def __post_init__(self) -> None:
         _finite(self, "ms")
-        _set(self, answer=freeze(self.answer), provenance=freeze(self.provenance))
+        for name in ("answer", "provenance"):
+            if type(value := getattr(self, name)) not in _FROZEN:
+                object.__setattr__(self, name, freeze(value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,25 +3,29 @@
 Questions that arrive together are keyed, deduplicated, looked up in the ledger in one batch, and what is missing
 is grouped by the judge and asked, at most `concurrency` groups at once. An answer is committed to the ledger
 before anybody sees it; commits close at 100 rows, after 100 ms, or when nothing else is in flight.
+
+A question to a panel becomes one question to each of its members, whose answers are kept under their own keys.
 """
 
 from __future__ import annotations
 
 import asyncio
 import datetime
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Protocol, Self
+from functools import partial
+from typing import Any, Protocol, Self
 
 from germane.errors import AnswerError, Interrupted
 from germane.judging.judge import AnyQuestion, Judge, Reply
+from germane.judging.judges.panel import PanelJudge
+from germane.judging.keyring import Keyring
 from germane.judging.ledger import Ledger
-from germane.judging.questions import key_of
-from germane.types import Judgement, Usage
+from germane.judging.spending import Budget, Spent
+from germane.judging.waiting import Asked, Batch, Lane, batch_for
+from germane.types import Judgement
 
-__all__ = ["Answerer", "Pool", "Spent"]
+__all__ = ["Answerer", "Pool"]
 
 _ROWS, _SECONDS = 100, 0.1
 
@@ -34,61 +38,6 @@ class Answerer(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Spent:
-    """What judging has cost so far. `calls` are questions put to a judge, `cached` those answered before."""
-
-    calls: int = 0
-    cached: int = 0
-    errors: int = 0
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float = 0.0
-    unpriced: int = 0
-
-    def add(self, usage: Usage) -> None:
-        """Count one reply's usage."""
-        self.requests += usage.requests
-        self.input_tokens += usage.input_tokens
-        self.output_tokens += usage.output_tokens
-        self.cost_usd += usage.cost_usd or 0.0
-        self.unpriced += usage.requests if usage.cost_usd is None else 0
-
-    @property
-    def cost(self) -> float | None:
-        """US dollars, or None as soon as one request's price is not known."""
-        return None if self.unpriced else self.cost_usd
-
-
-@dataclass(slots=True)
-class _Asked:
-    """One distinct question in flight."""
-
-    key: str
-    question: AnyQuestion
-    judge: Judge
-    future: asyncio.Future[Judgement]
-
-
-@dataclass(slots=True)
-class _Lane:
-    """One judge's queue: questions that open others go first."""
-
-    judge: Judge
-    waiting: tuple[deque[list[_Asked]], deque[list[_Asked]]] = field(
-        default_factory=lambda: (deque(), deque())
-    )
-    running: int = 0
-
-    def next(self) -> list[_Asked] | None:
-        for queue in self.waiting:
-            if queue and self.running < self.judge.concurrency:
-                self.running += 1
-                return queue.popleft()
-        return None
-
-
 class Pool:
     """Asks a judge, through the ledger. Use as an async context manager.
 
@@ -96,6 +45,7 @@ class Pool:
         route: Who answers a question.
         ledger: Where answers are kept; None keeps none.
         known: Judgements by key that hold without looking further (a resumed evaluation's own).
+        budget: What may be spent; where it is used up, the pool stops with LimitReached.
         on_progress: Called with the pool whenever something was answered.
     """
 
@@ -105,17 +55,20 @@ class Pool:
         ledger: Ledger | None = None,
         *,
         known: Mapping[str, Judgement] | None = None,
+        budget: Budget | None = None,
         on_progress: Callable[[Pool], None] = lambda _: None,
     ) -> None:
         self.spent = Spent()
         self.expected = 0
         self.answered = 0
         self._route, self._ledger, self._known, self._on_progress = route, ledger, known or {}, on_progress
+        self._budget = budget or Budget()
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="germane-ledger")
-        self._open: dict[str, _Asked] = {}
-        self._arrived: list[_Asked] = []
-        self._lanes: dict[int, _Lane] = {}
-        self._unsaved: list[tuple[_Asked, Judgement]] = []
+        self._key_of = Keyring()
+        self._open: dict[str, Asked] = {}
+        self._arrived: list[Asked] = []
+        self._lanes: dict[int, Lane] = {}
+        self._unsaved: list[tuple[Asked, Judgement]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
@@ -134,74 +87,66 @@ class Pool:
     def stop(self, reason: BaseException | None = None) -> None:
         """Start nothing new; what is in flight is finished and kept, the rest fails with `reason`."""
         self._failure = self._failure or reason or Interrupted("interrupted")
-        waiting = [
-            asked
-            for lane in self._lanes.values()
-            for queue in lane.waiting
-            for group in queue
-            for asked in group
-        ]
+        waiting, self._arrived = self._arrived, []
         for lane in self._lanes.values():
-            for queue in lane.waiting:
-                queue.clear()
-        for asked in [*self._arrived, *waiting]:
-            self._fail(asked, self._failure)
-        self._arrived.clear()
+            waiting += lane.clear()
+        self._fail(waiting, self._failure)
         self._save()
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Judgement]:
         """One judgement a question, in order; returns when all are durable."""
-        return await asyncio.gather(*map(self._ask, questions))
+        if not questions:
+            return ()
+        future: asyncio.Future[Sequence[Judgement]] = asyncio.get_running_loop().create_future()
+        batch = batch_for(future, len(questions))
+        for place, question in enumerate(questions):
+            self._ask(question, self._route(question), batch, place)
+        return await future
 
-    def _ask(self, question: AnyQuestion) -> asyncio.Future[Judgement]:
-        loop = asyncio.get_running_loop()
-        judge = self._route(question)
-        key = key_of(question, judge.identity, judge.prompt_hash(question))
+    def _ask(self, question: AnyQuestion, judge: Judge, batch: Batch, place: int) -> None:
+        key = self._key_of(question, judge)
         self.expected += 1
         if (asked := self._open.get(key)) is not None:
             self.spent.cached += 1
             self.answered += 1
-            return asked.future
-        asked = _Asked(key, question, judge, loop.create_future())
-        if self._failure is not None:
-            self._fail(asked, self._failure)
-            return asked.future
-        self._open[key] = asked
-        if not self._arrived:
-            loop.call_soon(self._spawn_look_up)
-        self._arrived.append(asked)
-        return asked.future
+            asked.waiting.append((batch, place))
+        elif self._failure is not None:
+            batch.fail(self._failure)
+        else:
+            if not self._arrived:
+                asyncio.get_running_loop().call_soon(self._welcome)
+            self._open[key] = asked = Asked(key, question, judge, [(batch, place)])
+            self._arrived.append(asked)
 
-    def _spawn(self, work: asyncio.Task[None]) -> None:
-        self._tasks.add(work)
-        work.add_done_callback(self._done)
+    def _welcome(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        if arrived:
+            self._spawn(self._look_up(arrived))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
 
     def _done(self, work: asyncio.Task[None]) -> None:
         self._tasks.discard(work)
         if not work.cancelled() and (error := work.exception()) is not None:
             self.stop(error)
-            for asked in list(self._open.values()):
-                if not any(asked is unsaved for unsaved, _ in self._unsaved):
-                    self._fail(asked, error)
+            unsaved = {asked.key for asked, _ in self._unsaved}
+            self._fail([asked for asked in self._open.values() if asked.key not in unsaved], error)
 
-    def _fail(self, asked: _Asked, error: BaseException) -> None:
-        self._open.pop(asked.key, None)
-        if not asked.future.done():
-            asked.future.set_exception(error)
-            asked.future.exception()  # seen, even where nobody waits any more
+    def _fail(self, asked: Iterable[Asked], error: BaseException) -> None:
+        for one in asked:
+            self._open.pop(one.key, None)
+            one.fail(error)
 
-    def _spawn_look_up(self) -> None:
-        arrived, self._arrived = self._arrived, []
-        if arrived:
-            self._spawn(asyncio.ensure_future(self._look_up(arrived)))
-
-    async def _look_up(self, arrived: list[_Asked]) -> None:
+    async def _look_up(self, arrived: list[Asked]) -> None:
         found = {asked.key: self._known[asked.key] for asked in arrived if asked.key in self._known}
         keys = [asked.key for asked in arrived if asked.judge.stored and asked.key not in found]
         if self._ledger is not None and keys:
             loop = asyncio.get_running_loop()
             found.update(await loop.run_in_executor(self._disk, self._ledger.get, keys))
-        missing: dict[int, list[_Asked]] = {}
+        missing: dict[int, list[Asked]] = {}
         for asked in arrived:
             if (judgement := found.get(asked.key)) is not None and _readable(asked.question, judgement):
                 self.spent.cached += 1
@@ -212,37 +157,53 @@ class Pool:
             self._queue(questions)
         self._on_progress(self)
 
-    def _queue(self, asked: list[_Asked]) -> None:
+    def _queue(self, asked: list[Asked]) -> None:
         judge = asked[0].judge
         if self._failure is not None:
+            self._fail(asked, self._failure)
+        elif isinstance(judge, PanelJudge):
             for one in asked:
-                self._fail(one, self._failure)
-            return
-        lane = self._lanes.setdefault(id(judge), _Lane(judge))
-        by_id = {id(one.question): one for one in asked}
-        for group in judge.group([one.question for one in asked]):
-            later = not any(question.opens for question in group)
-            lane.waiting[later].append([by_id[id(question)] for question in group])
-        self._pump(lane)
+                self._convene(one, judge)
+        else:
+            self._lanes.setdefault(id(judge), Lane(judge)).add(asked)
+            self._pump()
 
-    def _pump(self, lane: _Lane) -> None:
-        while (group := lane.next()) is not None:
-            self._spawn(asyncio.ensure_future(self._put(lane, group)))
+    def _convene(self, asked: Asked, panel: PanelJudge) -> None:
+        batch = Batch(
+            len(panel.members),
+            lambda votes: self._settle(asked, panel.combine(asked.key, asked.question, votes)),
+            partial(self._fail, [asked]),
+        )
+        for place, member in enumerate(panel.members):
+            self._ask(asked.question, member, batch, place)
 
-    async def _put(self, lane: _Lane, group: list[_Asked]) -> None:
+    def _pump(self) -> None:
+        """Start what may be started. What a limit forbids waits for what is in flight, which may cost less."""
+        for lane in self._lanes.values():
+            while (group := lane.next()) is not None:
+                reserved = self._budget.reserve(lane.judge, [asked.question for asked in group])
+                if reserved is None:
+                    if not any(one.running for one in self._lanes.values()):
+                        self.stop(self._budget.reached(self.spent.calls))
+                    return
+                lane.start()
+                self._spawn(self._put(lane, group, reserved))
+
+    async def _put(self, lane: Lane, group: list[Asked], reserved: float) -> None:
         try:
             replies = await lane.judge.answer(tuple(asked.question for asked in group))
         finally:
             lane.running -= 1
+        self._budget.settle(reserved, [reply.usage for reply in replies])
         for asked, reply in zip(group, replies, strict=True):
             self._take(asked, reply)
-        self._pump(lane)
+        self._pump()
         if len(self._unsaved) >= _ROWS or not any(one.running for one in self._lanes.values()):
             self._save()
         elif self._unsaved and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_SECONDS, self._save)
 
-    def _take(self, asked: _Asked, reply: Reply) -> None:
+    def _take(self, asked: Asked, reply: Reply) -> None:
         judgement = _judgement(asked, reply)
         self.spent.calls += 1 if asked.judge.stored else 0
         self.spent.errors += judgement.error is not None
@@ -252,11 +213,10 @@ class Pool:
         else:
             self._settle(asked, judgement)
 
-    def _settle(self, asked: _Asked, judgement: Judgement) -> None:
+    def _settle(self, asked: Asked, judgement: Judgement) -> None:
         self._open.pop(asked.key, None)
         self.answered += 1
-        if not asked.future.done():
-            asked.future.set_result(judgement)
+        asked.settle(judgement)
 
     def _save(self) -> None:
         if self._timer is not None:
@@ -264,9 +224,9 @@ class Pool:
             self._timer = None
         rows, self._unsaved = self._unsaved, []
         if rows:
-            self._spawn(asyncio.ensure_future(self._commit(rows)))
+            self._spawn(self._commit(rows))
 
-    async def _commit(self, rows: list[tuple[_Asked, Judgement]]) -> None:
+    async def _commit(self, rows: list[tuple[Asked, Judgement]]) -> None:
         assert self._ledger is not None
         loop = asyncio.get_running_loop()
         try:
@@ -274,15 +234,14 @@ class Pool:
                 self._disk, self._ledger.put, [judgement for _, judgement in rows]
             )
         except BaseException as error:
-            for asked, _ in rows:
-                self._fail(asked, error)
+            self._fail([asked for asked, _ in rows], error)
             raise
         for asked, _ in rows:
             self._settle(asked, stands[asked.key])
         self._on_progress(self)
 
 
-def _judgement(asked: _Asked, reply: Reply) -> Judgement:
+def _judgement(asked: Asked, reply: Reply) -> Judgement:
     error = reply.error
     if error is None:
         try:

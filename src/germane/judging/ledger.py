@@ -1,35 +1,46 @@
 """The ledger: answers that were paid for, durable in SQLite, shared by evaluations and processes.
 
 An answer is keyed by everything that changes it (see `questions.key_of`). Errors are not kept: they are asked
-again. The first committed answer to a key wins, whoever writes second.
+again. The first committed answer to a key wins, whoever writes second. Every row carries a checksum of its key
+and answer, so that a damaged answer is never taken for a verdict.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
+from zlib import crc32
 
 from germane.errors import LedgerError
 from germane.types import FrozenDict, Judgement, Usage
 
-__all__ = ["Ledger", "SQLiteLedger", "find_ledger"]
+__all__ = ["COLUMNS", "FORMAT", "Ledger", "SQLiteLedger", "find_ledger", "from_row", "to_row"]
 
-_SCHEMA_VERSION = 1
+FORMAT = 2
+COLUMNS = ("key", "kind", "judge", "prompt", "answer", "requests", "input_tokens", "output_tokens", "cost_usd",
+           "ms", "at", "provenance", "checksum")  # fmt: skip
+_NAMES = ", ".join(COLUMNS)
 _CHUNK = 500
-_COLUMNS = (
-    "key, kind, judge, prompt, answer, requests, input_tokens, output_tokens, cost_usd, ms, at, provenance"
+_MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """
+        CREATE TABLE IF NOT EXISTS judgements (
+            key BLOB PRIMARY KEY, kind TEXT NOT NULL, judge TEXT NOT NULL, prompt TEXT NOT NULL,
+            answer TEXT NOT NULL, requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
+            output_tokens INTEGER NOT NULL, cost_usd REAL, ms REAL, at TEXT, provenance TEXT NOT NULL
+        ) WITHOUT ROWID
+        """,
+    ),
+    ("ALTER TABLE judgements ADD COLUMN checksum INTEGER",),  # NULL in rows that format 1 wrote
 )
-_CREATE = """
-CREATE TABLE IF NOT EXISTS judgements (
-    key BLOB PRIMARY KEY, kind TEXT NOT NULL, judge TEXT NOT NULL, prompt TEXT NOT NULL, answer TEXT NOT NULL,
-    requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_usd REAL,
-    ms REAL, at TEXT, provenance TEXT NOT NULL
-) WITHOUT ROWID
-"""
+"""What makes format n + 1 out of format n. Rows are never rewritten: an older row stays as it was paid for."""
+
+Row = Sequence[Any]
+_NO_PROVENANCE = FrozenDict()
 
 
 class Ledger(Protocol):
@@ -51,103 +62,164 @@ class Ledger(Protocol):
 class SQLiteLedger:
     """A ledger in one SQLite file (write-ahead log, every commit synced), shared safely between processes.
 
-    Raises LedgerError where the file is no ledger, is damaged, or cannot be written.
+    Raises LedgerError where the file is no ledger, is damaged, or cannot be written. A ledger of an older
+    format is brought to this one when it is opened.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with self._explained():
+        with self.explained():
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
-            for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=60000"):
-                self._db.execute(f"PRAGMA {pragma}").fetchone()
-            self._migrate()
+            self.db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+            try:
+                for pragma in (
+                    "journal_mode=WAL",
+                    "synchronous=FULL",
+                    "busy_timeout=60000",
+                    "cache_size=-8000",
+                ):
+                    self.db.execute(f"PRAGMA {pragma}").fetchone()
+                self._migrate()
+            except BaseException:
+                self.db.close()
+                raise
 
     def _migrate(self) -> None:
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version > _SCHEMA_VERSION:
-            raise LedgerError(f"{self.path}: written by a newer germane (format {version}); update germane")
-        if version < _SCHEMA_VERSION:
-            self._db.execute(_CREATE)
-            self._db.execute(f"PRAGMA user_version={_SCHEMA_VERSION}")
+        if self.format == FORMAT:
+            return
+        with self.writing():
+            if (found := self.format) > FORMAT:
+                raise LedgerError(f"{self.path}: written by a newer germane (format {found}); update germane")
+            for steps in _MIGRATIONS[found:]:
+                for step in steps:
+                    self.db.execute(step)
+            self.db.execute(f"PRAGMA user_version={FORMAT}")
+
+    @property
+    def format(self) -> int:
+        """The format of the file."""
+        (version,) = self.db.execute("PRAGMA user_version").fetchone()
+        return int(version)
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
+        """Faults of the file as LedgerErrors that say what to do."""
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
-            raise LedgerError(f"the ledger {self.path} cannot be used: {error}") from error
+        except (sqlite3.Error, OSError, ValueError) as error:
+            raise LedgerError(
+                f"the ledger {self.path} cannot be used: {error}{_hint(error, self.path)}"
+            ) from error
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """One synced transaction: all of it or nothing."""
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.db.execute("COMMIT")
+        except BaseException:
+            if self.db.in_transaction:  # a full disk has rolled back already
+                with suppress(sqlite3.Error):
+                    self.db.execute("ROLLBACK")
+            raise
 
     def get(self, keys: Sequence[str]) -> dict[str, Judgement]:
         """The judgements known under these keys, looked up in batches."""
         found: dict[str, Judgement] = {}
-        with self._explained():
-            for start in range(0, len(keys), _CHUNK):
-                chunk = [bytes.fromhex(key) for key in keys[start : start + _CHUNK]]
+        wanted = sorted(map(bytes.fromhex, keys))  # neighbours stand on one page
+        with self.explained():
+            for start in range(0, len(wanted), _CHUNK):
+                chunk = wanted[start : start + _CHUNK]
                 marks = ",".join("?" * len(chunk))
-                rows = self._db.execute(f"SELECT {_COLUMNS} FROM judgements WHERE key IN ({marks})", chunk)  # noqa: S608 - only question marks
-                found.update((judgement.key, judgement) for judgement in map(_read, rows))
+                rows = self.db.execute(f"SELECT {_NAMES} FROM judgements WHERE key IN ({marks})", chunk)  # noqa: S608 - only question marks
+                for row in rows:
+                    judgement = from_row(row)
+                    found[judgement.key] = judgement
         return found
 
     def put(self, judgements: Sequence[Judgement]) -> dict[str, Judgement]:
         """Store them in one synced transaction; what now stands under each key."""
-        marks = ",".join("?" * 12)
-        with self._explained():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                before = self._db.total_changes
-                rows = [_write(judgement) for judgement in judgements]
-                self._db.executemany(f"INSERT OR IGNORE INTO judgements ({_COLUMNS}) VALUES ({marks})", rows)  # noqa: S608
-                stored = self._db.total_changes - before
-                self._db.execute("COMMIT")
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
+        marks = ",".join("?" * len(COLUMNS))
+        with self.explained(), self.writing():
+            before = self.db.total_changes
+            rows = map(to_row, judgements)
+            self.db.executemany(f"INSERT OR IGNORE INTO judgements ({_NAMES}) VALUES ({marks})", rows)  # noqa: S608 - constants
+            stored = self.db.total_changes - before
         if stored == len(judgements):
             return {judgement.key: judgement for judgement in judgements}
         return self.get([judgement.key for judgement in judgements])
 
     def __len__(self) -> int:
-        with self._explained():
-            (count,) = self._db.execute("SELECT count(*) FROM judgements").fetchone()
+        with self.explained():
+            (count,) = self.db.execute("SELECT count(*) FROM judgements").fetchone()
         return int(count)
 
     def close(self) -> None:
         """Close the file."""
-        self._db.close()
+        self.db.close()
 
 
-def _write(judgement: Judgement) -> tuple[Any, ...]:
+def _hint(error: Exception, path: Path) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or isinstance(error, ValueError):
+        return f"; see what is left of it: germane ledger check --ledger {path} (--repair mends it)"
+    return "; what was committed is kept: free some space" if code == sqlite3.SQLITE_FULL else ""
+
+
+def to_row(judgement: Judgement) -> Row:
+    """A judgement as a row of the table."""
     used = judgement.usage
+    key, answer = bytes.fromhex(judgement.key), _text(judgement.answer)
     return (
-        bytes.fromhex(judgement.key),
+        key,
         judgement.kind,
         judgement.judge,
         judgement.prompt,
-        json.dumps(judgement.answer, ensure_ascii=False),
+        answer,
         used.requests,
         used.input_tokens,
         used.output_tokens,
         used.cost_usd,
         judgement.ms,
         judgement.at,
-        json.dumps(judgement.provenance, ensure_ascii=False),
+        _text(judgement.provenance),
+        crc32(answer.encode(), crc32(key)),
     )
 
 
-def _read(row: Iterable[Any]) -> Judgement:
-    key, kind, judge, prompt, answer, requests, input_tokens, output_tokens, cost, ms, at, provenance = row
+def from_row(row: Row) -> Judgement:
+    """The judgement in a row of the table; ValueError where the row is damaged."""
+    key, kind, judge, prompt, answer, requests, tokens_in, tokens_out, cost, ms, at, provenance, checksum = (
+        row
+    )
+    if checksum is not None and checksum != crc32(answer.encode(), crc32(key)):
+        raise ValueError(f"the answer under {key.hex()} is damaged")
     return Judgement(
         key=key.hex(),
         kind=kind,
         judge=judge,
         prompt=prompt,
         answer=json.loads(answer),
-        usage=Usage(requests=requests, input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost),
+        usage=Usage(requests=requests, input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost),
         ms=ms,
         at=at,
-        provenance=FrozenDict(json.loads(provenance)),
+        provenance=_NO_PROVENANCE if provenance == "{}" else FrozenDict(json.loads(provenance)),
     )
+
+
+def _text(value: object) -> str:
+    """JSON that UTF-8 can say: half a surrogate pair is escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isascii() or _encodes(text) else json.dumps(value)
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def find_ledger(start: Path) -> Path:

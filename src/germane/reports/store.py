@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 from germane.errors import InputError, Place
+from germane.judging.rows import dump_judgement, load_judgement
 from germane.reports.schema import ScoreRow
 from germane.samples.dumping import sample_to_json
-from germane.types import Json, Judgement, Sample, Score, Usage, freeze
+from germane.types import Json, Judgement, Sample, Score
 
 __all__ = [
     "FolderStore",
@@ -79,33 +79,6 @@ class MemoryStore:
     def scores(self) -> Iterator[Score]:
         """All scores."""
         return iter(self._scores)
-
-
-def dump_judgement(judgement: Judgement) -> dict[str, Json]:
-    """A judgement as a JSON object."""
-    used = judgement.usage
-    usage = {
-        "requests": used.requests,
-        "input": used.input_tokens,
-        "output": used.output_tokens,
-        "cost_usd": used.cost_usd,
-    }
-    shown = {field.name: getattr(judgement, field.name) for field in fields(judgement)} | {"usage": usage}
-    return {name: value for name, value in shown.items() if value is not None and value not in ("", {})}
-
-
-def load_judgement(row: dict[str, Json]) -> Judgement:
-    """The judgement in a JSON object."""
-    used = row.get("usage") or {}
-    usage = Usage(
-        requests=used.get("requests", 0),
-        input_tokens=used.get("input", 0),
-        output_tokens=used.get("output", 0),
-        cost_usd=used.get("cost_usd"),
-    )
-    known = {field.name for field in fields(Judgement)} - {"usage", "provenance"}
-    given = {name: value for name, value in row.items() if name in known}
-    return Judgement(usage=usage, provenance=freeze(row.get("provenance") or {}), **given)
 
 
 def dump_score(score: Score) -> ScoreRow:

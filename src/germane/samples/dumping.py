@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from germane.types import FrozenDict, Json, Sample
 
 __all__ = ["sample_to_json"]
+
+_AS_IT_IS = frozenset({str, int, float, bool, type(None)})
 
 
 def sample_to_json(sample: Sample) -> dict[str, Json]:
@@ -18,18 +21,25 @@ def sample_to_json(sample: Sample) -> dict[str, Json]:
 
 
 def _plain(value: Any) -> Json:
+    kind = type(value)
+    if kind in _AS_IT_IS:
+        return value
     if isinstance(value, FrozenDict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if not hasattr(value, "__dataclass_fields__"):
+    if not hasattr(kind, "__dataclass_fields__"):
         return value
     return {
-        field.name: _plain(item)
-        for field in fields(value)
-        if (item := getattr(value, field.name)) != _default(field)
-        or (field.name == "contexts" and item == ())
+        name: _plain(item)
+        for name, default in _defaults(kind)  # type: ignore[arg-type]  # a class is hashable
+        if (item := getattr(value, name)) != default or (name == "contexts" and item == ())
     }
+
+
+@functools.lru_cache(maxsize=32)
+def _defaults(kind: Any) -> tuple[tuple[str, object], ...]:
+    return tuple((field.name, _default(field)) for field in fields(kind))
 
 
 def _default(field: Field[Any]) -> object:

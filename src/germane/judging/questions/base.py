@@ -26,10 +26,14 @@ __all__ = [
 A = TypeVar("A")
 
 
+_spelt = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
+).encode
+
+
 def canonical(value: Json) -> bytes:
     """The one spelling of a JSON value: sorted keys, no spaces, UTF-8."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.encode("utf-8", "surrogatepass")
+    return _spelt(value).encode("utf-8", "surrogatepass")
 
 
 def digest(value: Json) -> str:
@@ -88,11 +92,22 @@ def key_of(question: Question[Any], identity: Mapping[str, Json], prompt_hash: s
     `reads` labels instead of text is also keyed by the label. Ids, ranks, retriever scores and what else
     was asked in the same request are not in it.
     """
-    parts: dict[str, Json] = {"kind": question.kind, "inputs": question.inputs(), "prompt": prompt_hash}
-    parts["judge"] = identity
-    if identity.get("reads") in {"labels", "gold"}:
-        parts["label"] = question.label(identity["reads"])
-    return digest(parts)
+    reads = identity.get("reads")
+    label = (question.label(reads),) if reads in {"labels", "gold"} else ()
+    return key_under(question, ending(question.kind, identity, prompt_hash, *label))
+
+
+def ending(kind: str, identity: Mapping[str, Json], prompt_hash: str, *label: Json) -> bytes:
+    """What follows the inputs in the spelling of a key: the same for all questions of a kind to one judge."""
+    parts: dict[str, Json] = {"judge": identity, "kind": kind, "prompt": prompt_hash}
+    if label:
+        parts["label"] = label[0]
+    return b"," + canonical(parts)[1:]
+
+
+def key_under(question: Question[Any], end: bytes) -> str:
+    """The key of a question with that `ending`: a digest of {"inputs": ..., "judge": ..., "kind": ..., ...}."""
+    return hashlib.sha256(b'{"inputs":' + canonical(question.inputs()) + end).hexdigest()[:32]
 
 
 def object_schema(**properties: Json) -> dict[str, Json]:
@@ -107,7 +122,7 @@ def object_schema(**properties: Json) -> dict[str, Json]:
 
 def get(payload: Json, name: str, kind: type | tuple[type, ...], what: str) -> Any:
     """The value of that name and type in an object; AnswerError says what is wrong with another."""
-    if not isinstance(payload, Mapping):
+    if not isinstance(payload, dict):
         raise AnswerError(f"the answer must be a JSON object, not {type(payload).__name__}")
     if name not in payload:
         raise AnswerError(f'the answer lacks "{name}" ({what})')

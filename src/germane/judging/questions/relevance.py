@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -75,8 +74,8 @@ class Relevance(Question[Grade]):
 
     def read(self, payload: Json) -> Grade:
         """A Grade; a `relevant` on the graded scale is a person's yes or no and stays binary."""
-        reasoning = str(payload.get("reasoning") or "") if isinstance(payload, Mapping) else ""
-        if isinstance(payload, Mapping) and "relevant" in payload and "grade" not in payload:
+        reasoning = str(payload.get("reasoning") or "") if isinstance(payload, dict) else ""
+        if isinstance(payload, dict) and "relevant" in payload and "grade" not in payload:
             relevant = get(payload, "relevant", bool, "true or false")
             return Grade(int(relevant), reasoning, "binary")
         if self.scale == "binary":

@@ -1,0 +1,174 @@
+"""Panels: several judges, or several samples of one, answer the same question; what they say becomes one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from germane.errors import AnswerError, InputError, JudgeError
+from germane.judging.judge import AnyQuestion, Judge, Reply
+from germane.judging.judges.voting import Vote, combined
+from germane.judging.questions import digest
+from germane.types import Json, Judgement, Usage, freeze
+
+__all__ = ["PanelJudge", "Replica", "repeated"]
+
+
+class Replica:
+    """The n-th sample of a judge. The first is the judge itself: it shares its answers with plain evaluations.
+
+    Args:
+        judge: Whom to ask.
+        number: Which sample, from 1. It is part of the key.
+    """
+
+    def __init__(self, judge: Judge, number: int) -> None:
+        self.judge, self.number = judge, number
+        self.name, self.stored, self.stand_in = judge.name, judge.stored, judge.stand_in
+        replica = {"replica": number} if number > 1 else {}
+        self.identity: Mapping[str, Json] = freeze({**judge.identity, **replica})
+        if hasattr(judge, "forecast"):
+            self.forecast: Callable[[tuple[AnyQuestion, ...]], Usage] = judge.forecast
+
+    @property
+    def concurrency(self) -> int:
+        """The judge's own."""
+        return self.judge.concurrency
+
+    @property
+    def price(self) -> Any:
+        """The judge's own; None = unknown."""
+        return getattr(self.judge, "price", None)
+
+    def prompt_hash(self, question: AnyQuestion) -> str:
+        """The judge's own."""
+        return self.judge.prompt_hash(question)
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        """As the judge groups."""
+        return self.judge.group(questions)
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        """What the judge says this time."""
+        return await self.judge.answer(questions)
+
+    async def close(self) -> None:
+        """Release the judge."""
+        await self.judge.close()
+
+
+def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
+    """So many samples of a judge."""
+    return tuple(Replica(judge, number) if number > 1 else judge for number in range(1, times + 1))
+
+
+class PanelJudge:
+    """Several judges who vote. The pool asks each member through the ledger, under the member's own keys.
+
+    Grades and yes-or-no: by `majority` the most frequent, of several equally frequent the lower middle one; by
+    `mean` the mean, rounded half up, the exact mean being kept. Answers that are lists of verdicts about given
+    things (which contexts support each claim) are voted item by item. Lists that the members draw up themselves
+    (claims, statements, entities) cannot be voted on: the first member's stands. A member that fails leaves the
+    vote to the others; where all fail, so does the panel. Who said what is in the judgement's provenance:
+    `votes`, `agreement` (the share of votes that agree with the verdict; of lists, its mean over the items), and
+    `failed` for members who did not answer.
+
+    Args:
+        members: At least two judges.
+        vote: "majority" or "mean".
+    """
+
+    stored = False
+    concurrency = 1
+
+    def __init__(self, members: Sequence[Judge], vote: Literal["majority", "mean"] = "majority") -> None:
+        if len(members) < 2:
+            raise InputError("a panel has at least two members", fix="name several judges, or repeat one")
+        if vote not in {"majority", "mean"}:
+            raise InputError(f"there is no vote {vote!r}", fix="write majority or mean")
+        reads = {str(member.identity["reads"]) for member in members if "reads" in member.identity}
+        if len(reads) > 1:
+            raise InputError("labels and gold do not sit on one panel", fix="leave one of them out")
+        self.members, self.vote = tuple(members), vote
+        self.name = f"{vote} of {', '.join(_names(self.members))}"
+        self.stand_in = " ".join(dict.fromkeys(filter(None, (member.stand_in for member in members))))
+        identity: dict[str, Json] = {"panel": [member.identity for member in members], "vote": vote}
+        self.identity: Mapping[str, Json] = freeze(identity | ({"reads": reads.pop()} if reads else {}))
+
+    def prompt_hash(self, question: AnyQuestion) -> str:
+        """The members' hash, where they have one in common, else a hash of theirs."""
+        hashes = [member.prompt_hash(question) for member in self.members]
+        return hashes[0] if len(set(hashes)) == 1 else digest(hashes)[:16]
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        """One by one: each member groups for itself."""
+        return [(question,) for question in questions]
+
+    async def answer(self, _questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        """A panel has no mouth of its own: the pool asks its members."""
+        raise JudgeError("a panel is asked through germane's pool, which asks its members")
+
+    async def close(self) -> None:
+        """Release the members."""
+        for member in self.members:
+            await member.close()
+
+    def combine(self, key: str, question: AnyQuestion, said: Sequence[Judgement]) -> Judgement:
+        """The panel's judgement, from one of each member."""
+        names = _names(self.members)
+        votes = [
+            Vote(name, one.answer) for name, one in zip(names, said, strict=True) if _usable(question, one)
+        ]
+        lost = {
+            name: one.error or "unusable"
+            for name, one in zip(names, said, strict=True)
+            if not _usable(question, one)
+        }
+        answer, provenance = combined(question, votes, self.vote) if votes else (None, {})
+        error = None if votes else "; ".join(f"{name}: {why}" for name, why in lost.items())
+        return Judgement(
+            key=key,
+            kind=question.kind,
+            judge=self.name,
+            prompt=self.prompt_hash(question),
+            answer=answer,
+            error=error,
+            usage=_sum(said),
+            at=max((one.at for one in said if one.at), default=None),
+            provenance=freeze({**provenance, **({"failed": lost} if lost else {})}),
+        )
+
+
+def _names(members: Sequence[Judge]) -> list[str]:
+    """Each member's name, with its number where several have the same."""
+    names = [member.name for member in members]
+    shown = [
+        f"{name} #{names[: n + 1].count(name)}" if names.count(name) > 1 else name
+        for n, name in enumerate(names)
+    ]
+    if len({str(dict(member.identity)) for member in members}) < len(members):
+        raise InputError(
+            f"a member sits twice on the panel: {', '.join(names)}", fix="repeat a judge with --repeat N"
+        )
+    return shown
+
+
+def _usable(question: AnyQuestion, judgement: Judgement) -> bool:
+    if judgement.error is not None:
+        return False
+    try:
+        question.read(judgement.answer)
+    except AnswerError:
+        return False
+    return True
+
+
+def _sum(said: Sequence[Judgement]) -> Usage:
+    costs = [one.usage.cost_usd for one in said if one.usage.requests]
+    known = [cost for cost in costs if cost is not None]
+    return Usage(
+        requests=sum(one.usage.requests for one in said),
+        input_tokens=sum(one.usage.input_tokens for one in said),
+        output_tokens=sum(one.usage.output_tokens for one in said),
+        cost_usd=sum(known) if costs and len(known) == len(costs) else None,
+    )

@@ -1,0 +1,39 @@
+"""A judgement as a JSON object: in a report's judgements.jsonl, and in what a ledger exports."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from germane.types import Json, Judgement, Usage, freeze
+
+__all__ = ["dump_judgement", "load_judgement"]
+
+_FIELDS = tuple(field.name for field in fields(Judgement))
+_PLAIN = frozenset(_FIELDS) - {"usage", "provenance"}
+_NOTHING: tuple[Json, ...] = (None, "", {})
+
+
+def dump_judgement(judgement: Judgement) -> dict[str, Json]:
+    """A judgement as a JSON object, leaving out what says nothing."""
+    used = judgement.usage
+    shown = {name: value for name in _FIELDS if (value := getattr(judgement, name)) not in _NOTHING}
+    shown["usage"] = {
+        "requests": used.requests,
+        "input": used.input_tokens,
+        "output": used.output_tokens,
+        "cost_usd": used.cost_usd,
+    }
+    return shown
+
+
+def load_judgement(row: dict[str, Json]) -> Judgement:
+    """The judgement in a JSON object; TypeError where it is none."""
+    used = row.get("usage") or {}
+    usage = Usage(
+        requests=used.get("requests", 0),
+        input_tokens=used.get("input", 0),
+        output_tokens=used.get("output", 0),
+        cost_usd=used.get("cost_usd"),
+    )
+    given = {name: value for name, value in row.items() if name in _PLAIN}
+    return Judgement(usage=usage, provenance=freeze(row.get("provenance") or {}), **given)

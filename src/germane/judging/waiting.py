@@ -1,0 +1,107 @@
+"""Who waits for what: questions in flight, those who wait for their answers, and each judge's queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from germane.judging.judge import AnyQuestion, Judge
+from germane.types import Judgement
+
+__all__ = ["Asked", "Batch", "Lane", "batch_for"]
+
+
+class Batch:
+    """Answers that are waited for together: each has its place, and the last one ends the wait.
+
+    Args:
+        size: How many.
+        done: Called with all of them, in their places.
+        fail: Called where one of them will not come.
+    """
+
+    __slots__ = ("_answers", "_done", "_missing", "fail")
+
+    def __init__(
+        self, size: int, done: Callable[[list[Judgement]], None], fail: Callable[[BaseException], None]
+    ) -> None:
+        self._answers: list[Judgement | None] = [None] * size
+        self._missing, self._done, self.fail = size, done, fail
+
+    def take(self, place: int, judgement: Judgement) -> None:
+        """One answer."""
+        self._answers[place] = judgement
+        self._missing -= 1
+        if not self._missing:
+            self._done([answer for answer in self._answers if answer is not None])
+
+
+def batch_for(future: asyncio.Future[Sequence[Judgement]], size: int) -> Batch:
+    """A batch whose end is a future's."""
+
+    def done(answers: list[Judgement]) -> None:
+        if not future.done():
+            future.set_result(answers)
+
+    def fail(error: BaseException) -> None:
+        if not future.done():
+            future.set_exception(error)
+            future.exception()  # seen, even where nobody waits any more
+
+    return Batch(size, done, fail)
+
+
+@dataclass(slots=True)
+class Asked:
+    """One distinct question in flight, and the places where its answer is waited for."""
+
+    key: str
+    question: AnyQuestion
+    judge: Judge
+    waiting: list[tuple[Batch, int]]
+
+    def settle(self, judgement: Judgement) -> None:
+        """Hand the answer to everybody who waits."""
+        for batch, place in self.waiting:
+            batch.take(place, judgement)
+
+    def fail(self, error: BaseException) -> None:
+        """Tell everybody who waits that there will be no answer."""
+        for batch, _ in self.waiting:
+            batch.fail(error)
+
+
+@dataclass(slots=True)
+class Lane:
+    """One judge's queue: questions that open others go first."""
+
+    judge: Judge
+    running: int = 0
+    _first: deque[list[Asked]] = field(default_factory=deque)
+    _then: deque[list[Asked]] = field(default_factory=deque)
+
+    def add(self, asked: Sequence[Asked]) -> None:
+        """Queue these questions, grouped as the judge wants them."""
+        by_id = {id(one.question): one for one in asked}
+        for group in self.judge.group([one.question for one in asked]):
+            queue = self._first if any(question.opens for question in group) else self._then
+            queue.append([by_id[id(question)] for question in group])
+
+    def next(self) -> list[Asked] | None:
+        """The group to be asked next; it stays in the queue. None while the judge has enough to do."""
+        queue = self._first or self._then
+        return queue[0] if queue and self.running < self.judge.concurrency else None
+
+    def start(self) -> None:
+        """Take that group out of the queue."""
+        (self._first or self._then).popleft()
+        self.running += 1
+
+    def clear(self) -> list[Asked]:
+        """Empty the queue; what stood in it."""
+        left = [asked for queue in (self._first, self._then) for group in queue for asked in group]
+        self._first.clear()
+        self._then.clear()
+        return left
