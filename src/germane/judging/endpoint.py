@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["Endpoint", "Patience", "Rejected", "Spending", "Unanswered"]
+__all__ = ["Endpoint", "Fault", "Patience", "Rejected", "Spending", "Unanswered"]
 
 LANE = 8
 """Requests a client: its pool walks over all its connections for each of them, so that many small ones are cheaper."""
@@ -88,7 +88,7 @@ class Rejected(Exception):
         self.status, self.text = status, text
 
 
-class _Fault(Exception):
+class Fault(Exception):
     """The transport failed; worth another attempt."""
 
 
@@ -157,7 +157,7 @@ class Endpoint:
                 spending.waits += 1
                 pause = self.patience.pause(waits) if throttled.wait is None else throttled.wait
                 self._in_time(pause, spending, f"asked to wait ({throttled})")
-            except _Fault as fault:
+            except Fault as fault:
                 faults += 1
                 spending.faults += 1
                 if faults >= self.patience.attempts:
@@ -202,7 +202,7 @@ class Endpoint:
         try:
             spending.requests += 1
             status, headers, raw = await self._send(body, self.patience.read if last else self._usual())
-        except _Fault as fault:
+        except Fault as fault:
             self.circuit.failed(str(fault))
             raise
         finally:
@@ -239,7 +239,7 @@ class Endpoint:
             self._alive = True
             fault = f"HTTP {status}: {said}"
             self.circuit.failed(fault)
-            raise _Fault(fault)
+            raise Fault(fault)
         self.circuit.succeeded()
         if useless(status, said) and not (self._worked and status in {403, 404}):
             self._dead = f"{self.url} cannot be used: HTTP {status}: {said}"
@@ -263,7 +263,7 @@ class Endpoint:
             request = httpx2.Request("POST", self._to, headers=self._headers, content=body, extensions=times)
             response = await lane.client.send(request)
         except httpx2.RequestError as error:
-            raise _Fault(_named(error)) from None
+            raise Fault(_named(error)) from None
         finally:
             lane.load -= 1
         return response.status_code, response.headers, response.content
@@ -304,7 +304,7 @@ def _json(raw: bytes) -> dict[str, Json]:
     try:
         found = json.loads(raw)
     except ValueError:
-        raise _Fault("the body of the response is cut short or no JSON") from None
+        raise Fault("the body of the response is cut short or no JSON") from None
     if not isinstance(found, dict):
-        raise _Fault("the body of the response is no JSON object")
+        raise Fault("the body of the response is no JSON object")
     return found

@@ -18,7 +18,10 @@ __all__ = ["PROVIDERS", "Provider", "Service", "find"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """One provider: its base URL, the environment's names for key and base URL, and its habits."""
+    """One provider: its base URL, the environment's names for key and base URL, and its habits.
+
+    An `extra` has a protocol of its own, and its name is that of the extra that brings its library.
+    """
 
     url: str = ""
     key: str = ""
@@ -27,6 +30,7 @@ class Provider:
     local: bool = False
     path: str = ""
     header: str = "authorization"
+    extra: bool = False
 
 
 PROVIDERS: Mapping[str, Provider] = {
@@ -63,6 +67,26 @@ PROVIDERS: Mapping[str, Provider] = {
         key="GEMINI_API_KEY",
         base="GEMINI_BASE_URL",
     ),
+    "huggingface": Provider(
+        url="https://router.huggingface.co/v1", key="HF_TOKEN", base="HUGGINGFACE_BASE_URL"
+    ),
+    "anthropic": Provider(
+        url="https://api.anthropic.com", key="ANTHROPIC_API_KEY", base="ANTHROPIC_BASE_URL", extra=True
+    ),
+    "google": Provider(
+        url="https://generativelanguage.googleapis.com",
+        key="GOOGLE_API_KEY",
+        base="GOOGLE_BASE_URL",
+        extra=True,
+    ),
+    "bedrock": Provider(
+        url="https://bedrock-runtime.amazonaws.com",
+        key="AWS_BEARER_TOKEN_BEDROCK",
+        base="BEDROCK_BASE_URL",
+        local=True,  # without that token, AWS's own chain of credentials decides
+        extra=True,
+    ),
+    "cohere": Provider(url="https://api.cohere.com", key="CO_API_KEY", base="CO_BASE_URL", extra=True),
 }
 
 
@@ -81,19 +105,29 @@ class Service:
         """`provider:model`."""
         return f"{self.provider}:{self.model}"
 
+    @property
+    def extra(self) -> bool:
+        """Whether it has a protocol of its own."""
+        return PROVIDERS[self.provider].extra
+
     def headers(self, api_key: str | None) -> dict[str, str]:
-        """The header with the key, from the call or the environment; JudgeError where one is needed and absent."""
+        """The header with the key; none where there is no key."""
+        header, key = PROVIDERS[self.provider].header, self.secret(api_key)
+        return {header: key if header != "authorization" else f"Bearer {key}"} if key else {}
+
+    def secret(self, api_key: str | None) -> str:
+        """The key, from the call or the environment; JudgeError where one is needed and absent."""
         provider = PROVIDERS[self.provider]
         key = api_key or (os.environ.get(provider.key, "").strip() if self.trusted else "")
         if not key:
             if provider.local or self.custom:
-                return {}
+                return ""
             raise JudgeError(
                 f"{self.name} needs a key: set {provider.key}, or name a local model (ollama:MODEL) as the judge"
             )
         if not key.isascii() or any(c.isspace() for c in key):
             raise JudgeError(f"the key in {provider.key} holds characters that no key has")
-        return {provider.header: key if provider.header != "authorization" else f"Bearer {key}"}
+        return key
 
 
 def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Service:
@@ -141,4 +175,6 @@ def _tidy(url: str, provider: Provider) -> str:
     if parts.username or parts.password:
         raise InputError("a base URL must not hold a password", fix="give the key by environment or api_key")
     path = parts.path.rstrip("/").removesuffix("/chat/completions") or provider.path
+    if provider.extra:
+        path = path.removesuffix("/v1")
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))

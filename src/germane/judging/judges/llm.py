@@ -1,15 +1,16 @@
-"""The judge that asks a language model, over any OpenAI-compatible endpoint."""
+"""The judge that asks a language model: any OpenAI-compatible endpoint, and other providers as extras."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
 from germane.judging.calling import Call
 from germane.judging.endpoint import Endpoint, Patience
 from germane.judging.judge import AnyQuestion, Reply
-from germane.judging.ladder import Habits
+from germane.judging.ladder import ROOM, Habits
 from germane.judging.limits import Level
 from germane.judging.prices import Price, price_of
 from germane.judging.prompting import Prompts, fingerprint, part
@@ -77,7 +78,7 @@ class LLMJudge:
         self.habits = Habits(
             model=self.service.model,
             temperature=temperature,
-            limit=max_output_tokens,
+            limit=max_output_tokens or (ROOM if self.service.extra else None),
             parameters=dict(parameters or {}),
             limit_name="max_completion_tokens"
             if self.service.provider in {"openai", "azure"}
@@ -85,6 +86,7 @@ class LLMJudge:
         )
         self._fuse, self._batch = reading == "fused", max(1, batch)
         self._price = price
+        self._pricing: Future[Price | None] | None = None
         self._priced = price is not None or bool(self.service.custom)
         self._key, self._headers, self._rates = api_key, dict(headers or {}), (rpm, tpm)
         self._endpoint: Endpoint | None = None
@@ -98,18 +100,33 @@ class LLMJudge:
     def price(self) -> Price | None:
         """What a million tokens cost; None = unknown."""
         if not self._priced:
-            self._price, self._priced = price_of(self.service.provider, self.service.model), True
+            self._price, self._priced = self._look_up().result(), True
         return self._price
 
+    def _look_up(self) -> Future[Price | None]:
+        """The price, looked up in a thread: the list of prices loads while the first answer is on its way."""
+        if self._pricing is None:
+            thread = ThreadPoolExecutor(1, thread_name_prefix="germane-prices")
+            self._pricing = thread.submit(price_of, self.service.provider, self.service.model)
+            thread.shutdown(wait=False)
+        return self._pricing
+
     def ready(self) -> Endpoint:
-        """The endpoint, opened; JudgeError where the key is missing. Nothing is sent."""
+        """The endpoint, opened; JudgeError where the key is missing, MissingPart an extra. Nothing is sent."""
         if self._endpoint is None:
-            headers = {**self.service.headers(self._key), **self._headers}
-            url = f"{self.service.url}/chat/completions"
             rpm, tpm = self._rates
-            self._endpoint = Endpoint(
-                url, headers, level=self.level, patience=self.patience, rpm=rpm, tpm=tpm
-            )
+            limits: Json = {"level": self.level, "patience": self.patience, "rpm": rpm, "tpm": tpm}
+            if self.service.extra:
+                from germane.judging.foreign import ForeignEndpoint
+
+                key = self.service.secret(self._key)
+                self._endpoint = foreign = ForeignEndpoint(self.service, key, self._headers, **limits)
+                self.habits.rung = max(self.habits.rung, foreign.rung)
+                if not foreign.takes_temperature:
+                    self.habits.temperature = None
+            else:
+                headers = {**self.service.headers(self._key), **self._headers}
+                self._endpoint = Endpoint(f"{self.service.url}/chat/completions", headers, **limits)
         return self._endpoint
 
     def prompt_hash(self, question: AnyQuestion) -> str:
@@ -137,6 +154,8 @@ class LLMJudge:
         """One reply a question; what a list leaves open is asked singly."""
         items = readings(questions, self.prompts, fuse=self._fuse)
         call = Call(self.ready(), self.habits, self.prompts, items)
+        if not self._priced:
+            self._look_up()
         await call.run()
         return call.replies(questions, self.price)
 
