@@ -143,3 +143,13 @@ def test_only_a_judge_can_be_asked_against_the_call(name):
     with pytest.raises(MeasureError, match="for the need"):
         Measure.parse(name)
     assert str(Measure.parse("nDCG(labels=judge,against=call)@5")) == "nDCG(against=call,labels=judge)@5"
+
+
+def test_what_people_said_is_about_the_need():
+    """A judge that reads labels knows nothing of another query, and all of one that is the need itself."""
+    contexts = [{"text": "a", "grade": 3}]
+    calls = [{"query": "need", "contexts": contexts}, {"query": "other", "contexts": contexts}]
+    sample = {"query": "need", "calls": calls}
+    (own,) = evaluate([sample], "context_relevance(against=call)", judge="labels").scores()
+    assert (own.status, own.bounds) == ("incomplete", (0.5, 1.0))
+    assert value("context_relevance", sample, "labels") == 1.0

@@ -95,3 +95,10 @@ def test_an_answer_that_names_an_uncited_context_is_refused():
         [{**SAMPLE, "response": "Apples are red [1]. Pears are green [2]."}], "citation_recall", judge=judge
     )
     assert report["citation_recall"].errors == 1
+
+
+def test_a_part_of_what_is_not_supported_is_no_precision():
+    """A context that backs half of its sentence does not make the citation good: the sentence is not supported."""
+    judge = FakeJudge(judged((False, [1])))
+    report = evaluate([{**SAMPLE, "response": "Apples are red [1]."}], "citation_precision", judge=judge)
+    assert report["citation_precision"].mean == 0.0

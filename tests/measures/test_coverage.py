@@ -119,6 +119,7 @@ def test_a_repetition_never_brings_more_than_the_first(ranking, at):
         (["one two three four", "five six seven eight"], 0.0),
         (["one two three four", "one two three four"], 1.0),
         (["one two three four", "two three four five"], 0.5),
+        (["one two three four", "five six seven eight", "one two three four"], 0.5),
         (["水在一百度沸腾了", "水在一百度沸腾了"], 1.0),
         (["الماء يغلي عند مئة", "الماء يغلي عند مئة"], 1.0),
         (["Die Straße ist lang", "DIE STRASSE IST LANG"], 1.0),
