@@ -13,7 +13,7 @@ from benchmarks.server import Server
 WIDTHS = (44, 10, 10, 8, 8, 9, 22)
 
 
-def main(*, quick: bool = False) -> None:
+def main(*, quick: bool = False, peers: tuple[str, ...] = PEERS) -> None:
     count = 10 if quick else 100
     rows = corpus.samples(count)
     head(
@@ -37,7 +37,7 @@ def main(*, quick: bool = False) -> None:
             ("germane --reading single", first, "single", ("--reading", "single")),
         ):
             show(title, germane(server, samples, *options, ledger=folder / f"{ledger}.sqlite"), count)
-        for name in PEERS:
+        for name in peers:
             found = peer(server, name, "--samples", str(count))
             show(name, found, count)
             if found and name == "ragas":

@@ -20,7 +20,7 @@ WIDTHS = (22, 8, 8, 12, 8, 8, 8, 8, 8, 10, 9, 8)
 COLUMNS = "|scores|ok|incomplete|error|none|raised|lost|wrong|silent 0|requests|wall s"
 
 
-def main(*, quick: bool = False) -> None:
+def main(*, quick: bool = False, peers: tuple[str, ...] = PEERS) -> None:
     count = 8 if quick else 40
     head(
         "a fault storm", f"{count} samples, 16 in flight, 50 ms a request; lost = no word of it in the result"
@@ -37,7 +37,7 @@ def main(*, quick: bool = False) -> None:
 
         show("germane", ours(), ours(storm=True))
         show("germane --batch 10", ours("--batch", "10"), ours("--batch", "10", storm=True))
-        for name in PEERS:
+        for name in peers:
             given = ("--samples", str(count))
             calm = peer(server, name, *given, latency=0.05)
             show(name, calm, peer(server, name, *given, latency=0.05, storm=True))

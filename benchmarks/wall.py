@@ -22,7 +22,7 @@ COLUMNS = "|in flight|requests|ideal s|judging s|/ ideal|/ openai|most|process s
 SUITES = {"ragas": 15, "deepeval": 15, "autoevals": 5, "ragelo": 10}
 
 
-def main(*, quick: bool = False) -> None:
+def main(*, quick: bool = False, peers: tuple[str, ...] = PEERS) -> None:
     plans = (
         (1.0, (16, 64) if quick else (16, 64, 100, 256), 1),
         (0.2, (16,) if quick else (16, 64, 100), 1 if quick else 3),
@@ -38,7 +38,7 @@ def main(*, quick: bool = False) -> None:
             "one round; in flight = what each is told to",
         )
         print(row(COLUMNS.split("|"), WIDTHS), flush=True)
-        for name in PEERS:
+        for name in peers:
             for jobs in (16,) if quick else (16, 100):
                 count = max(2, (4 if quick else 10) * jobs // SUITES[name])
                 given = ("--samples", str(count), "--jobs", str(jobs))
