@@ -111,9 +111,12 @@ def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
         if name in ours:
             continue
         if type(given.default) not in _TYPES:
+            given_names = (
+                f"what it is given is called {', '.join(sorted(ours))}; " if "relevant" in ours else ""
+            )
             raise MeasureError(
                 f"{body.__name__}: the parameter {name} needs a default that is a number, a text, True or False",
-                fix=f"write {name}=1, or declare it with params=",
+                fix=f"{given_names}write {name}=1 for a parameter, or declare it with params=",
             )
         found[name] = Param(type(given.default), given.default, f"see {body.__name__}")
     return found
