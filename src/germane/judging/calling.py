@@ -9,16 +9,22 @@ from time import monotonic
 from germane.errors import AnswerError
 from germane.judging.endpoint import Endpoint, Rejected, Spending, Unanswered
 from germane.judging.judge import AnyQuestion, Reply
-from germane.judging.ladder import ROOM, RUNGS, Answered, Correction, Habits, Refused, answered
+from germane.judging.ladder import ROOM, RUNGS, Answered, Correction, Habits, Refused, TooLong, answered
 from germane.judging.prices import Price
 from germane.judging.prompting import Prompts
 from germane.judging.reading import Ask, Reading, readings, word
+from germane.judging.windows import Window, halves, joined
 from germane.types import FrozenDict, Json, Usage
 
 __all__ = ["Call"]
 
 NOTED = 4000
 """Characters of an unusable answer that are shown to the model again."""
+
+SHORT, DENSE, FULL = 4000, 8, {1024 << n for n in range(8)}
+"""A prompt of more than SHORT characters was cut off on its way where the server read less than one token in DENSE
+characters (whatever the script, there are two to eight times as many), or exactly as many as a context of the usual
+sizes holds. Ollama does so and says nothing."""
 
 
 class Call:
@@ -29,6 +35,7 @@ class Call:
     ) -> None:
         self.endpoint, self.habits, self.prompts, self.items = endpoint, habits, prompts, items
         self.spending = Spending()
+        self._windows: list[Window] = []
         self._payloads: dict[int, Json] = {}
         self._errors: dict[int, str] = {}
         self._rung = 0
@@ -80,6 +87,8 @@ class Call:
             told["model"] = self._model
         if len(self.items) > 1:
             told["list"] = len(self.items)
+        if self._windows:
+            told["windows"] = len(self._windows)
         if spent.estimated:
             told["tokens"] = "estimated"
         return FrozenDict(told)
@@ -99,17 +108,61 @@ class Call:
                 yield from readings(left, self.prompts)
 
     async def _ask(self, items: Sequence[Reading]) -> None:
+        """An answer or an error for each; what is too long for the model is asked in windows where that can be."""
+        window = Window(items[0].questions[0])
+        windowed = len(items) == len(items[0].questions) == 1 and bool(halves(window))
+        try:
+            if windowed and not self._fits(items):
+                await self._in_windows(window)
+                return
+            try:
+                await self._attempts(items)
+            except TooLong:
+                if not windowed:
+                    raise
+                await self._in_windows(window)
+        except (Refused, Rejected) as error:
+            self._fail(str(error), items)
+
+    def _fits(self, items: Sequence[Reading]) -> bool:
+        """Whether these may fit into one request, as far as is known."""
+        habits = self.habits
+        return not habits.too_long or len(habits.body(word(items, self.prompts))) < habits.too_long
+
+    async def _in_windows(self, whole: Window) -> None:
+        """Ask about halves of the contexts, and halves of these, until they fit; then put the answers together."""
+        todo, answers = list(halves(whole)), []
+        while todo:
+            window = todo.pop(0)
+            question, smaller = window.question, halves(window)
+            items = readings([question], self.prompts)
+            if smaller and not self._fits(items):
+                todo[:0] = smaller
+                continue
+            try:
+                await self._attempts(items)
+            except TooLong as error:
+                if not smaller:
+                    raise Refused(f"context {window.start + 1} alone is too long: {error}") from None
+                todo[:0] = smaller
+                continue
+            self._windows.append(window)
+            if id(question) not in self._payloads:
+                raise Refused(self._errors[id(question)])
+            answers.append((window, self._payloads[id(question)]))
+        try:
+            self._payloads[id(whole.question)] = joined(whole.question, answers)
+        except AnswerError as error:
+            raise Refused(str(error)) from None
+
+    async def _attempts(self, items: Sequence[Reading]) -> None:
         """As many attempts at a usable answer as there are, each told what was wrong with the one before."""
         self._note = self._room = None
         attempts = self.endpoint.patience.attempts
         problem = ""
         for _ in range(attempts):
             ask = word(items, self.prompts)
-            try:
-                problem = self._take(ask, await self._send(ask))
-            except (Refused, Rejected) as error:
-                self._fail(str(error), items)
-                return
+            problem = self._take(ask, await self._send(ask))
             left = list(self._open(items))
             if not left or (len(items) > 1 and len(left) < len(items)):
                 return
@@ -163,18 +216,38 @@ class Call:
             try:
                 response = await self.endpoint.post(body, self.spending)
             except Rejected as error:
+                if error.too_long:
+                    habits.refused(len(body))
+                    raise TooLong(
+                        f"the texts are too long for the model: about {_tokens(len(body)):,} tokens ({error})"
+                    ) from None
                 if habits.version == version:
                     self._step_down(error)
                 continue
             got = answered(response)
             self._count(got, len(body))
+            if self._note is None:
+                self._whole(ask, got, len(body))
             return got
+
+    def _whole(self, ask: Ask, got: Answered, size: int) -> None:
+        """TooLong where the server cannot have read all of the prompt."""
+        if got.input_tokens is None or len(ask.user) <= SHORT:
+            return
+        told, habits = got.input_tokens + got.cached_tokens, self.habits
+        full = told in FULL and told * 4 < len(ask.user)
+        sparse = told * DENSE < len(ask.user) and told * DENSE < len(" ".join(ask.user.split()))
+        if full or sparse or (habits.reads and told >= 0.95 * habits.reads):
+            habits.reads = max(told, habits.reads)
+            habits.refused(4 * told)
+            raise TooLong(
+                f"the server read {told:,} tokens of about {_tokens(size):,}: it cuts off in silence what is longer"
+                " than its context; give the model a longer one (Ollama: OLLAMA_CONTEXT_LENGTH)"
+            )
 
     def _step_down(self, error: Rejected) -> None:
         """Learn from an error what to leave out, or raise it."""
         said = error.text.lower()
-        if any(words in said for words in _TOO_LONG):
-            raise Refused(f"the texts are too long for the model ({error})")
         if any(words in said for words in _FILTERED):
             raise Refused(f"the provider's content filter refused the texts ({error})")
         if self.habits.learn(said, self._rung):
@@ -197,13 +270,9 @@ class Call:
 
 
 _NOTHING = Usage(cost_usd=0.0)
-_TOO_LONG = (
-    "context length",
-    "context_length",
-    "context window",
-    "maximum context",
-    "too many tokens",
-    "too long",
-    "context size",
-)
 _FILTERED = ("content_filter", "content management policy", "content policy", "moderation", "flagged")
+
+
+def _tokens(size: int) -> int:
+    """About how many tokens a request of so many bytes is."""
+    return size // 4

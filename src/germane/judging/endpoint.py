@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from germane import __version__
 from germane.errors import JudgeError
 from germane.judging.limits import Circuit, CircuitOpen, Level, Rate
-from germane.judging.statuses import broke, retry_after, said, status_in, useless
+from germane.judging.statuses import broke, retry_after, said, status_in, too_long, useless
 from germane.types import Json
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class Unanswered(Exception):
 class Rejected(Exception):
     """The endpoint will not take this request as it stands (400, 404, 422, ...)."""
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, text: str, *, too_long: bool = False) -> None:
         super().__init__(f"HTTP {status}: {text}")
-        self.status, self.text = status, text
+        self.status, self.text, self.too_long = status, text, too_long
 
 
 class Fault(Exception):
@@ -230,6 +230,10 @@ class Endpoint:
         self.level.answered(sent)
 
     def _failed(self, status: int, headers: Mapping[str, str], said: str, sent: float) -> dict[str, Json]:
+        if too_long(status, said):
+            self._alive = True
+            self.circuit.succeeded()
+            raise Rejected(status, said, too_long=True)
         if status in {429, 503, 529} and not broke(said):
             self._alive = True
             self.circuit.succeeded()

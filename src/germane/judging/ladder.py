@@ -16,7 +16,7 @@ from germane.judging.answers import object_in
 from germane.judging.reading import Ask
 from germane.types import Json
 
-__all__ = ["RUNGS", "Answered", "Correction", "Habits", "Refused", "answered"]
+__all__ = ["RUNGS", "Answered", "Correction", "Habits", "Refused", "TooLong", "answered"]
 
 RUNGS = ("schema", "tool", "prompt")
 LOWEST = len(RUNGS) - 1
@@ -42,9 +42,17 @@ class Refused(Exception):
     """The model or its provider declined to answer; asking again would not help."""
 
 
+class TooLong(Refused):
+    """The texts are more than the model takes at once."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Habits:
-    """What an endpoint and model take; changes are learned from its answers and counted by `version`."""
+    """What an endpoint and model take; changes are learned from its answers and counted by `version`.
+
+    `too_long` is the size of the smallest request that was more than the model takes, 0 = none yet; `reads` is how many
+    tokens a server reads that cuts off the rest in silence.
+    """
 
     model: str
     temperature: float | None = None
@@ -56,6 +64,8 @@ class Habits:
     ignored: int = 0
     system: bool = True
     version: int = 0
+    too_long: int = 0
+    reads: int = 0
 
     def body(self, ask: Ask, note: Correction | None = None, room: int | None = None, rung: int = 0) -> bytes:
         """The request as bytes: constant instructions first, the text last."""
@@ -102,6 +112,10 @@ class Habits:
             return False
         self.version += 1
         return True
+
+    def refused(self, size: int) -> None:
+        """A request of that size was too long."""
+        self.too_long = min(size, self.too_long or size)
 
     def worked(self, rung: int) -> None:
         """A first answer on this rung could be used."""

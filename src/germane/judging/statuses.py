@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from time import time
 
 from germane.types import Json
 
-__all__ = ["broke", "retry_after", "said", "status_in", "useless"]
+__all__ = ["broke", "retry_after", "said", "status_in", "too_long", "useless"]
+
+
+_TOO_LONG = re.compile(
+    r"context[ _](?:length|window|size)|maximum context|exceed_context|too long|too many (?:input )?tokens"
+    r"|input token count|maximum (?:number of tokens|prompt length|model length|allowed number of input tokens)"
+    r"|reduce the length|(?:request|prompt|message|input|content)s?[ _](?:is |are )?too[ _]large|input length"
+    r"|max_new_tokens|string_above_max_length|configured limit of \d+ tokens|tokens? limit exceeded"
+)
+"""How servers say it: OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, LM Studio, Anthropic, Gemini, Bedrock, ..."""
 
 
 def said(raw: bytes) -> str:
@@ -41,9 +51,19 @@ def broke(said: str) -> bool:
     )
 
 
+def too_long(status: int, said: str) -> bool:
+    """Whether the texts are more than the model takes at once; asked to wait, only a request beyond the limit is."""
+    low = said.lower()
+    if status in {429, 503, 529}:
+        return "request too large" in low
+    return status not in {401, 402, 403, 404} and (status == 413 or _TOO_LONG.search(low) is not None)
+
+
 def useless(status: int, said: str) -> bool:
     """Whether no other request can fare better: no key, no money, no such model or path."""
     low = said.lower()
+    if "api key not valid" in low or "invalid api key" in low:
+        return True
     if status == 403:
         return not ("moderation" in low or "flagged" in low)
     if status == 404:

@@ -42,6 +42,7 @@ class Act:
         truncate: Announce all of the body, send half, and close as if that were all.
         cut: Stop the answer half way and say that the token limit was reached.
         usage: False leaves out what the answer used.
+        read: How many tokens of the prompt the server says it read.
     """
 
     status: int = 200
@@ -58,6 +59,7 @@ class Act:
     truncate: bool = False
     cut: bool = False
     usage: bool = True
+    read: int | None = None
 
 
 class Asked:

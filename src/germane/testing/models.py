@@ -174,7 +174,8 @@ class ModelServer:
             "choices": [choice],
         }
         if act.usage:
-            used = {"prompt_tokens": len(asked.raw) // 4, "completion_tokens": len(text) // 4}
+            read = len(asked.raw) // 4 if act.read is None else act.read
+            used = {"prompt_tokens": read, "completion_tokens": len(text) // 4}
             found["usage"] = used
         return json.dumps(found, ensure_ascii=False).encode()
 

@@ -1,0 +1,256 @@
+"""Texts that are more than a model takes: windows or an error, never a verdict on a part that is not said to be one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from germane.judging.endpoint import Patience
+from germane.judging.judge import AnyQuestion, Reply
+from germane.judging.judges.llm import LLMJudge
+from germane.judging.questions import (
+    CitationSupport,
+    Claims,
+    NuggetSupport,
+    Relevance,
+    Sufficiency,
+    Support,
+)
+from germane.judging.statuses import too_long
+from germane.judging.windows import Window, halves, joined
+from germane.testing import Act, Asked, ModelServer
+from germane.types import Json
+
+QUICK = Patience(connect=1, read=5, deadline=20, backoff=0.01)
+CONTEXTS = tuple(f"Context {n} holds word{n}. {'And more of the same. ' * 40}" for n in range(1, 9))
+CLAIMS = ("it is word2", "it is word3 word7", "it is nowhere")
+
+
+def ask(judge: LLMJudge, questions: Sequence[AnyQuestion]) -> list[Reply]:
+    async def main() -> list[Reply]:
+        try:
+            return [reply for group in judge.group(questions) for reply in await judge.answer(group)]
+        finally:
+            await judge.close()
+
+    return asyncio.run(main())
+
+
+def judge_of(server: ModelServer, **more) -> LLMJudge:
+    return LLMJudge("openai:test", **{"base_url": server.url, "api_key": "k", "patience": QUICK, **more})
+
+
+def refusing(characters: int, status: int = 400):
+    """A server whose model takes so many characters, and says so."""
+
+    def script(asked: Asked) -> Act | None:
+        error = "This model's maximum context length is 1000 tokens. (context_length_exceeded)"
+        return Act(status=status, error=error) if len(asked.user) > characters else None
+
+    return script
+
+
+def cutting(characters: int):
+    """A server that cuts off the rest and says nothing, but counts."""
+    return lambda asked: Act(read=characters // 4) if len(asked.user) > characters else None
+
+
+def by_words(kind: str, sections: Mapping[str, str], _schema: Mapping[str, Json]) -> Json:
+    """A context supports a claim whose word it holds; contexts suffice when they hold word5."""
+    contexts = {int(key.split()[1]): text for key, text in sections.items() if key.startswith("context ")}
+    if kind == "sufficiency":
+        return {"reasoning": "r", "sufficient": any("word5." in text for text in contexts.values())}
+    lines = sections[{"support": "claims", "nuggets": "nuggets"}[kind]].splitlines()
+    found: list[Json] = []
+    for number, line in enumerate(lines, 1):
+        words = [word for word in line.split() if word.startswith("word")]
+        holds = [n for n, text in contexts.items() if any(f"{word}." in text for word in words)]
+        if kind == "support":
+            found.append({"claim": number, "reasoning": f"r{number}", "contexts": holds})
+        else:
+            degree = "none" if not holds else "full" if len(holds) == len(words) else "partial"
+            found.append({"nugget": number, "reasoning": "r", "support": degree})
+    return {"claims" if kind == "support" else "nuggets": found}
+
+
+class TestWindows:
+    @pytest.mark.parametrize("script", [refusing(3000), refusing(3000, 413), refusing(3000, 500)])
+    def test_support_is_the_union_by_the_contexts_own_numbers(self, script) -> None:
+        """Eight contexts of which two or three fit at once."""
+        question = Support(CLAIMS, CONTEXTS)
+        with ModelServer(script, answer=by_words) as server:
+            (reply,) = ask(judge_of(server), [question])
+        assert reply.error is None
+        assert [verdict.contexts for verdict in question.read(reply.payload)] == [(2,), (3, 7), ()]
+        assert reply.provenance["windows"] == 4
+        assert reply.usage.requests == server.count == 6
+
+    def test_a_server_that_cuts_off_in_silence_is_noticed(self) -> None:
+        """By what it says it has read; then smaller windows fit."""
+        question = Support(CLAIMS, CONTEXTS * 8)
+        with ModelServer(cutting(9000), answer=by_words) as server:
+            (reply,) = ask(judge_of(server), [question])
+        assert reply.error is None
+        assert question.read(reply.payload)[0].contexts == tuple(range(2, 65, 8))
+        assert reply.provenance["windows"] == 8
+        assert all(len(asked.user) < 9000 for asked in server.asked[1:])
+
+    def test_a_context_that_is_exactly_full_was_too_small(self) -> None:
+        """A prompt just above what Ollama's default takes: half as much again would not look suspicious otherwise."""
+        question = Support(CLAIMS, CONTEXTS * 3)
+
+        def script(asked: Asked) -> Act | None:
+            return Act(read=4096) if len(asked.user) > 4 * 4096 else None
+
+        with ModelServer(script, answer=by_words) as server:
+            (reply,) = ask(judge_of(server), [question])
+        assert reply.error is None
+        assert reply.provenance["windows"] == 2
+
+    def test_what_was_too_long_once_is_not_tried_again(self) -> None:
+        """The next sample starts with windows."""
+        questions = [Support((f"it is word{n}",), CONTEXTS) for n in range(2, 5)]
+        with ModelServer(refusing(6000), answer=by_words) as server:
+            replies = ask(judge_of(server), questions)
+        assert [question.read(reply.payload)[0].contexts for question, reply in zip(questions, replies, strict=True)] == [(2,), (3,), (4,)]  # fmt: skip
+        assert server.count == 1 + 3 * 2
+
+    def test_a_nugget_has_its_highest_degree(self) -> None:
+        """Two halves in two windows stay a part: too low, never too high."""
+        question = NuggetSupport(query="q", nuggets=("word3", "word3 word7", "nothing"), contexts=CONTEXTS)
+        with ModelServer(refusing(4500), answer=by_words) as server:
+            (reply,) = ask(judge_of(server), [question])
+        assert [verdict.support for verdict in question.read(reply.payload)] == ["full", "partial", "none"]
+
+    def test_contexts_suffice_where_those_of_one_window_do(self) -> None:
+        """And where none do, nothing is known: an error, not a no."""
+        with ModelServer(refusing(4500), answer=by_words) as server:
+            judge = judge_of(server)
+            (reply,) = ask(judge, [Sufficiency(query="q", contexts=CONTEXTS)])
+            (unknown,) = ask(judge, [Sufficiency(query="q", contexts=CONTEXTS[:4] * 2)])
+        assert reply.payload["sufficient"] is True
+        assert unknown.payload is None
+        assert "whether all do together is not known" in str(unknown.error)
+
+    def test_a_window_that_fails_fails_the_question(self) -> None:
+        """No verdict from the others alone."""
+        script = refusing(4500)
+        bad = lambda asked: script(asked) or (Act(text="no") if "word8." in asked.user else None)  # noqa: E731
+        with ModelServer(bad, answer=by_words) as server:
+            (reply,) = ask(judge_of(server), [Support(CLAIMS, CONTEXTS)])
+        assert reply.payload is None
+        assert "no usable answer in 3 attempts" in str(reply.error)
+
+    def test_halves_are_even_and_nothing_is_lost(self) -> None:
+        """By length, not by count."""
+        question = Support(("a",), ("x" * 100, "y" * 10, "z" * 10, "w" * 90))
+        first, second = halves(Window(question, 5))
+        assert isinstance(first.question, Support)
+        assert isinstance(second.question, Support)
+        assert first.question.contexts + second.question.contexts == question.contexts
+        assert (first.start, second.start) == (5, 5 + len(first.question.contexts))
+        assert halves(Window(Support(("a",), ("x",)))) == ()
+
+    def test_one_window_is_the_question_itself(self) -> None:
+        """Joining changes nothing then."""
+        question = Support(("a",), ("x", "y"))
+        payload = {"claims": [{"claim": 1, "reasoning": "r", "contexts": [2]}]}
+        assert joined(question, [(Window(question), payload)]) == payload
+
+
+class TestErrors:
+    def test_a_single_passage_is_never_cut(self) -> None:
+        """The error says how long it is."""
+        question = Relevance(query="q", passage="a word " * 2000)
+        with ModelServer(refusing(5000)) as server:
+            (reply,) = ask(judge_of(server), [question])
+        assert reply.payload is None
+        assert "the texts are too long for the model: about 3,6" in str(reply.error)
+        assert server.count == 1
+
+    def test_a_single_context_is_named(self) -> None:
+        """Which one, by its number among all."""
+        contexts = (*CONTEXTS[:3], "a word " * 2000, *CONTEXTS[3:])
+        with ModelServer(refusing(5000), answer=by_words) as server:
+            (reply,) = ask(judge_of(server), [Support(CLAIMS, contexts)])
+        assert reply.payload is None
+        assert str(reply.error).startswith(
+            "context 4 alone is too long: the texts are too long for the model"
+        )
+
+    def test_a_passage_that_was_cut_off_in_silence_has_no_verdict(self) -> None:
+        """The error says how much was read, and what to do."""
+        with ModelServer(cutting(4000)) as server:
+            (reply,) = ask(judge_of(server), [Relevance(query="q", passage="a word " * 2000)])
+        assert reply.payload is None
+        assert "the server read 1,000 tokens of about 3,6" in str(reply.error)
+        assert "OLLAMA_CONTEXT_LENGTH" in str(reply.error)
+
+    def test_a_list_that_is_too_long_is_asked_singly(self) -> None:
+        """One passage too long costs only its own verdict."""
+        questions = [
+            Relevance(query="q", passage=f"{n} " + "a word " * (1000 if n == 1 else 100)) for n in range(4)
+        ]
+        with ModelServer(refusing(2500)) as server:
+            replies = ask(judge_of(server, batch=4), questions)
+        assert sum(reply.error is None for reply in replies) == 3
+
+    def test_citations_are_not_windowed(self) -> None:
+        """What a sentence cites is judged together or not at all."""
+        question = CitationSupport(("It is so. [1][8]",), CONTEXTS)
+        with ModelServer(refusing(3000)) as server:
+            (reply,) = ask(judge_of(server), [question])
+        assert "too long for the model" in str(reply.error)
+
+    @pytest.mark.parametrize("text", ["\n \n" * 5000, "一" * 5000, "word " * 3000, "हिन्दी में लिखा " * 400])
+    def test_texts_that_are_few_tokens_for_their_length_are_not_suspected(self, text: str) -> None:
+        """White space; and scripts with many or few characters a token."""
+        dense = {"\n": 50, "一": 4500, "w": 3000, "ह": 2200}[text[0]]
+        with ModelServer(lambda _: Act(read=dense)) as server:
+            (reply,) = ask(judge_of(server), [Claims(f"A. {text}")])
+        assert "cuts off" not in str(reply.error)
+
+
+SPELLINGS = [
+    (400, "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens."),
+    (400, "Your input exceeds the context window of this model. Please adjust your input and try again."),
+    (400, "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens."),
+    (400, "The decoder prompt (length 9000) is longer than the maximum model length of 8192."),
+    (400, "the request exceeds the available context size. try increasing the context size (exceed_context_size_error)"),
+    (400, "prompt is too long: 210000 tokens > 200000 maximum (invalid_request_error)"),
+    (413, "Request exceeds the maximum size (request_too_large)"),
+    (400, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."),
+    (400, "Input is too long for requested model."),
+    (400, "Please reduce the length of the messages or completion."),
+    (429, "Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested 6500"),
+    (400, "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length"),
+    (400, "too many tokens: size limit exceeded by 1200 tokens. Try using shorter or fewer inputs"),
+    (422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000"),
+    (400, "This model's maximum prompt length is 131072 but the request contains 140000 tokens."),
+    (400, "The input (9000 tokens) is longer than the model's context length (8192 tokens)."),
+    (500, "input length exceeds the context length"),
+    (500, "the prompt is too long for the context window"),
+]  # fmt: skip
+OTHERS = [
+    (429, "Too many tokens, please wait before trying again."),
+    (429, "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000"),
+    (400, "max_tokens is too large: 8192. This model supports at most 4096 completion tokens"),
+    (400, "Invalid schema for response_format 'relevance'"),
+    (400, "Unsupported value: 'temperature' does not support 0.1 with this model."),
+    (404, "The model `context-length-8k` does not exist"),
+    (500, "Internal server error"),
+]
+
+
+@pytest.mark.parametrize(("status", "said"), SPELLINGS)
+def test_every_way_of_saying_too_long_is_understood(status: int, said: str) -> None:
+    """Providers agree on nothing."""
+    assert too_long(status, said)
+
+
+@pytest.mark.parametrize(("status", "said"), OTHERS)
+def test_nothing_else_is_taken_for_it(status: int, said: str) -> None:
+    """Above all not a wait for tokens a minute."""
+    assert not too_long(status, said)
