@@ -20,7 +20,10 @@ SAMPLES = [
         query="how long does coffee steep",
         reference="Four minutes.",
         qrels=FrozenDict(a=2),
-        contexts=(Context(text="it steeps four minutes", id="a", grade=3), Context(text="plants", id="b", grade=0)),
+        contexts=(
+            Context(text="it steeps four minutes", id="a", grade=3),
+            Context(text="plants", id="b", grade=0),
+        ),
     ),
     Sample(id="q2", query="what eats aphids", qrels=FrozenDict(c=1), contexts=()),
 ]
@@ -28,7 +31,9 @@ SAMPLES = [
 
 def test_evaluate_returns_a_report_that_reads_like_one() -> None:
     """Numbers by name or by measure, the worst queries, the table of the command line."""
-    report = evaluate(SAMPLES, [context_precision @ 5, nDCG @ 10, AP(rel=2), P(rel=2) @ 1], judge=LabelsJudge())
+    report = evaluate(
+        SAMPLES, [context_precision @ 5, nDCG @ 10, AP(rel=2), P(rel=2) @ 1], judge=LabelsJudge()
+    )
     assert report["nDCG@10"].mean == pytest.approx(0.5)
     assert report[context_precision @ 5].mean == pytest.approx(0.5)
     assert report["AP(rel=2)"].n == 1
@@ -58,7 +63,9 @@ def test_it_works_inside_a_running_loop() -> None:
 
 def test_a_report_is_saved_and_opened(tmp_path: Path) -> None:
     """What is saved reads back to the same numbers, scores and samples."""
-    report = evaluate(SAMPLES, [context_precision @ 5], judge="labels", gates=["mean(context_precision@5)>=0.6"])
+    report = evaluate(
+        SAMPLES, [context_precision @ 5], judge="labels", gates=["mean(context_precision@5)>=0.6"]
+    )
     report.save(tmp_path / "r")
     again = germane.Report.open(tmp_path / "r")
     assert again["context_precision@5"] == report["context_precision@5"]
@@ -79,7 +86,9 @@ def test_a_model_judges_over_http() -> None:
 
 def test_a_fake_judge_serves_users_tests() -> None:
     """Answers by a function: the measure's own arithmetic is what is tested."""
-    judge = FakeJudge(lambda question: {"reasoning": "", "grade": 3 if "coffee" in str(question.inputs()) else 0})
+    judge = FakeJudge(
+        lambda question: {"reasoning": "", "grade": 3 if "coffee" in str(question.inputs()) else 0}
+    )
     assert evaluate(SAMPLES, context_precision @ 1, judge=judge)["context_precision@1"].mean == 0.5
 
 

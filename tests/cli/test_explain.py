@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
 from tests.cli.test_run import SCRIPT, TARGETS, eval_file
 
@@ -11,7 +12,7 @@ from tests.cli.test_run import SCRIPT, TARGETS, eval_file
 @pytest.fixture
 def report(cli: Cli, tmp_path: Path) -> str:
     contexts = [{"id": "d1", "text": "plants", "grade": 0}, {"id": "d2", "text": "four minutes", "grade": 3}]
-    samples = [
+    samples: list[dict[str, Json]] = [
         {"id": "steep", "query": "how long does coffee steep", "contexts": contexts, "qrels": {"d2": 1}},
         {"id": "sweet", "query": "how sweet is coffee", "contexts": [], "qrels": {"d9": 1}},
     ]

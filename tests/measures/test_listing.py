@@ -23,7 +23,9 @@ OURS = [known for known in definitions() if known.name != "code_judge"]
 
 def test_the_page_of_the_documentation_is_made_of_the_definitions():
     """docs/measures.md is what `python -m germane.measures.listing` prints."""
-    made = subprocess.run([sys.executable, "-m", "germane.measures.listing"], capture_output=True, check=True).stdout
+    made = subprocess.run(
+        [sys.executable, "-m", "germane.measures.listing"], capture_output=True, check=True
+    ).stdout
     assert made.decode() == DOCS.read_text("utf-8")
 
 

@@ -34,7 +34,7 @@ def grade(
     from germane.grading import grade as graded
     from germane.measures.labels import Settings
     from germane.measures.loading import named
-    from germane.setup import open_ledger, pick_judge
+    from germane.setup import JudgeOptions, open_ledger, pick_judge
 
     try:
         document = json.loads(sys.stdin.buffer.read().decode("utf-8-sig"))
@@ -45,16 +45,14 @@ def grade(
     chosen = named(measure)
     options = options_of(document) if isinstance(document, dict) else {}
     sample = document_sample(document, options)
-    if (
-        sample.contexts is None
-        and sample.calls is None
-        and "contexts" in chosen.definition.needs
-    ):
+    if sample.contexts is None and sample.calls is None and "contexts" in chosen.definition.needs:
         raise InputError(
             f"{chosen}: no contexts found in the answer", fix="send contexts, or an answer that holds them"
         )
     proxy = os.environ.get("AGENTV_TARGET_PROXY_URL")
-    who = pick_judge(judge, options.get("judge"), base_url=base_url, proxy=proxy, needed=False)
+    who = pick_judge(
+        judge, options.get("judge"), options=JudgeOptions(base_url=base_url), proxy=proxy, needed=False
+    )
     result = graded(
         chosen,
         sample,
