@@ -29,7 +29,7 @@ from germane.reports.gates import Gate
 from germane.reports.report import Report, read_manifest, write_manifest
 from germane.reports.store import FolderStore, load_judgement
 from germane.samples.notices import Notices
-from germane.setup import open_ledger, pick_judge
+from germane.setup import JudgeOptions, open_ledger, pick_judge
 from germane.suite import Item, Suite, load_suite
 from germane.types import Json, Judgement
 
@@ -37,18 +37,17 @@ __all__ = ["Options", "Watch", "forecast", "run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What a run is told, as plain JSON values: kept in the manifest, so that `--resume` needs nothing else."""
+class Options(JudgeOptions):
+    """What a run is told, as plain JSON values: kept in the manifest, so that `--resume` needs nothing else.
+
+    But for headers, which may hold keys.
+    """
 
     paths: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
     judge: str | None = None
-    base_url: str | None = None
     against: str | None = None
     scale: str | None = None
-    reading: str = "fused"
-    batch: int = 1
-    prompts: tuple[tuple[str, str], ...] = ()
     targets: tuple[str, ...] = ()
     targets_file: str | None = None
     columns: tuple[tuple[str, str], ...] = ()
@@ -61,7 +60,6 @@ class Options:
     max_unmeasured: float = 0.05
     ledger: str | None = None
     no_cache: bool = False
-    jobs: int | None = None
     folder: str = ""
 
     def over(self, stored: dict[str, Json]) -> Options:
@@ -210,7 +208,8 @@ class _Run:
     def _again(self) -> str:
         """The command that continues this run."""
         url = f" --base-url {shlex.quote(self.options.base_url)}" if self.options.base_url else ""
-        return f"germane run --resume {shlex.quote(str(self.folder))}{url}"
+        headers = "".join(f" --header {shlex.quote(f'{name}=...')}" for name, _ in self.options.headers)
+        return f"germane run --resume {shlex.quote(str(self.folder))}{url}{headers}"
 
     def _must_ask(self) -> bool:
         """Whether any case needs a target: their answers are all on disk before anything is judged."""
@@ -224,13 +223,8 @@ class _Run:
         for gate in self.gates if graders else ():
             gate.check_named({name for grader in graders for name in (grader.name, str(grader.measure))})
         needed = needs_judge(grader for grader in graders if grader.measure != CODE_JUDGE)
-        options: dict[str, Json] = {"reading": self.options.reading, "batch": self.options.batch}
-        if self.options.jobs:
-            options["concurrency"] = self.options.jobs
-        if self.options.prompts:
-            options["prompts"] = dict(self.options.prompts)
         flag, in_file, url = self._named()
-        found = pick_judge(flag, in_file, base_url=url, needed=needed, **options)
+        found = pick_judge(flag, in_file, options=replace(self.options, base_url=url), needed=needed)
         if found is not None and self.options.judge is None:
             self.options = replace(self.options, judge=found.name)
         return found if needed else None
@@ -273,6 +267,7 @@ class _Run:
 
     def _manifest(self, made: dict[str, Json]) -> dict[str, Json]:
         options = asdict(replace(self.options, folder=str(self.folder)))
+        del options["headers"]
         warnings = {"warnings": [str(notice) for notice in self.notices]} if len(self.notices) else {}
         return {"schema_version": 1, **made, "created": self.created, "options": options, **warnings}
 

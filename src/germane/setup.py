@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from germane.config import judge_from_environment, read_config
@@ -12,17 +13,57 @@ from germane.judging.judge import Judge
 from germane.judging.ledger import SQLiteLedger, find_ledger
 from germane.types import Json
 
-__all__ = ["open_ledger", "pick_judge"]
+__all__ = ["JudgeOptions", "open_ledger", "pick_judge"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeOptions:
+    """How a model judge is asked, as plain JSON values. None = the judge's own default.
+
+    Headers may hold keys: they are written down nowhere.
+    """
+
+    base_url: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    reading: str = "fused"
+    batch: int = 1
+    prompts: tuple[tuple[str, str], ...] = ()
+    temperature: float | None = None
+    parameters: tuple[tuple[str, Json], ...] = ()
+    jobs: int | None = None
+    rpm: float | None = None
+    tpm: float | None = None
+    timeout: float | None = None
+
+    def keywords(self) -> dict[str, Json]:
+        """The arguments of the model judge that these are."""
+        from germane.judging.endpoint import Patience
+
+        waits = self.timeout and Patience(
+            read=self.timeout, deadline=max(Patience().deadline, 5 * self.timeout)
+        )
+        said: dict[str, Json] = {
+            "base_url": self.base_url,
+            "headers": dict(self.headers),
+            "prompts": dict(self.prompts),
+            "temperature": self.temperature,
+            "parameters": dict(self.parameters),
+            "concurrency": self.jobs,
+            "rpm": self.rpm,
+            "tpm": self.tpm,
+            "patience": waits,
+        }
+        given = {name: value for name, value in said.items() if value not in (None, {})}
+        return {"reading": self.reading, "batch": self.batch, **given}
 
 
 def pick_judge(
     flag: str | None,
     in_file: str | None = None,
     *,
-    base_url: str | None = None,
+    options: JudgeOptions | None = None,
     proxy: str | None = None,
     needed: bool = True,
-    **options: Json,
 ) -> Judge | None:
     """The judge that is named first: by flag, in the file, by GERMANE_JUDGE, in the config; else a runner's proxy.
 
@@ -39,7 +80,7 @@ def pick_judge(
     )
     for name, trusted in named:
         if name:
-            return judge_named(name, trusted=trusted, base_url=base_url, **options)
+            return judge_named(name, trusted=trusted, **(options or JudgeOptions()).keywords())
     if proxy:
         from germane.judging.judges.proxy import ProxyJudge
 

@@ -28,6 +28,29 @@ def run(
     base_url: Annotated[
         str | None, typer.Option("--base-url", help="An OpenAI-compatible endpoint for the judge.")
     ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header", help="NAME=VALUE for the judge's endpoint; repeatable, written down nowhere."
+        ),
+    ] = None,
+    model_parameter: Annotated[
+        list[str] | None,
+        typer.Option("--model-parameter", help="NAME=VALUE in the request, e.g. seed=7; repeatable."),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option("--temperature", help="The model's; 0.1 without this.", min=0.0)
+    ] = None,
+    rpm: Annotated[
+        float | None, typer.Option("--rpm", help="Judge requests a minute at most.", min=0.01)
+    ] = None,
+    tpm: Annotated[
+        float | None, typer.Option("--tpm", help="Judge tokens a minute at most.", min=1.0)
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", help="Seconds that one answer may take; 120 without this.", min=0.1),
+    ] = None,
     output: Annotated[
         list[Path] | None,
         typer.Option(
@@ -92,7 +115,7 @@ def run(
     130 interrupted.
     """
     from germane.cli.printing import Progress, finish
-    from germane.cli.values import pairs
+    from germane.cli.values import headers, pairs, parameters
     from germane.running import Options, forecast, run
 
     outputs = output or []
@@ -103,6 +126,12 @@ def run(
         measures=tuple(measure or []),
         judge=judge,
         base_url=base_url,
+        headers=headers(header),
+        temperature=temperature,
+        parameters=parameters(model_parameter),
+        rpm=rpm,
+        tpm=tpm,
+        timeout=timeout,
         against=against,
         scale=scale,
         reading=reading,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 
 from germane.errors import InputError
+from germane.types import Json
 
-__all__ = ["pairs"]
+__all__ = ["headers", "pairs", "parameters"]
+
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 def pairs(given: Sequence[str] | None, flag: str, example: str) -> tuple[tuple[str, str], ...]:
@@ -19,4 +24,35 @@ def pairs(given: Sequence[str] | None, flag: str, example: str) -> tuple[tuple[s
         if name in found:
             raise InputError(f"{flag} gives {name} twice", fix="give it once")
         found[name] = value
+    return tuple(found.items())
+
+
+def headers(given: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
+    """Repeated `--header NAME=VALUE`; what is wrong is said without the value, which may be a key."""
+    found: dict[str, str] = {}
+    for text in given or ():
+        name, equals, value = (piece.strip() for piece in text.partition("="))
+        if not (equals and value and _HEADER.fullmatch(name)):
+            raise InputError("--header is not NAME=VALUE", fix="write --header x-team=search")
+        if not value.isprintable():
+            raise InputError(f"the value of --header {name} holds characters that no header has")
+        found[name] = value
+    return tuple(found.items())
+
+
+def parameters(given: Sequence[str] | None) -> tuple[tuple[str, Json], ...]:
+    """Repeated `--model-parameter NAME=VALUE`: a value that is JSON is what it says, any other is text."""
+    found: dict[str, Json] = {}
+    for text in given or ():
+        name, equals, value = (piece.strip() for piece in text.partition("="))
+        if not (name and equals and value):
+            raise InputError(
+                f"--model-parameter {text!r} is not NAME=VALUE", fix="write --model-parameter seed=7"
+            )
+        if name in {"model", "messages", "response_format", "tools", "tool_choice"}:
+            raise InputError(f"--model-parameter cannot set {name}: germane does")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
     return tuple(found.items())

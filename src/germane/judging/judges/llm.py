@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
+from germane.errors import InputError
 from germane.judging.calling import Call
 from germane.judging.endpoint import Endpoint, Patience
 from germane.judging.judge import AnyQuestion, Reply
@@ -70,6 +71,10 @@ class LLMJudge:
         trusted: bool = True,
     ) -> None:
         self.service = find(spec, base_url, trusted=trusted)
+        if headers and not self.service.trusted:
+            raise InputError(
+                "no header is sent to a URL that stands in a file", fix="give the URL by --base-url"
+            )
         self.name = self.service.name
         self.identity: Mapping[str, Json] = _identity(self.service, temperature, parameters or {})
         self.prompts = Prompts(prompts)
