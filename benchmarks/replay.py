@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import statistics
@@ -31,6 +32,7 @@ from germane.types import Usage
 
 CONTEXTS, WORDS = 10, 115
 JUDGE, MEASURE = "openai:gpt-4o-mini", "context_precision@10"
+NOWHERE = "http://127.0.0.1:9/v1"  # a question that is not known reaches nobody
 _VOCABULARY = [
     f"{a}{b}{c}" for a in "bdfglmnprst" for b in "aeiou" for c in ("n", "rd", "lt", "s", "m", "ver")
 ]
@@ -67,7 +69,12 @@ def prepare(folder: Path, sizes: Sequence[int]) -> None:
         lines = (json.dumps(row) + "\n" for row in rows[:size])
         (folder / f"{size}.jsonl").write_text("".join(lines), "utf-8")
     for start in range(0, len(rows), 2000):
-        evaluate(rows[start : start + 2000], MEASURE, judge=Typical(JUDGE), ledger=folder / "ledger.sqlite")
+        evaluate(
+            rows[start : start + 2000],
+            MEASURE,
+            judge=Typical(JUDGE, base_url=NOWHERE),
+            ledger=folder / "ledger.sqlite",
+        )
 
 
 def run(folder: Path, size: int, src: str | None) -> Spent:
@@ -79,6 +86,8 @@ def run(folder: Path, size: int, src: str | None) -> Spent:
         MEASURE,
         "--judge",
         JUDGE,
+        "--base-url",
+        NOWHERE,
         "--ledger",
         "ledger.sqlite",
         "-o",
@@ -107,7 +116,9 @@ def main() -> None:
     small, large = options.samples
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        prepare(folder, options.samples)
+        apart = multiprocessing.get_context("spawn").Process(target=prepare, args=(folder, options.samples))
+        apart.start()  # a child's peak memory is at least what its parent held: keep this process small
+        apart.join()
         found = {
             size: [run(folder, size, options.src) for _ in range(options.rounds)] for size in (small, large)
         }

@@ -13,7 +13,7 @@ from germane.judging.judge import Judge
 from germane.judging.ledger import SQLiteLedger, find_ledger
 from germane.types import Json
 
-__all__ = ["JudgeOptions", "open_ledger", "pick_judge"]
+__all__ = ["JudgeOptions", "ledger_path", "open_ledger", "pick_judge"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +90,17 @@ def pick_judge(
     return None
 
 
-def open_ledger(flag: Path | None = None) -> SQLiteLedger:
-    """The ledger: by flag, GERMANE_LEDGER, config, else beside the nearest project file."""
+def ledger_path(flag: Path | None = None) -> Path:
+    """Where the ledger is: by flag, GERMANE_LEDGER, config, else beside the nearest project file."""
     config = read_config(Path.cwd())
     named = flag or os.environ.get("GERMANE_LEDGER")
     if named:
-        return SQLiteLedger(Path(named))
+        return Path(named)
     if config.get("ledger") and config.folder is not None:
-        return SQLiteLedger(config.folder / str(config.get("ledger")))
-    return SQLiteLedger(find_ledger(Path.cwd()))
+        return config.folder / str(config.get("ledger"))
+    return find_ledger(Path.cwd())
+
+
+def open_ledger(flag: Path | None = None) -> SQLiteLedger:
+    """The ledger in its usual place, or where the flag says."""
+    return SQLiteLedger(ledger_path(flag))

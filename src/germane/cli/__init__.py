@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 import germane
-from germane.cli import explain, grade, init, liverag, measures, rank, report, run, score, sweep
-from germane.errors import GermaneError, InputError, Interrupted
+from germane.cli import explain, grade, init, ledger, liverag, measures, rank, report, run, score, sweep
+from germane.errors import GermaneError, InputError, Interrupted, LimitReached
 
 __all__ = ["app", "main"]
 
@@ -31,6 +31,7 @@ app.command("score")(score.score)
 app.command("report")(report.report)
 app.command("explain")(explain.explain)
 app.command("grade")(grade.grade)
+app.add_typer(ledger.app, name="ledger")
 app.command("liverag")(liverag.liverag)
 app.command("measures")(measures.measures)
 app.command("sweep")(sweep.sweep)
@@ -60,6 +61,8 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         app()
+    except LimitReached as stopped:
+        _say(stopped, 3)
     except Interrupted as stopped:
         _say(stopped, 130)
     except KeyboardInterrupt:

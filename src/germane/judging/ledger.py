@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 from zlib import crc32
 
 from germane.errors import LedgerError
@@ -158,6 +158,12 @@ class SQLiteLedger:
     def close(self) -> None:
         """Close the file."""
         self.db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def _hint(error: Exception, path: Path) -> str:

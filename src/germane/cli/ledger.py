@@ -1,0 +1,195 @@
+"""`germane ledger`: what is in it, out and in again, what is not wanted any more, and is it whole?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from germane.judging.ledger import SQLiteLedger
+    from germane.judging.upkeep import Chosen, Stats
+
+app = typer.Typer(
+    help="Look after the ledger, where judges' answers are kept.", no_args_is_help=True, rich_markup_mode=None
+)
+
+At = Annotated[Path | None, typer.Option("--ledger", help="The ledger; else the usual place.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+OfJudge = Annotated[str | None, typer.Option("--judge", help="Only answers of this judge.")]
+OfKind = Annotated[
+    str | None, typer.Option("--kind", help="Only this kind of question: relevance, claims, ...")
+]
+
+
+@app.command("stats")
+def stats(ledger: At = None, json: AsJson = False) -> None:
+    """How many answers of whom, what they cost, how large and how old it all is."""
+    from germane.judging import upkeep
+
+    with _opened(ledger) as found:
+        _print(upkeep.stats(found), as_json=json)
+
+
+@app.command("export")
+def export(
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The file to write; without it, stdout.")
+    ] = None,
+    judge: OfJudge = None,
+    kind: OfKind = None,
+    since: Annotated[str | None, typer.Option("--since", help="Only answers from this date on.")] = None,
+    ledger: At = None,
+) -> None:
+    """Write answers as JSON lines: the shape of a report's judgements.jsonl."""
+    from germane.cli.printing import say
+    from germane.judging import upkeep
+
+    chosen = _chosen(judge=judge, kind=kind, since=since)
+    with _opened(ledger) as found:
+        lines = map(upkeep.dump_line, upkeep.export_rows(found, chosen))
+        if output is None:
+            for line in lines:
+                typer.echo(line, nl=False)
+            return
+        with output.open("w", encoding="utf-8", newline="\n") as file:
+            count = sum(bool(file.write(line)) for line in lines)
+    say(f"wrote {count:,} judgements to {output}")
+
+
+@app.command("import")
+def import_(
+    files: Annotated[list[Path], typer.Argument(help="Exports, or reports' judgements.jsonl.")],
+    ledger: At = None,
+) -> None:
+    """Read answers from JSON lines. An answer that is there already stays; failed ones are left out."""
+    from germane.cli.printing import say
+    from germane.judging import upkeep
+
+    with _opened(ledger, new=True) as found:
+        for file in files:
+            done = upkeep.import_rows(found, file)
+            say(
+                f"{file}: {done.added:,} added, {done.known:,} known already, {done.errors:,} errors left out"
+            )
+
+
+@app.command("prune")
+def prune(
+    judge: OfJudge = None,
+    kind: OfKind = None,
+    prompt: Annotated[str | None, typer.Option("--prompt", help="Only this prompt hash (see stats).")] = None,
+    before: Annotated[
+        str | None, typer.Option("--before", help="Only answers from before this date.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
+    ledger: At = None,
+) -> None:
+    """Delete answers. They cost money again if they are asked for again; export them first."""
+    from germane.cli.printing import say
+    from germane.errors import InputError
+    from germane.judging import upkeep
+
+    chosen = _chosen(judge=judge, kind=kind, prompt=prompt, before=before)
+    if chosen == upkeep.Chosen():
+        raise InputError(
+            "prune was not told what to delete",
+            fix="say --judge, --kind, --prompt or --before; or delete the file",
+        )
+    with _opened(ledger) as found:
+        count = upkeep.prune(found, chosen, dry_run=dry_run)
+    say(f"{count:,} judgements {'would be' if dry_run else 'were'} deleted")
+
+
+@app.command("check")
+def check(
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Write a fresh ledger with all that is intact; keep the damaged file."),
+    ] = False,
+    ledger: At = None,
+    json: AsJson = False,
+) -> None:
+    """Is every page and every answer intact? Exit code 0: yes, or mended with --repair; 1: no."""
+    import json as jsonlib
+
+    from germane.cli.printing import say
+    from germane.judging import repair as mending
+    from germane.setup import ledger_path
+
+    found = mending.check(ledger_path(ledger))
+    document = found.as_json()
+    for problem in found.problems:
+        say(f"damaged: {problem}")
+    if repair and not found.sound:
+        mended = mending.repair(found.path)
+        document |= {"repaired": {"judgements": mended.judgements, "kept": str(mended.kept)}}
+        say(
+            f"{mended.judgements:,} judgements are in a fresh {mended.path}; the damaged file is {mended.kept}"
+        )
+    elif not found.sound:
+        say(f"mend it: germane ledger check --repair --ledger {found.path}")
+    if json:
+        print(jsonlib.dumps(document, ensure_ascii=False))
+    elif found.sound:
+        print(f"{found.path} is sound: {found.judgements:,} judgements")
+    raise typer.Exit(0 if found.sound or repair else 1)
+
+
+def _chosen(
+    *,
+    judge: str | None = None,
+    kind: str | None = None,
+    prompt: str | None = None,
+    since: str | None = None,
+    before: str | None = None,
+) -> Chosen:
+    from germane.judging.upkeep import Chosen, moment
+
+    return Chosen(
+        judge=judge,
+        kind=kind,
+        prompt=prompt,
+        since=moment(since, "--since") if since else None,
+        before=moment(before, "--before") if before else None,
+    )
+
+
+def _opened(flag: Path | None, *, new: bool = False) -> SQLiteLedger:
+    """The ledger; a missing one is not made by looking at it."""
+    from germane.errors import LedgerError
+    from germane.judging.ledger import SQLiteLedger
+    from germane.setup import ledger_path
+
+    path = ledger_path(flag)
+    if not new and not path.is_file():
+        raise LedgerError(f"there is no ledger {path}")
+    return SQLiteLedger(path)
+
+
+def _print(found: Stats, *, as_json: bool) -> None:
+    import json as jsonlib
+
+    document = found.as_json()
+    if as_json:
+        print(jsonlib.dumps(document, ensure_ascii=False))
+        return
+    print(
+        f"{found.path}: {found.judgements:,} judgements, {found.bytes / 1e6:,.1f} MB, format {found.format}"
+    )
+    if found.judgements:
+        print(
+            f"from {document['oldest'] or 'an unknown time'} to {document['newest'] or 'an unknown time'}\n"
+        )
+        print(
+            f"{'judge':30} {'kind':12} {'prompt':18} {'judgements':>10} {'tokens in':>12} {'tokens out':>12}  cost"
+        )
+    for line in found.lines:
+        cost = "-" if line.cost_usd is None else f"${line.cost_usd:.4f}"
+        print(
+            f"{line.judge:30} {line.kind:12} {line.prompt or '-':18} {line.judgements:>10,} "
+            f"{line.input_tokens:>12,} {line.output_tokens:>12,}  {cost}"
+        )
+    if found.unpriced:
+        print(f"{found.unpriced:,} judgements have no known price")
