@@ -24,6 +24,7 @@ from germane.judging.driving import Trace, drive
 from germane.judging.judge import AnyQuestion, Judge
 from germane.judging.judges.script import ScriptGrade, ScriptJudge
 from germane.judging.ledger import Ledger, SQLiteLedger
+from germane.judging.spending import Budget, check_price
 from germane.measures.graders import Grader, graders_of
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure, parse_measures
@@ -190,16 +191,19 @@ async def aevaluate(
     ledger: Ledger | Path | str | None = None,
     gates: Iterable[str] = (),
     max_unmeasured: float = 0.05,
+    max_cost: float | None = None,
+    max_calls: int | None = None,
 ) -> Report:
     """Judge and score samples; the coroutine behind `evaluate`, for code that runs in an event loop."""
     graders = graders_of(_measures(measures))
     who = resolve_judge(judge) if needs_judge(graders) else None
+    check_price(who, max_cost)
     evaluation = Evaluation(settings=Settings.of(against, scale))
     store = SQLiteLedger(Path(ledger)) if isinstance(ledger, str | Path) else ledger
     checked = (Job(sample=sample, graders=graders) for sample in samples_from(samples))
     parsed = [Gate.parse(gate) for gate in gates]
     try:
-        async with Pool(Router(who), store) as pool:
+        async with Pool(Router(who), store, budget=Budget(max_cost, max_calls)) as pool:
             await evaluation.run(checked, pool)
     finally:
         if isinstance(ledger, str | Path) and store is not None:
@@ -272,6 +276,8 @@ def evaluate(
     ledger: Ledger | Path | str | None = None,
     gates: Iterable[str] = (),
     max_unmeasured: float = 0.05,
+    max_cost: float | None = None,
+    max_calls: int | None = None,
 ) -> Report:
     """Judge and score samples.
 
@@ -285,6 +291,9 @@ def evaluate(
         ledger: Where answers are kept for the next evaluation: a path or a ledger. None keeps none.
         gates: What must be reached (`"mean(nDCG@10)>=0.7"`): see `Report.verdict`.
         max_unmeasured: The share of scores that may be missing before the verdict is undecided.
+        max_cost: US dollars at most: before they would be exceeded the evaluation stops with LimitReached. What is
+            in the ledger by then is not asked again.
+        max_calls: Questions put to the judge at most, likewise.
 
     Returns:
         A Report: `print(report)` shows the command line's table, `report["nDCG@10"].mean` is one number.
@@ -292,6 +301,7 @@ def evaluate(
     Raises:
         InputError: A sample, measure, judge or gate cannot be used as given.
         JudgeError: The judge cannot be used at all. One failed answer raises nothing: it is its score's `why`.
+        LimitReached: `max_cost` or `max_calls` would have been exceeded.
 
     Works inside a running event loop too (a notebook): it then waits for a worker thread.
     """
@@ -304,6 +314,8 @@ def evaluate(
         ledger=ledger,
         gates=gates,
         max_unmeasured=max_unmeasured,
+        max_cost=max_cost,
+        max_calls=max_calls,
     )
     return run_coroutine(work)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from germane.judging.judge import AnyQuestion, Judge
 from germane.judging.ledger import Ledger
@@ -30,7 +31,7 @@ class Line:
     estimated: int = 0
     cached: int = 0
     shared: int = 0
-    questions: list[AnyQuestion] = field(default_factory=list)
+    questions: list[tuple[Judge, AnyQuestion]] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
 
     def as_json(self) -> dict[str, Json]:
@@ -110,15 +111,15 @@ def forecast_jobs(
                 _count(line, _questions(job, grader, judge, ledger, settings), seen)
     if judge is not None:
         everything = [question for line in found.lines.values() for question in line.questions]
-        found.total = _usage(judge, everything)
+        found.total = _usage(everything)
         for line in found.lines.values():
-            line.usage = _usage(judge, line.questions)
+            line.usage = _usage(line.questions)
         found.priced = found.total.requests > 0 and found.total.cost_usd is not None
     return found
 
 
-def _count(line: Line, asked: Iterable[tuple[str, AnyQuestion, bool, bool]], seen: set[str]) -> None:
-    for key, question, known, estimated in asked:
+def _count(line: Line, asked: Iterable[_Asked], seen: set[str]) -> None:
+    for key, judge, question, known, estimated in asked:
         if key in seen:
             line.shared += 1
         elif known:
@@ -126,46 +127,66 @@ def _count(line: Line, asked: Iterable[tuple[str, AnyQuestion, bool, bool]], see
         else:
             line.new += 1
             line.estimated += estimated
-            line.questions.append(question)
+            line.questions.append((judge, question))
         seen.add(key)
 
 
 def _questions(
     job: Job, grader: Grader, judge: Judge, ledger: Ledger | None, settings: Settings
-) -> Iterator[tuple[str, AnyQuestion, bool, bool]]:
+) -> Iterator[_Asked]:
     block = Block(jobs=[Job(sample=job.sample, graders=(grader,))], settings=settings)
     for program in block.programs():
         yield from _walk(program, judge, ledger)
 
 
-def _walk(
-    program: Program[object], judge: Judge, ledger: Ledger | None
-) -> Iterator[tuple[str, AnyQuestion, bool, bool]]:
-    """Each question of a program: its key, itself, whether its answer is known, whether it is an estimate itself."""
+class _Asked(NamedTuple):
+    """One question to one judge: its key, whether its answer is known, whether it is an estimate itself."""
+
+    key: str
+    judge: Judge
+    question: AnyQuestion
+    known: bool
+    estimated: bool
+
+
+def _walk(program: Program[object], judge: Judge, ledger: Ledger | None) -> Iterator[_Asked]:
+    """Each question of a program, to each member of a panel. Of what is known the first member's answer is taken."""
+    members: Sequence[Judge] = getattr(judge, "members", (judge,))
     guessed = False
     try:
         questions: Sequence[AnyQuestion] = next(program)
         while True:
-            keys = [key_of(question, judge.identity, judge.prompt_hash(question)) for question in questions]
-            known = ledger.get(keys) if ledger is not None and judge.stored else {}
-            for key, question in zip(keys, questions, strict=True):
-                yield key, question, key in known, guessed
-            answers = tuple(
-                question.read(known[key].answer if key in known else question.typical())
-                for key, question in zip(keys, questions, strict=True)
-            )
-            guessed = guessed or any(key not in known for key in keys)
-            questions = program.send(answers)
+            answers, unknown = [], False
+            for question in questions:
+                known = [_known(question, member, ledger) for member in members]
+                for member, (key, answer) in zip(members, known, strict=True):
+                    yield _Asked(key, member, question, answer is not None, guessed)
+                said = next((answer for _, answer in known if answer is not None), question.typical())
+                answers.append(question.read(said))
+                unknown = unknown or any(answer is None for _, answer in known)
+            guessed = guessed or unknown
+            questions = program.send(tuple(answers))
     except StopIteration:
         return
 
 
-def _usage(judge: Judge, questions: Sequence[AnyQuestion]) -> Usage:
-    """The requests of these questions as the judge would group them; a judge that sends none uses nothing."""
-    estimate = getattr(judge, "forecast", None)
-    if estimate is None:
-        return Usage(cost_usd=0.0)
-    parts: list[Usage] = [estimate(group) for group in judge.group(questions)]
+def _known(question: AnyQuestion, judge: Judge, ledger: Ledger | None) -> tuple[str, Json]:
+    key = key_of(question, judge.identity, judge.prompt_hash(question))
+    found = ledger.get([key]) if ledger is not None and judge.stored else {}
+    return key, found[key].answer if key in found else None
+
+
+def _usage(asked: Sequence[tuple[Judge, AnyQuestion]]) -> Usage:
+    """The requests of these questions as their judges would group them; a judge that sends none uses nothing."""
+    by_judge: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
+    for judge, question in asked:
+        by_judge.setdefault(id(judge), (judge, []))[1].append(question)
+    parts: list[Usage] = [
+        estimate(group)
+        for judge, questions in by_judge.values()
+        if (estimate := getattr(judge, "forecast", None)) is not None
+        for group in judge.group(questions)
+    ]
     unknown = any(part.cost_usd is None for part in parts)
     return Usage(
         requests=sum(part.requests for part in parts),

@@ -11,6 +11,7 @@ from germane.judging.judges.gold import GoldJudge
 from germane.judging.judges.labels import LabelsJudge
 from germane.judging.judges.lexical import LexicalJudge
 from germane.judging.judges.llm import LLMJudge
+from germane.judging.judges.panel import PanelJudge, repeated
 from germane.types import Json
 
 __all__ = [
@@ -21,8 +22,10 @@ __all__ = [
     "LabelsJudge",
     "LexicalJudge",
     "LocalJudge",
+    "PanelJudge",
     "Reply",
     "judge_named",
+    "repeated",
 ]
 
 _LOCAL = {"labels": LabelsJudge, "gold": GoldJudge, "lexical": LexicalJudge}

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import datetime
 import shlex
+import shutil
 import signal
 import tempfile
 from collections import Counter
@@ -21,6 +22,7 @@ from germane.forecast import Forecast, forecast_jobs
 from germane.judging.asking import Pool
 from germane.judging.judge import Judge
 from germane.judging.ledger import Ledger, SQLiteLedger
+from germane.judging.spending import Budget, check_price
 from germane.measures.graders import CODE_JUDGE
 from germane.measures.labels import Settings
 from germane.measures.measure import parse_measures
@@ -60,12 +62,16 @@ class Options(JudgeOptions):
     max_unmeasured: float = 0.05
     ledger: str | None = None
     no_cache: bool = False
+    max_cost: float | None = None
+    max_calls: int | None = None
     folder: str = ""
 
     def over(self, stored: dict[str, Json]) -> Options:
         """These options where they say something, else the stored ones."""
         default = asdict(Options())
         said = {name: value for name, value in asdict(self).items() if value != default[name]}
+        if self.judge is not None:
+            said["panel"] = self.panel
         return Options(**{**_tuples({name: stored[name] for name in default if name in stored}), **said})
 
 
@@ -162,23 +168,26 @@ class _Run:
     def go(self) -> Report:
         """Everything, then the report."""
         judge = self._judge()
+        check_price(judge, self.options.max_cost)
         items = list(self.suite.items()) if self._must_ask() else self.suite.items()
-        if judge is not None and judge.stored:
-            self.suite.check()
         ledger = self._ledger()
+        begun_before = self.folder.exists()
         write_manifest(self.folder, self._manifest({}), "running")
         store = FolderStore(self.folder)
         evaluation = Evaluation(settings=self.settings, store=store)
         try:
             asyncio.run(self._work(items, evaluation, judge, ledger))
-        except Interrupted:
-            write_manifest(self.folder, self._manifest({}), "interrupted")
-            raise Interrupted(f"interrupted; continue with: {self._again()}") from None
-        except (JudgeError, LedgerError) as failure:
-            write_manifest(self.folder, self._manifest({}), "interrupted")
-            raise type(failure)(
-                f"{failure}\nwhat was answered is kept; continue with: {self._again()}"
-            ) from None
+        except Interrupted as stopped:
+            self._interrupted()
+            raise type(stopped)(f"{stopped}; continue with: {self._again()}") from None
+        except (JudgeError, LedgerError, OSError) as failure:
+            self._interrupted()
+            kind = LedgerError if isinstance(failure, OSError) else type(failure)
+            raise kind(f"{failure}\nwhat was answered is kept; continue with: {self._again()}") from None
+        except InputError:
+            if not begun_before and not isinstance(items, list):  # nothing was asked: a bad line came first
+                shutil.rmtree(self.folder, ignore_errors=True)
+            raise
         finally:
             if ledger is not None:
                 ledger.close()
@@ -197,6 +206,10 @@ class _Run:
                 items = asyncio.run(_collected(items, Path(scratch), self.watch))
             jobs = (_job(prepared(item, self.suite.document_ids(), Counter())) for item in items)
             return forecast_jobs(jobs, judge, ledger, self.settings)
+
+    def _interrupted(self) -> None:
+        with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
+            write_manifest(self.folder, self._manifest({}), "interrupted")
 
     def _ledger(self) -> SQLiteLedger | None:
         return (
@@ -226,7 +239,7 @@ class _Run:
         flag, in_file, url = self._named()
         found = pick_judge(flag, in_file, options=replace(self.options, base_url=url), needed=needed)
         if found is not None and self.options.judge is None:
-            self.options = replace(self.options, judge=found.name)
+            self.options = replace(self.options, judge=getattr(found, "members", (found,))[0].name)
         return found if needed else None
 
     def _named(self) -> tuple[str | None, str | None, str | None]:
@@ -255,7 +268,14 @@ class _Run:
             ]
         assert isinstance(evaluation.store, FolderStore)
         evaluation.store.start()
-        self.pool = Pool(Router(judge), ledger, known=self.known, on_progress=self.watch.judging)
+        self.pool = Pool(
+            Router(judge),
+            ledger,
+            known=self.known,
+            budget=Budget(self.options.max_cost, self.options.max_calls),
+            before_asking=self.suite.check,
+            on_progress=self.watch.judging,
+        )
         try:
             async with self.pool:
                 with _stopping(self.pool):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +19,10 @@ __all__ = ["JudgeOptions", "ledger_path", "open_ledger", "pick_judge"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeOptions:
-    """How a model judge is asked, as plain JSON values. None = the judge's own default.
+    """How a judge is asked, as plain JSON values. None = the judge's own default.
 
-    Headers may hold keys: they are written down nowhere.
+    Headers may hold keys: they are written down nowhere. `panel` are the judges who vote beside the first one,
+    `repeat` how often each is asked; `price` is in US dollars for a million tokens in and out.
     """
 
     base_url: str | None = None
@@ -34,10 +36,15 @@ class JudgeOptions:
     rpm: float | None = None
     tpm: float | None = None
     timeout: float | None = None
+    price: tuple[float, float] | None = None
+    panel: tuple[str, ...] = ()
+    repeat: int = 1
+    vote: str = "majority"
 
     def keywords(self) -> dict[str, Json]:
         """The arguments of the model judge that these are."""
         from germane.judging.endpoint import Patience
+        from germane.judging.prices import Price
 
         waits = self.timeout and Patience(
             read=self.timeout, deadline=max(Patience().deadline, 5 * self.timeout)
@@ -52,6 +59,7 @@ class JudgeOptions:
             "rpm": self.rpm,
             "tpm": self.tpm,
             "patience": waits,
+            "price": self.price and Price(input=self.price[0], output=self.price[1]),
         }
         given = {name: value for name, value in said.items() if value not in (None, {})}
         return {"reading": self.reading, "batch": self.batch, **given}
@@ -78,9 +86,11 @@ def pick_judge(
         (judge_from_environment(), True),
         (read_config(Path.cwd()).get("judge"), False),
     )
+    asked = options or JudgeOptions()
     for name, trusted in named:
         if name:
-            return judge_named(name, trusted=trusted, **(options or JudgeOptions()).keywords())
+            judges = [judge_named(one, trusted=trusted, **asked.keywords()) for one in (name, *asked.panel)]
+            return _seated(judges, asked)
     if proxy:
         from germane.judging.judges.proxy import ProxyJudge
 
@@ -88,6 +98,14 @@ def pick_judge(
     if needed:
         raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
     return None
+
+
+def _seated(judges: Sequence[Judge], options: JudgeOptions) -> Judge:
+    """The judge, or a panel of several judges and of several samples of each."""
+    from germane.judging.judges.panel import PanelJudge, repeated
+
+    members = [member for judge in judges for member in repeated(judge, options.repeat)]
+    return PanelJudge(members, options.vote) if len(members) > 1 else members[0]
 
 
 def ledger_path(flag: Path | None = None) -> Path:

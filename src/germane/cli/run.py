@@ -23,8 +23,16 @@ def run(
         ),
     ] = None,
     judge: Annotated[
-        str | None, typer.Option("--judge", help="labels | gold | lexical | openai:gpt-4o-mini | ...")
+        list[str] | None,
+        typer.Option(
+            "--judge",
+            help="labels | gold | lexical | openai:gpt-4o-mini | ...; several are a panel and vote.",
+        ),
     ] = None,
+    repeat: Annotated[
+        int, typer.Option("--repeat", help="Ask each judge so many times; the answers vote.", min=1)
+    ] = 1,
+    vote: Annotated[str, typer.Option("--vote", help="How a panel votes: majority | mean.")] = "majority",
     base_url: Annotated[
         str | None, typer.Option("--base-url", help="An OpenAI-compatible endpoint for the judge.")
     ] = None,
@@ -87,6 +95,24 @@ def run(
         bool, typer.Option("--retry-errors", help="With --resume: ask again what failed.")
     ] = False,
     ledger: Annotated[Path | None, typer.Option("--ledger", help="Where answers are kept.")] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            "--max-cost", metavar="USD", help="Stop before the judge costs more; can be continued.", min=0.0
+        ),
+    ] = None,
+    max_calls: Annotated[
+        int | None,
+        typer.Option(
+            "--max-calls", help="Stop before more questions are put to the judge; can be continued.", min=0
+        ),
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(
+            "--price", metavar="IN/OUT", help="US dollars for a million tokens of the judge, e.g. 0.15/0.60."
+        ),
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the ledger.")] = False,
     jobs: Annotated[
         int | None, typer.Option("-j", "--jobs", help="Judge requests in flight at most.", min=1)
@@ -111,11 +137,11 @@ def run(
 ) -> None:
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
 
-    Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured,
-    130 interrupted.
+    Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
+    or a limit (--max-cost, --max-calls) stopped the run, 130 interrupted.
     """
     from germane.cli.printing import Progress, finish
-    from germane.cli.values import headers, pairs, parameters
+    from germane.cli.values import headers, pairs, parameters, prices
     from germane.running import Options, forecast, run
 
     outputs = output or []
@@ -124,7 +150,13 @@ def run(
     options = Options(
         paths=tuple(map(str, paths or [])),
         measures=tuple(measure or []),
-        judge=judge,
+        judge=judge[0] if judge else None,
+        panel=tuple(judge[1:]) if judge else (),
+        repeat=repeat,
+        vote=vote,
+        price=prices(price),
+        max_cost=max_cost,
+        max_calls=max_calls,
         base_url=base_url,
         headers=headers(header),
         temperature=temperature,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from germane.errors import InputError
 from germane.types import Json
 
-__all__ = ["headers", "pairs", "parameters"]
+__all__ = ["headers", "pairs", "parameters", "prices"]
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
@@ -56,3 +56,16 @@ def parameters(given: Sequence[str] | None) -> tuple[tuple[str, Json], ...]:
         except ValueError:
             found[name] = value
     return tuple(found.items())
+
+
+def prices(given: str | None) -> tuple[float, float] | None:
+    """`0.15/0.60` as the prices of a million tokens in and out; InputError on anything else."""
+    if given is None:
+        return None
+    try:
+        first, second = map(float, given.split("/"))
+    except ValueError:
+        first = second = -1.0
+    if not (0 <= first < float("inf") and 0 <= second < float("inf")):
+        raise InputError(f"--price {given!r} is not IN/OUT", fix="write --price 0.15/0.60")
+    return first, second

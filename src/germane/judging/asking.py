@@ -46,6 +46,7 @@ class Pool:
         ledger: Where answers are kept; None keeps none.
         known: Judgements by key that hold without looking further (a resumed evaluation's own).
         budget: What may be spent; where it is used up, the pool stops with LimitReached.
+        before_asking: Called once, before the first question is put to a judge that costs: the last chance to raise.
         on_progress: Called with the pool whenever something was answered.
     """
 
@@ -56,13 +57,14 @@ class Pool:
         *,
         known: Mapping[str, Judgement] | None = None,
         budget: Budget | None = None,
+        before_asking: Callable[[], None] | None = None,
         on_progress: Callable[[Pool], None] = lambda _: None,
     ) -> None:
         self.spent = Spent()
         self.expected = 0
         self.answered = 0
         self._route, self._ledger, self._known, self._on_progress = route, ledger, known or {}, on_progress
-        self._budget = budget or Budget()
+        self._budget, self._before_asking = budget or Budget(), before_asking
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="germane-ledger")
         self._key_of = Keyring()
         self._open: dict[str, Asked] = {}
@@ -186,6 +188,9 @@ class Pool:
                     if not any(one.running for one in self._lanes.values()):
                         self.stop(self._budget.reached(self.spent.calls))
                     return
+                if self._before_asking is not None and lane.judge.stored:
+                    last_chance, self._before_asking = self._before_asking, None
+                    last_chance()
                 lane.start()
                 self._spawn(self._put(lane, group, reserved))
 

@@ -126,7 +126,9 @@ def _cost(report: Report) -> Text:
         return Text("judge    none asked")
     price = judge.get("cost_usd")
     tokens = judge.get("tokens") or {}
-    line = f"judge    {judge['source']}: {judge.get('calls', 0)} calls, {judge.get('cached', 0)} cached"
+    calls, cached = judge.get("calls", 0), judge.get("cached", 0)
+    share = f" ({cached / (calls + cached):.0%})" if cached else ""
+    line = f"judge    {judge['source']}: {calls} calls, {cached} cached{share}"
     if tokens.get("input") or tokens.get("output"):
         money = "price unknown" if price is None else f"${price:.4f}"
         line += f", {judge.get('requests', 0)} requests, {tokens['input']:,} + {tokens['output']:,} tokens, {money}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from germane.errors import AnswerError, InputError, JudgeError
 from germane.judging.judge import AnyQuestion, Judge, Reply
@@ -81,7 +81,7 @@ class PanelJudge:
     stored = False
     concurrency = 1
 
-    def __init__(self, members: Sequence[Judge], vote: Literal["majority", "mean"] = "majority") -> None:
+    def __init__(self, members: Sequence[Judge], vote: str = "majority") -> None:
         if len(members) < 2:
             raise InputError("a panel has at least two members", fix="name several judges, or repeat one")
         if vote not in {"majority", "mean"}:

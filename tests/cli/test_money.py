@@ -1,0 +1,115 @@
+"""Limits and panels on the command line, against a real model server."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from germane.judging.ledger import SQLiteLedger
+from germane.testing import ModelServer
+from tests.cli.conftest import Cli, write_jsonl
+
+KEY = {"OPENAI_API_KEY": "test"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": f"what is thing {n}",
+            "contexts": [{"text": f"thing {n} is {k}"} for k in range(5)],
+        }
+        for n in range(6)
+    ]
+    return write_jsonl(tmp_path / "data.jsonl", *rows)
+
+
+def words(data: Path, server: ModelServer, *more: object) -> list[object]:
+    asked = ["-m", "context_precision@5", "--judge", "openai:test", "--base-url", server.url]
+    return ["run", data, *asked, "--ledger", "l.sqlite", *more]
+
+
+def test_max_calls_stops_and_is_continued(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """Exit 3, the reason and the command on stderr; the folder is not finished; continued, nothing is asked twice."""
+    with ModelServer() as server:
+        ran = cli(*words(data, server, "--max-calls", 12, "-o", "r"), env=KEY)
+        assert ran.code == 3
+        assert (
+            "stopped at --max-calls 12: 12 calls were made; continue with: germane run --resume r" in ran.err
+        )
+        assert json.loads((tmp_path / "r" / "manifest.json").read_text())["status"] == "interrupted"
+        assert cli("report", "r").code == 2
+        assert server.count == 12
+        assert (
+            cli("run", "--resume", "r", "--base-url", server.url, env=KEY).code == 3
+        )  # the limit is the start's
+        ran = cli("run", "--resume", "r", "--base-url", server.url, "--max-calls", "99", "--json", env=KEY)
+        assert ran.code == 0, ran.err
+        assert server.count == 30
+
+
+def test_max_cost_stops_below_the_limit(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """With a price given, what was paid stays below the limit, and near it."""
+    with ModelServer() as server:
+        priced = words(data, server, "--price", "1000/1000", "--json")
+        full = cli(*priced, "--no-cache", env=KEY).json["judge"]["cost_usd"]
+        limit = full / 2
+        ran = cli(*priced, "--max-cost", limit, "-o", "r", env=KEY)
+        assert ran.code == 3
+        assert "stopped at --max-cost" in ran.err
+    with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
+        paid = ledger.db.execute("SELECT sum(cost_usd), max(cost_usd) FROM judgements").fetchone()
+    assert limit - 3 * paid[1] < paid[0] <= limit
+
+
+def test_a_cost_limit_without_a_price_is_refused(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """Exit 2 before anything is asked or written, with the two ways out; a bad price is refused too."""
+    with ModelServer() as server:
+        ran = cli(*words(data, server, "--max-cost", "1", "-o", "r"), env=KEY)
+        assert ran.code == 2
+        assert "--price" in ran.err
+        assert "--max-calls" in ran.err
+        assert cli(*words(data, server, "--price", "cheap"), env=KEY).code == 2
+        assert server.count == 0
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_bad_line_is_found_before_anything_is_asked(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """The last of 2,001 lines is no sample: exit 2, no call, no folder; although the first would have been asked."""
+    row = data.read_text().splitlines()[0]
+    lines = [row.replace('"q0"', f'"q{n}"') for n in range(2000)]
+    data.write_text("\n".join([*lines, '{"id": "bad"}']))
+    with ModelServer() as server:
+        ran = cli(*words(data, server, "-o", "r"), env=KEY)
+        assert ran.code == 2
+        assert "data.jsonl:2001" in ran.err
+        assert server.count == 0
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_panel_by_flags(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """Two judges, two samples each: four votes a question, four rows a question, and a second run asks nobody."""
+    with ModelServer() as server:
+        asked = words(
+            data, server, "--judge", "openai:other", "--repeat", "2", "--vote", "mean", "--limit", 2, "--json"
+        )
+        dry = cli(*asked, "--dry-run", env=KEY)
+        assert dry.json["measures"]["context_precision@5"]["calls"] == 40
+        ran = cli(*asked, "-o", "r", env=KEY)
+        assert ran.code == 0, ran.err
+        assert ran.json["judge"]["calls"] == server.count == 40
+        name = "mean of openai:test@{0} #1, openai:test@{0} #2, openai:other@{0} #1, openai:other@{0} #2"
+        assert ran.json["judge"]["source"].replace(f"@{server.url}", "") == name.replace("@{0}", "")
+        rows = [json.loads(line) for line in (tmp_path / "r" / "judgements.jsonl").read_text().splitlines()]
+        assert len(rows) == 10
+        assert all(len(row["provenance"]["votes"]) == 4 for row in rows)
+        again = cli(*asked, env=KEY)
+        assert again.json["judge"]["calls"] == 0
+        assert again.json["scores"] == ran.json["scores"]
+        assert (
+            cli("score", "r", "-m", "P(labels=judge)@3", "--json").json["measures"]["P(labels=judge)@3"]["n"]
+            == 2
+        )
+        ran = cli("run", "--resume", "r", "--base-url", server.url, "--json", env=KEY)
+        assert ran.json["judge"]["calls"] == 0

@@ -1,0 +1,114 @@
+"""Limits: never exceeded, reached as nearly as estimates allow, and nothing that was paid for is lost."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from germane import evaluate
+from germane.errors import InputError, LimitReached
+from germane.judges import LLMJudge
+from germane.judging.asking import Pool
+from germane.judging.judge import AnyQuestion, LocalJudge, Reply
+from germane.judging.judges.panel import PanelJudge, repeated
+from germane.judging.ledger import SQLiteLedger
+from germane.judging.questions import Relevance
+from germane.judging.spending import Budget, check_price
+from germane.types import FrozenDict, Usage
+
+
+class Paid(LocalJudge):
+    """Costs a dime a question, and says beforehand that it might cost more."""
+
+    name, stored, price = "paid", True, 0.1
+    identity = FrozenDict(judge="paid")
+
+    def __init__(self, concurrency: int = 4, estimate: float = 0.1, together: int = 1) -> None:
+        self.concurrency, self.estimate, self.together = concurrency, estimate, together
+        self.asked = 0
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        size = self.together
+        return [tuple(questions[start : start + size]) for start in range(0, len(questions), size)]
+
+    def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
+        return Usage(requests=1, cost_usd=self.estimate * len(questions))
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        await asyncio.sleep(0.001)
+        self.asked += len(questions)
+        return [Reply(payload=q.typical(), usage=Usage(requests=1, cost_usd=0.1)) for q in questions]
+
+
+def ask(judge: Paid, count: int, budget: Budget, ledger: SQLiteLedger | None = None) -> Pool:
+    async def run() -> Pool:
+        async with Pool(lambda _: judge, ledger, budget=budget) as pool:
+            await pool.judge([Relevance(query="q", passage=f"p{n}") for n in range(count)])
+        return pool
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("concurrency", [1, 4, 50])
+def test_calls_stop_at_their_limit_exactly(tmp_path: Path, concurrency: int) -> None:
+    """Not one more than allowed, whatever is in flight; all of them kept; as many as allowed is no stop."""
+    ledger = SQLiteLedger(tmp_path / "l.sqlite")
+    judge = Paid(concurrency)
+    with pytest.raises(LimitReached, match="--max-calls 7: 7 calls were made"):
+        ask(judge, 20, Budget(max_calls=7), ledger)
+    assert (judge.asked, len(ledger)) == (7, 7)
+    assert ask(Paid(concurrency), 20, Budget(max_calls=13), ledger).spent.calls == 13
+
+
+@pytest.mark.parametrize("concurrency", [1, 4, 50])
+@pytest.mark.parametrize("estimate", [0.02, 0.1, 0.3])
+def test_cost_stops_before_its_limit(tmp_path: Path, concurrency: int, estimate: float) -> None:
+    """With honest estimates never exceeded; with high ones what is in flight is waited for, not given up at once."""
+    judge = Paid(concurrency, estimate)
+    ledger = SQLiteLedger(tmp_path / "l.sqlite")
+    with pytest.raises(LimitReached, match="--max-cost 1:"):
+        ask(judge, 50, Budget(max_cost=1.0), ledger)
+    assert judge.asked == len(ledger)
+    if estimate >= 0.1:
+        assert judge.asked * 0.1 <= 1.0 + 1e-9
+        assert judge.asked >= 7
+
+
+def test_a_group_that_does_not_fit_is_not_asked() -> None:
+    """Two groups of three under a limit of five: the second is not started."""
+    judge = Paid(together=3)
+    with pytest.raises(LimitReached, match="3 calls were made, and the next request asks more"):
+        ask(judge, 6, Budget(max_calls=5))
+    assert judge.asked == 3
+
+
+def test_what_is_known_costs_nothing(tmp_path: Path) -> None:
+    """A replay passes under a limit of nothing."""
+    ledger = SQLiteLedger(tmp_path / "l.sqlite")
+    ask(Paid(), 10, Budget(), ledger)
+    assert ask(Paid(), 10, Budget(max_cost=0.0, max_calls=0), ledger).spent.cached == 10
+
+
+def test_a_limit_in_dollars_needs_a_price() -> None:
+    """Nobody knows what a local model costs: refused at once, also on a panel, naming the other limit."""
+    judge = LLMJudge("openai:test", base_url="http://127.0.0.1:9/v1", api_key="x")
+    panel = PanelJudge(repeated(judge, 2))
+    for one in (judge, panel):
+        check_price(one, None)
+        with pytest.raises(InputError, match="--max-calls"):
+            check_price(one, 1.0)
+
+
+def test_limits_hold_in_python() -> None:
+    """evaluate(max_calls=) raises LimitReached, evaluate(max_cost=) refuses a judge without a price."""
+    sample = {"id": "q", "query": "q", "contexts": ["a", "b", "c"]}
+    with pytest.raises(LimitReached):
+        evaluate([sample], "context_precision@3", judge=Paid(1), max_calls=2)
+    with pytest.raises(InputError):
+        evaluate(
+            [sample],
+            "context_precision@3",
+            judge=LLMJudge("openai:test", base_url="http://127.0.0.1:9/v1", api_key="x"),
+            max_cost=1.0,
+        )
