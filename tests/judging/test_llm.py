@@ -272,7 +272,7 @@ class TestLadder:
         reply, server = one(system=False)
         assert reply.error is None
         assert [message["role"] for message in server.asked[1].json["messages"]] == ["user"]
-        assert "Grade how relevant" in server.asked[1].user
+        assert "Grade the passage's relevance" in server.asked[1].user
 
 
 class TestReadings:
