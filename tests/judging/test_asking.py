@@ -100,6 +100,21 @@ def test_an_answer_is_durable_before_it_is_seen(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_without_a_ledger_an_answer_is_remembered_all_the_same() -> None:
+    """What was answered, or has failed, is not asked again later in the same evaluation."""
+    judge = Failing()
+
+    async def run() -> Pool:
+        async with Pool(lambda _: judge) as pool:
+            await pool.judge([relevance(1), relevance(3)])
+            await pool.judge([relevance(1), relevance(3)])
+        return pool
+
+    pool = asyncio.run(run())
+    assert len(judge.asked) == 2
+    assert (pool.spent.calls, pool.spent.cached) == (2, 2)
+
+
 class Failing(Counting):
     def reply(self, question: AnyQuestion) -> Reply:
         if "1" in question.about:

@@ -63,7 +63,8 @@ class Pool:
         self.spent = Spent()
         self.expected = 0
         self.answered = 0
-        self._route, self._ledger, self._known, self._on_progress = route, ledger, known or {}, on_progress
+        self._route, self._ledger, self._on_progress = route, ledger, on_progress
+        self._known: dict[str, Judgement] = dict(known or {})
         self._budget, self._before_asking = budget or Budget(), before_asking
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="germane-ledger")
         self._key_of = Keyring()
@@ -220,6 +221,8 @@ class Pool:
 
     def _settle(self, asked: Asked, judgement: Judgement) -> None:
         self._open.pop(asked.key, None)
+        if judgement.error is not None or (self._ledger is None and asked.judge.stored):
+            self._known[asked.key] = judgement  # nobody else remembers it, and it is asked once an evaluation
         self.answered += 1
         asked.settle(judgement)
 
