@@ -134,11 +134,13 @@ class Evaluation:
 
     def _judgements(self, traces: Iterable[Trace]) -> Iterator[Judgement]:
         seen: set[str] = set()
+        hashes: set[str] = set()
         for trace in traces:
             for question, judgement in trace:
                 if judgement.key not in seen:
                     seen.add(judgement.key)
-                    if judgement.prompt:
+                    if judgement.prompt and judgement.prompt not in hashes:
+                        hashes.add(judgement.prompt)
                         self.prompts[question.prompt] = judgement.prompt
                     yield judgement
 

@@ -232,10 +232,12 @@ class Judgement:
     provenance: FrozenDict = field(default_factory=FrozenDict)
 
     def __post_init__(self) -> None:
-        _finite(self, "ms")
-        for name in ("answer", "provenance"):
-            if type(value := getattr(self, name)) not in _FROZEN:
-                object.__setattr__(self, name, freeze(value))
+        if self.ms is not None:
+            _finite(self, "ms")
+        if type(self.answer) not in _FROZEN:
+            object.__setattr__(self, "answer", freeze(self.answer))
+        if type(self.provenance) is not FrozenDict:
+            object.__setattr__(self, "provenance", freeze(self.provenance))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

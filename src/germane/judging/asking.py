@@ -22,7 +22,7 @@ from germane.judging.judges.panel import PanelJudge
 from germane.judging.keyring import Keyring
 from germane.judging.ledger import Ledger
 from germane.judging.spending import Budget, Spent
-from germane.judging.waiting import Asked, Batch, Lane, batch_for
+from germane.judging.waiting import Arrived, Asked, Batch, Lane, batch_for
 from germane.types import Judgement
 
 __all__ = ["Answerer", "Pool"]
@@ -69,7 +69,7 @@ class Pool:
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="germane-ledger")
         self._key_of = Keyring()
         self._open: dict[str, Asked] = {}
-        self._arrived: list[Asked] = []
+        self._arrived: list[Arrived] = []
         self._lanes: dict[int, Lane] = {}
         self._unsaved: list[tuple[Asked, Judgement]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -90,10 +90,11 @@ class Pool:
     def stop(self, reason: BaseException | None = None) -> None:
         """Start nothing new; what is in flight is finished and kept, the rest fails with `reason`."""
         self._failure = self._failure or reason or Interrupted("interrupted")
-        waiting, self._arrived = self._arrived, []
+        arrived, self._arrived = self._arrived, []
+        for one in arrived:
+            one.batch.fail(self._failure)
         for lane in self._lanes.values():
-            waiting += lane.clear()
-        self._fail(waiting, self._failure)
+            self._fail(lane.clear(), self._failure)
         self._save()
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Judgement]:
@@ -102,24 +103,20 @@ class Pool:
             return ()
         future: asyncio.Future[Sequence[Judgement]] = asyncio.get_running_loop().create_future()
         batch = batch_for(future, len(questions))
-        for place, question in enumerate(questions):
-            self._ask(question, self._route(question), batch, place)
+        self._ask(batch, [(question, self._route(question)) for question in questions])
         return await future
 
-    def _ask(self, question: AnyQuestion, judge: Judge, batch: Batch, place: int) -> None:
-        key = self._key_of(question, judge)
-        self.expected += 1
-        if (asked := self._open.get(key)) is not None:
-            self.spent.cached += 1
-            self.answered += 1
-            asked.waiting.append((batch, place))
-        elif self._failure is not None:
+    def _ask(self, batch: Batch, asked: Sequence[tuple[AnyQuestion, Judge]]) -> None:
+        if self._failure is not None:
             batch.fail(self._failure)
-        else:
-            if not self._arrived:
-                asyncio.get_running_loop().call_soon(self._welcome)
-            self._open[key] = asked = Asked(key, question, judge, [(batch, place)])
-            self._arrived.append(asked)
+            return
+        if not self._arrived:
+            asyncio.get_running_loop().call_soon(self._welcome)
+        self.expected += len(asked)
+        self._arrived += [
+            Arrived(self._key_of(question, judge), question, judge, batch, place)
+            for place, (question, judge) in enumerate(asked)
+        ]
 
     def _welcome(self) -> None:
         arrived, self._arrived = self._arrived, []
@@ -143,22 +140,46 @@ class Pool:
             self._open.pop(one.key, None)
             one.fail(error)
 
-    async def _look_up(self, arrived: list[Asked]) -> None:
-        found = {asked.key: self._known[asked.key] for asked in arrived if asked.key in self._known}
-        keys = [asked.key for asked in arrived if asked.judge.stored and asked.key not in found]
-        if self._ledger is not None and keys:
-            loop = asyncio.get_running_loop()
-            found.update(await loop.run_in_executor(self._disk, self._ledger.get, keys))
+    async def _look_up(self, arrived: list[Arrived]) -> None:
+        try:
+            found = await self._find(arrived)
+        except BaseException as error:
+            for one in arrived:
+                one.batch.fail(error)
+            raise
         missing: dict[int, list[Asked]] = {}
-        for asked in arrived:
-            if (judgement := found.get(asked.key)) is not None and _readable(asked.question, judgement):
-                self.spent.cached += 1
-                self._settle(asked, judgement)
+        for one in arrived:
+            judgement = found.get(one.key)
+            if judgement is not None and _readable(one.question, judgement):
+                self._known_already(one).take(one.place, judgement)
+            elif (asked := self._open.get(one.key)) is not None:
+                asked.waiting.append((self._known_already(one), one.place))
             else:
-                missing.setdefault(id(asked.judge), []).append(asked)
+                self._open[one.key] = asked = Asked(
+                    one.key, one.question, one.judge, [(one.batch, one.place)]
+                )
+                missing.setdefault(id(one.judge), []).append(asked)
         for questions in missing.values():
             self._queue(questions)
         self._on_progress(self)
+
+    async def _find(self, arrived: list[Arrived]) -> dict[str, Judgement]:
+        """What is known of these questions."""
+        found = (
+            {one.key: self._known[one.key] for one in arrived if one.key in self._known}
+            if self._known
+            else {}
+        )
+        keys = {one.key for one in arrived if one.judge.stored and one.key not in found}
+        if self._ledger is not None and keys:
+            loop = asyncio.get_running_loop()
+            found |= await loop.run_in_executor(self._disk, self._ledger.get, list(keys))
+        return found
+
+    def _known_already(self, one: Arrived) -> Batch:
+        self.spent.cached += 1
+        self.answered += 1
+        return one.batch
 
     def _queue(self, asked: list[Asked]) -> None:
         judge = asked[0].judge
@@ -177,8 +198,7 @@ class Pool:
             lambda votes: self._settle(asked, panel.combine(asked.key, asked.question, votes)),
             partial(self._fail, [asked]),
         )
-        for place, member in enumerate(panel.members):
-            self._ask(asked.question, member, batch, place)
+        self._ask(batch, [(asked.question, member) for member in panel.members])
 
     def _pump(self) -> None:
         """Start what may be started. What a limit forbids waits for what is in flight, which may cost less."""

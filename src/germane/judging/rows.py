@@ -8,21 +8,31 @@ from germane.types import Json, Judgement, Usage, freeze
 
 __all__ = ["dump_judgement", "load_judgement"]
 
-_FIELDS = tuple(field.name for field in fields(Judgement))
-_PLAIN = frozenset(_FIELDS) - {"usage", "provenance"}
-_NOTHING: tuple[Json, ...] = (None, "", {})
+_PLAIN = frozenset(field.name for field in fields(Judgement)) - {"usage", "provenance"}
 
 
 def dump_judgement(judgement: Judgement) -> dict[str, Json]:
-    """A judgement as a JSON object, leaving out what says nothing."""
+    """A judgement as a JSON object, leaving out what says nothing; the key comes first."""
     used = judgement.usage
-    shown = {name: value for name in _FIELDS if (value := getattr(judgement, name)) not in _NOTHING}
+    shown: dict[str, Json] = {"key": judgement.key, "kind": judgement.kind, "judge": judgement.judge}
+    if judgement.prompt:
+        shown["prompt"] = judgement.prompt
+    if judgement.answer is not None:
+        shown["answer"] = judgement.answer
+    if judgement.error is not None:
+        shown["error"] = judgement.error
     shown["usage"] = {
         "requests": used.requests,
         "input": used.input_tokens,
         "output": used.output_tokens,
         "cost_usd": used.cost_usd,
     }
+    if judgement.ms is not None:
+        shown["ms"] = judgement.ms
+    if judgement.at is not None:
+        shown["at"] = judgement.at
+    if judgement.provenance:
+        shown["provenance"] = judgement.provenance
     return shown
 
 

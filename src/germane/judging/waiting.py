@@ -6,11 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from germane.judging.judge import AnyQuestion, Judge
 from germane.types import Judgement
 
-__all__ = ["Asked", "Batch", "Lane", "batch_for"]
+__all__ = ["Arrived", "Asked", "Batch", "Lane", "batch_for"]
 
 
 class Batch:
@@ -51,6 +52,16 @@ def batch_for(future: asyncio.Future[Sequence[Judgement]], size: int) -> Batch:
             future.exception()  # seen, even where nobody waits any more
 
     return Batch(size, done, fail)
+
+
+class Arrived(NamedTuple):
+    """One question that has come in, and the place where its answer is waited for."""
+
+    key: str
+    question: AnyQuestion
+    judge: Judge
+    batch: Batch
+    place: int
 
 
 @dataclass(slots=True)

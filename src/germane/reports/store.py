@@ -130,7 +130,7 @@ class FolderStore:
         self._write("scores", map(dump_score, scores))
 
     def _write(self, name: str, rows: Iterable[Json]) -> None:
-        encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+        encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False).encode
         self._files[name].writelines(f"{encode(row)}\n" for row in rows)
 
     def close(self) -> None:

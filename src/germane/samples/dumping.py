@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
+from operator import attrgetter
 from typing import Any
 
 from germane.types import FrozenDict, Json, Sample
@@ -30,16 +32,19 @@ def _plain(value: Any) -> Json:
         return [_plain(item) for item in value]
     if not hasattr(kind, "__dataclass_fields__"):
         return value
+    names, defaults, read = _fields(kind)  # type: ignore[arg-type]  # a class is hashable
     return {
-        name: _plain(item)
-        for name, default in _defaults(kind)  # type: ignore[arg-type]  # a class is hashable
-        if (item := getattr(value, name)) != default or (name == "contexts" and item == ())
+        name: item if type(item) in _AS_IT_IS else _plain(item)
+        for name, default, item in zip(names, defaults, read(value), strict=True)
+        if item != default or (name == "contexts" and item == ())
     }
 
 
 @functools.lru_cache(maxsize=32)
-def _defaults(kind: Any) -> tuple[tuple[str, object], ...]:
-    return tuple((field.name, _default(field)) for field in fields(kind))
+def _fields(kind: Any) -> tuple[list[str], list[object], Callable[[Any], tuple[Any, ...]]]:
+    """A record's field names, what they say where nothing is said, and how to read them all."""
+    names = [field.name for field in fields(kind)]
+    return names, [_default(field) for field in fields(kind)], attrgetter(*names)
 
 
 def _default(field: Field[Any]) -> object:
