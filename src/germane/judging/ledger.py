@@ -170,7 +170,7 @@ def _hint(error: Exception, path: Path) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or isinstance(error, ValueError):
         return f"; see what is left of it: germane ledger check --ledger {path} (--repair mends it)"
-    return "; what was committed is kept: free some space" if code == sqlite3.SQLITE_FULL else ""
+    return "; free some space" if code == sqlite3.SQLITE_FULL else ""
 
 
 def to_row(judgement: Judgement) -> Row:

@@ -1,0 +1,131 @@
+"""Ledgers in trouble: several runs at once, and a disk that is full."""
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from germane import evaluate
+from germane.errors import LedgerError
+from germane.judging.judges.llm import LLMJudge
+from germane.judging.ledger import SQLiteLedger
+from germane.running import Options, run
+from germane.testing import ModelServer
+from germane.types import Json
+from tests.cli.conftest import Cli, write_jsonl
+
+SAMPLES, CONTEXTS = 20, 5
+ROWS = [
+    {
+        "id": f"q{n}",
+        "query": f"what is thing {n}",
+        "contexts": [{"text": f"thing {n} is {k}"} for k in range(CONTEXTS)],
+    }
+    for n in range(SAMPLES)
+]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_jsonl(tmp_path / "data.jsonl", *ROWS)
+
+
+def by_mood(kind: str, sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
+    """Another answer each time: only the ledger can make two runs agree."""
+    del kind, sections, schema
+    return {"reasoning": "today", "grade": random.randint(0, 3)}
+
+
+def answers(folder: Path) -> dict[str, Json]:
+    rows = map(json.loads, (folder / "judgements.jsonl").read_text("utf-8").splitlines())
+    return {row["key"]: row["answer"] for row in rows}
+
+
+def test_two_runs_at_once_agree(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes ask a moody model the same questions through one ledger: the first committed answer holds in both."""
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    with ModelServer(answer=by_mood, latency=0.02) as server:
+        asked = ["-m", "context_precision@5", "--judge", "openai:test", "--base-url", server.url]
+        started = [
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "germane",
+                    "run",
+                    data,
+                    *asked,
+                    "--ledger",
+                    "l.sqlite",
+                    "-o",
+                    name,
+                    "-j",
+                    "4",
+                    "-q",
+                ],
+                cwd=tmp_path,
+            )
+            for name in ("one", "other")
+        ]
+        assert [process.wait(120) for process in started] == [0, 0]
+        assert server.count > SAMPLES * CONTEXTS  # some questions were put by both, and answered differently
+    assert answers(tmp_path / "one") == answers(tmp_path / "other")
+    assert len(answers(tmp_path / "one")) == SAMPLES * CONTEXTS
+    assert (tmp_path / "one" / "scores.jsonl").read_bytes() == (
+        tmp_path / "other" / "scores.jsonl"
+    ).read_bytes()
+
+
+class SmallDisk(SQLiteLedger):
+    """SQLite itself says "database or disk is full" after so many pages."""
+
+    def __init__(self, path: Path, pages: int = 4) -> None:
+        super().__init__(path)
+        self.db.execute(f"PRAGMA max_page_count={pages}")
+
+
+def test_a_full_disk_stops_the_run_and_loses_nothing(
+    cli: Cli, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LedgerError names the ledger and the command; what was committed is there; continued, only the rest is asked."""
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("germane.running.open_ledger", lambda _: SmallDisk(tmp_path / "l.sqlite"))
+    options = Options(
+        paths=("data.jsonl",),
+        measures=("context_precision@5",),
+        judge="openai:test",
+        ledger="l.sqlite",
+        folder="r",
+        jobs=2,
+    )
+    with ModelServer(latency=0.03) as server:
+        with pytest.raises(LedgerError) as caught:
+            run(Options(**{**{n: getattr(options, n) for n in Options.__slots__}, "base_url": server.url}))
+        assert "l.sqlite cannot be used: database or disk is full" in str(caught.value)
+        assert "germane run --resume r" in str(caught.value)
+        with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
+            kept = len(ledger)
+        assert 0 < kept < SAMPLES * CONTEXTS
+        ran = cli("run", "--resume", "r", "--base-url", server.url, "--json")
+        assert ran.code == 0, ran.err
+        assert ran.json["judge"]["calls"] == SAMPLES * CONTEXTS - kept
+
+
+def test_a_full_disk_in_python(tmp_path: Path) -> None:
+    """evaluate() raises LedgerError too."""
+    with (
+        ModelServer() as server,
+        SmallDisk(tmp_path / "l.sqlite") as ledger,
+        pytest.raises(LedgerError, match="full"),
+    ):
+        evaluate(
+            ROWS,
+            "context_precision@5",
+            judge=LLMJudge("openai:test", base_url=server.url, api_key="x"),
+            ledger=ledger,
+        )
