@@ -18,7 +18,7 @@ from germane.testing import ModelServer
 from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
 
-SAMPLES, CONTEXTS = 20, 5
+SAMPLES, CONTEXTS = 60, 5
 ROWS = [
     {
         "id": f"q{n}",
@@ -83,7 +83,7 @@ def test_two_runs_at_once_agree(data: Path, tmp_path: Path, monkeypatch: pytest.
 class SmallDisk(SQLiteLedger):
     """SQLite itself says "database or disk is full" after so many pages."""
 
-    def __init__(self, path: Path, pages: int = 4) -> None:
+    def __init__(self, path: Path, pages: int = 12) -> None:
         super().__init__(path)
         self.db.execute(f"PRAGMA max_page_count={pages}")
 
