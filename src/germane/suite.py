@@ -18,7 +18,7 @@ from germane.samples.cases import Case, EvalFile, GraderSpec
 from germane.samples.docids import compile_rule
 from germane.samples.evalfile import read_eval_file
 from germane.samples.notices import Notice, Warn
-from germane.samples.reading import READERS, read_samples
+from germane.samples.reading import read_samples
 from germane.types import Sample
 
 __all__ = ["Item", "Suite", "load_suite"]
@@ -289,13 +289,3 @@ def _is_eval_file(file: Path) -> bool:
     """Whether a file in a folder is meant as an eval file: YAML, not targets, not hidden."""
     hidden = any(part.startswith(".") for part in file.parts)
     return file.suffix in _YAML and file.stem != "targets" and not hidden and file.is_file()
-
-
-def describe(notice: Notice) -> str:
-    """A notice as one line."""
-    return f"warning: {notice}"
-
-
-def formats() -> tuple[str, ...]:
-    """The extensions that a run's path can have."""
-    return (*_YAML, *READERS)
