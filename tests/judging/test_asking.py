@@ -94,7 +94,7 @@ def test_an_answer_is_durable_before_it_is_seen(tmp_path: Path) -> None:
     async def run() -> None:
         async with Pool(lambda _: Counting(), ledger) as pool:
             for n in range(5):
-                (judgement,) = await pool.judge([relevance(n)])
+                ((judgement, _),) = await pool.judge([relevance(n)])
                 assert other.get([judgement.key])[judgement.key] == judgement
 
     asyncio.run(run())
@@ -130,7 +130,7 @@ def test_one_failure_is_one_judgement(tmp_path: Path) -> None:
 
     async def run() -> list[str | None]:
         async with Pool(lambda _: Failing(), ledger) as pool:
-            return [j.error for j in await pool.judge([relevance(n) for n in range(4)])]
+            return [answer.judgement.error for answer in await pool.judge([relevance(n) for n in range(4)])]
 
     first, second, third, fourth = asyncio.run(run())
     assert first is None

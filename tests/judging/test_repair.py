@@ -106,7 +106,7 @@ def test_a_flipped_letter_in_an_answer_is_noticed(path: Path) -> None:
     """SQLite sees nothing wrong; the checksum does: the answer is not believed, and repair drops it alone."""
 
     def flip(data: bytearray) -> None:
-        at = data.index(b'{"grade": 3') + len('{"grade": ')
+        at = data.index(b'{"grade":3') + len('{"grade":')
         data[at : at + 1] = b"0"
 
     harm(path, flip)

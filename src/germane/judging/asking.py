@@ -13,14 +13,16 @@ import asyncio
 import datetime
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, Self
 
-from germane.errors import AnswerError, Interrupted
+from germane.errors import Interrupted
 from germane.judging.judge import AnyQuestion, Judge, Reply
 from germane.judging.judges.panel import PanelJudge
 from germane.judging.keyring import Keyring
 from germane.judging.ledger import Ledger
+from germane.judging.programs import Answer, Unanswered, answered
 from germane.judging.spending import Budget, Spent
 from germane.judging.waiting import Arrived, Asked, Batch, Lane, batch_for
 from germane.types import Judgement
@@ -31,10 +33,10 @@ _ROWS, _SECONDS = 100, 0.1
 
 
 class Answerer(Protocol):
-    """Whoever turns questions into judgements: the pool, a store of old answers, a counter."""
+    """Whoever answers questions: the pool, a store of old answers, a counter."""
 
-    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Judgement]:
-        """One judgement a question, in order."""
+    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
+        """One answer a question, in order."""
         ...
 
 
@@ -71,7 +73,7 @@ class Pool:
         self._open: dict[str, Asked] = {}
         self._arrived: list[Arrived] = []
         self._lanes: dict[int, Lane] = {}
-        self._unsaved: list[tuple[Asked, Judgement]] = []
+        self._unsaved: list[tuple[Asked, Answer]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
@@ -97,11 +99,11 @@ class Pool:
             self._fail(lane.clear(), self._failure)
         self._save()
 
-    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Judgement]:
-        """One judgement a question, in order; returns when all are durable."""
+    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
+        """One answer a question, in order; returns when all are durable."""
         if not questions:
             return ()
-        future: asyncio.Future[Sequence[Judgement]] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Sequence[Answer]] = asyncio.get_running_loop().create_future()
         batch = batch_for(future, len(questions))
         self._ask(batch, [(question, self._route(question)) for question in questions])
         return await future
@@ -150,8 +152,9 @@ class Pool:
         missing: dict[int, list[Asked]] = {}
         for one in arrived:
             judgement = found.get(one.key)
-            if judgement is not None and _readable(one.question, judgement):
-                self._known_already(one).take(one.place, judgement)
+            answer = None if judgement is None else answered(one.question, judgement)
+            if answer is not None and (answer.usable or answer.judgement.error is not None):
+                self._known_already(one).take(one.place, answer)
             elif (asked := self._open.get(one.key)) is not None:
                 asked.waiting.append((self._known_already(one), one.place))
             else:
@@ -195,7 +198,9 @@ class Pool:
     def _convene(self, asked: Asked, panel: PanelJudge) -> None:
         batch = Batch(
             len(panel.members),
-            lambda votes: self._settle(asked, panel.combine(asked.key, asked.question, votes)),
+            lambda votes: self._settle(
+                asked, answered(asked.question, panel.combine(asked.key, asked.question, votes))
+            ),
             partial(self._fail, [asked]),
         )
         self._ask(batch, [(asked.question, member) for member in panel.members])
@@ -230,21 +235,24 @@ class Pool:
             self._timer = asyncio.get_running_loop().call_later(_SECONDS, self._save)
 
     def _take(self, asked: Asked, reply: Reply) -> None:
-        judgement = _judgement(asked, reply)
+        answer = _answer(asked, reply)
+        judgement = answer.judgement
         self.spent.calls += 1 if asked.judge.stored else 0
         self.spent.errors += judgement.error is not None
         self.spent.add(judgement.usage)
         if judgement.error is None and asked.judge.stored and self._ledger is not None:
-            self._unsaved.append((asked, judgement))
+            self._unsaved.append((asked, answer))
         else:
-            self._settle(asked, judgement)
+            self._settle(asked, answer)
 
-    def _settle(self, asked: Asked, judgement: Judgement) -> None:
+    def _settle(self, asked: Asked, answer: Answer) -> None:
         self._open.pop(asked.key, None)
-        if judgement.error is not None or (self._ledger is None and asked.judge.stored):
-            self._known[asked.key] = judgement  # nobody else remembers it, and it is asked once an evaluation
+        if answer.judgement.error is not None or (self._ledger is None and asked.judge.stored):
+            self._known[asked.key] = (
+                answer.judgement
+            )  # nobody else remembers it, and it is asked once an evaluation
         self.answered += 1
-        asked.settle(judgement)
+        asked.settle(answer)
 
     def _save(self) -> None:
         if self._timer is not None:
@@ -254,47 +262,36 @@ class Pool:
         if rows:
             self._spawn(self._commit(rows))
 
-    async def _commit(self, rows: list[tuple[Asked, Judgement]]) -> None:
+    async def _commit(self, rows: list[tuple[Asked, Answer]]) -> None:
         assert self._ledger is not None
         loop = asyncio.get_running_loop()
         try:
             stands = await loop.run_in_executor(
-                self._disk, self._ledger.put, [judgement for _, judgement in rows]
+                self._disk, self._ledger.put, [answer.judgement for _, answer in rows]
             )
         except BaseException as error:
             self._fail([asked for asked, _ in rows], error)
             raise
-        for asked, _ in rows:
-            self._settle(asked, stands[asked.key])
+        for asked, answer in rows:
+            first = stands[asked.key]
+            self._settle(asked, answer if first is answer.judgement else answered(asked.question, first))
         self._on_progress(self)
 
 
-def _judgement(asked: Asked, reply: Reply) -> Judgement:
-    error = reply.error
-    if error is None:
-        try:
-            asked.question.read(reply.payload)
-        except AnswerError as unusable:
-            error = f"unusable answer: {unusable}"
-    return Judgement(
+def _answer(asked: Asked, reply: Reply) -> Answer:
+    judgement = Judgement(
         key=asked.key,
         kind=asked.question.kind,
         judge=asked.judge.name,
         prompt=asked.judge.prompt_hash(asked.question),
-        answer=reply.payload if error is None else None,
-        error=error,
+        answer=reply.payload if reply.error is None else None,
+        error=reply.error,
         usage=reply.usage,
         ms=reply.ms,
         at=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         provenance=reply.provenance,
     )
-
-
-def _readable(question: AnyQuestion, judgement: Judgement) -> bool:
-    if judgement.error is not None:
-        return True
-    try:
-        question.read(judgement.answer)
-    except AnswerError:
-        return False
-    return True
+    answer = answered(asked.question, judgement)
+    if isinstance(answer.value, Unanswered) and judgement.error is None:
+        return Answer(replace(judgement, answer=None, error=answer.value.why), answer.value)
+    return answer

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from germane.errors import AnswerError
 from germane.judging.asking import Answerer
 from germane.judging.judge import AnyQuestion
-from germane.judging.programs import Program, Unanswered
+from germane.judging.programs import Program, answered
 from germane.types import Judgement
 
 __all__ = ["Trace", "drive", "replay", "run_program"]
@@ -20,23 +19,14 @@ Trace = list[tuple[AnyQuestion, Judgement]]
 """Which judgement answered which question of one program, in the order of asking."""
 
 
-def _answer(question: AnyQuestion, judgement: Judgement) -> Any:
-    if judgement.error is not None:
-        return Unanswered(judgement.error)
-    try:
-        return question.read(judgement.answer)
-    except AnswerError as unusable:
-        return Unanswered(f"unusable answer: {unusable}")
-
-
 async def run_program(program: Program[R], answerer: Answerer, trace: Trace) -> R:
     """One program's result; what it asked is appended to `trace`."""
     try:
         questions = next(program)
         while True:
-            judgements = await answerer.judge(questions)
-            trace.extend(zip(questions, judgements, strict=True))
-            questions = program.send(tuple(map(_answer, questions, judgements)))
+            answers = await answerer.judge(questions)
+            trace.extend(zip(questions, [answer.judgement for answer in answers], strict=True))
+            questions = program.send(tuple([answer.value for answer in answers]))
     except StopIteration as finished:
         return finished.value  # type: ignore[no-any-return]
 
@@ -68,8 +58,8 @@ def replay(
     try:
         questions = next(program)
         while True:
-            answers = tuple(map(_answer, questions, look_up(questions)))
-            exchange.extend(zip(questions, answers, strict=True))
-            questions = program.send(answers)
+            values = tuple(answer.value for answer in map(answered, questions, look_up(questions)))
+            exchange.extend(zip(questions, values, strict=True))
+            questions = program.send(values)
     except StopIteration as finished:
         return finished.value, exchange

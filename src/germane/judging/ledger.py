@@ -7,7 +7,6 @@ and answer, so that a damaged answer is never taken for a verdict.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 from zlib import crc32
 
+from germane.encoding import decode, encode
 from germane.errors import LedgerError
 from germane.types import FrozenDict, Judgement, Usage
 
@@ -176,21 +176,21 @@ def _hint(error: Exception, path: Path) -> str:
 def to_row(judgement: Judgement) -> Row:
     """A judgement as a row of the table."""
     used = judgement.usage
-    key, answer = bytes.fromhex(judgement.key), _text(judgement.answer)
+    key, answer = bytes.fromhex(judgement.key), encode(judgement.answer)
     return (
         key,
         judgement.kind,
         judgement.judge,
         judgement.prompt,
-        answer,
+        answer.decode(),
         used.requests,
         used.input_tokens,
         used.output_tokens,
         used.cost_usd,
         judgement.ms,
         judgement.at,
-        _text(judgement.provenance),
-        crc32(answer.encode(), crc32(key)),
+        encode(judgement.provenance).decode(),
+        crc32(answer, crc32(key)),
     )
 
 
@@ -206,26 +206,12 @@ def from_row(row: Row) -> Judgement:
         kind=kind,
         judge=judge,
         prompt=prompt,
-        answer=json.loads(answer),
+        answer=decode(answer),
         usage=Usage(requests=requests, input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost),
         ms=ms,
         at=at,
-        provenance=_NO_PROVENANCE if provenance == "{}" else FrozenDict(json.loads(provenance)),
+        provenance=_NO_PROVENANCE if provenance == "{}" else FrozenDict(decode(provenance)),
     )
-
-
-def _text(value: object) -> str:
-    """JSON that UTF-8 can say: half a surrogate pair is escaped."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if text.isascii() or _encodes(text) else json.dumps(value)
-
-
-def _encodes(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def find_ledger(start: Path) -> Path:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from germane.errors import AnswerError
 from germane.judging.questions import Question
+from germane.types import Judgement
 
-__all__ = ["Missing", "Program", "Unanswered", "ask", "ask_all", "ask_each"]
+__all__ = ["Answer", "Missing", "Program", "Unanswered", "answered", "ask", "ask_all", "ask_each"]
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -29,6 +31,28 @@ class Unanswered:
     """What stands in the place of an answer that could not be had, and why."""
 
     why: str
+
+
+class Answer(NamedTuple):
+    """A judgement, and what it says: the typed answer to its question, or Unanswered."""
+
+    judgement: Judgement
+    value: Any
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is an answer."""
+        return not isinstance(self.value, Unanswered)
+
+
+def answered(question: Question[Any], judgement: Judgement) -> Answer:
+    """What a judgement says to this question: read here, once, and nowhere else."""
+    if judgement.error is not None:
+        return Answer(judgement, Unanswered(judgement.error))
+    try:
+        return Answer(judgement, question.read(judgement.answer))
+    except AnswerError as unusable:
+        return Answer(judgement, Unanswered(f"unusable answer: {unusable}"))
 
 
 class Missing(Exception):

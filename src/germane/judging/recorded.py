@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from germane.judging.judge import AnyQuestion, Judge
+from germane.judging.programs import Answer, answered
 from germane.judging.questions import key_of
 from germane.types import Judgement
 
@@ -26,9 +27,9 @@ class Recorded:
         self._known: dict[str, Judgement] = {}
         self.found = self.unknown = 0
 
-    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Judgement]:
-        """The stored judgement of each question, or an error that says that there is none."""
-        return self.look_up(questions)
+    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
+        """What is stored says to each question."""
+        return list(map(answered, questions, self.look_up(questions)))
 
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
         """The stored judgement of each question, or an error that says that there is none."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from germane.judging.judge import AnyQuestion, Judge
-from germane.types import Judgement
+from germane.judging.programs import Answer
 
 __all__ = ["Arrived", "Asked", "Batch", "Lane", "batch_for"]
 
@@ -26,23 +26,23 @@ class Batch:
     __slots__ = ("_answers", "_done", "_missing", "fail")
 
     def __init__(
-        self, size: int, done: Callable[[list[Judgement]], None], fail: Callable[[BaseException], None]
+        self, size: int, done: Callable[[list[Answer]], None], fail: Callable[[BaseException], None]
     ) -> None:
-        self._answers: list[Judgement | None] = [None] * size
+        self._answers: list[Answer | None] = [None] * size
         self._missing, self._done, self.fail = size, done, fail
 
-    def take(self, place: int, judgement: Judgement) -> None:
+    def take(self, place: int, answer: Answer) -> None:
         """One answer."""
-        self._answers[place] = judgement
+        self._answers[place] = answer
         self._missing -= 1
         if not self._missing:
             self._done([answer for answer in self._answers if answer is not None])
 
 
-def batch_for(future: asyncio.Future[Sequence[Judgement]], size: int) -> Batch:
+def batch_for(future: asyncio.Future[Sequence[Answer]], size: int) -> Batch:
     """A batch whose end is a future's."""
 
-    def done(answers: list[Judgement]) -> None:
+    def done(answers: list[Answer]) -> None:
         if not future.done():
             future.set_result(answers)
 
@@ -73,10 +73,10 @@ class Asked:
     judge: Judge
     waiting: list[tuple[Batch, int]]
 
-    def settle(self, judgement: Judgement) -> None:
+    def settle(self, answer: Answer) -> None:
         """Hand the answer to everybody who waits."""
         for batch, place in self.waiting:
-            batch.take(place, judgement)
+            batch.take(place, answer)
 
     def fail(self, error: BaseException) -> None:
         """Tell everybody who waits that there will be no answer."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import cast
 
 from germane.errors import InputError
@@ -149,9 +148,9 @@ def place_labels(
             Ranking(query, tuple(Place(c, human_label(c)) for c in contexts)) for query, contexts in cut
         )
     if against == "call":
-        own = [partial(_against_call, sample, query, scale=settings.scale) for query, _ in cut]
+        own = [_against_call(sample, query, settings) for query, _ in cut]
     else:
-        own = [partial(relevance_question, sample, settings=settings)] * len(cut)
+        own = [_against_need(sample, settings)] * len(cut)
     return (yield from _judged(cut, own, people_first=source == "best"))
 
 
@@ -189,17 +188,22 @@ def verdict_label(verdict: Grade) -> Label:
     return Label(verdict.grade, level, verdict.reasoning, "judge")
 
 
-def relevance_question(sample: Sample, context: Context, settings: Settings) -> Relevance:
-    """Is this context relevant, judged against what the evaluation's settings say?"""
-    return Relevance(
-        query=sample.query,
-        passage=context.text,
-        history=turns(sample),
-        scale=settings.scale,
-        context=context,
-        gold=_gold_grade(sample, context),
-        **shown_beside(sample, settings),
-    )
+def _against_need(sample: Sample, settings: Settings) -> Callable[[Context], Relevance]:
+    """Is this context relevant, judged against what the evaluation's settings say? What is shown beside is the same."""
+    beside, history = shown_beside(sample, settings), turns(sample)
+
+    def about(context: Context) -> Relevance:
+        return Relevance(
+            query=sample.query,
+            passage=context.text,
+            history=history,
+            scale=settings.scale,
+            context=context,
+            gold=_gold_grade(sample, context),
+            **beside,
+        )
+
+    return about
 
 
 def shown_beside(sample: Sample, settings: Settings) -> dict[str, str | None]:
@@ -210,16 +214,20 @@ def shown_beside(sample: Sample, settings: Settings) -> dict[str, str | None]:
     }
 
 
-def _against_call(sample: Sample, query: str, context: Context, scale: Scale) -> Relevance:
+def _against_call(sample: Sample, query: str, settings: Settings) -> Callable[[Context], Relevance]:
     """What people and gold say is about the need: it is an answer only where the call searched for just that."""
     known = query == sample.query
-    return Relevance(
-        query=query,
-        passage=context.text,
-        scale=scale,
-        context=context if known else None,
-        gold=_gold_grade(sample, context) if known else None,
-    )
+
+    def about(context: Context) -> Relevance:
+        return Relevance(
+            query=query,
+            passage=context.text,
+            scale=settings.scale,
+            context=context if known else None,
+            gold=_gold_grade(sample, context) if known else None,
+        )
+
+    return about
 
 
 def _text(turn: Message) -> str:

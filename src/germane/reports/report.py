@@ -57,7 +57,8 @@ class Report:
         declared = {"gates": [str(gate) for gate in gates], "max_unmeasured": max_unmeasured}
         report = cls(store, {**manifest, **declared}, Verdict(0, ()), _summaries(store))
         results = [result for gate in gates for result in check_gate(gate, report.summaries)]
-        results += required_gates(report.cases(), report._required())
+        if required := report._required():
+            results += required_gates(report.cases(), required)
         report.verdict = decide(
             results, report.summaries, max_unmeasured=max_unmeasured, interrupted=interrupted
         )

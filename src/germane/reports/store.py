@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from germane.encoding import decode, encode
 from germane.errors import InputError, Place
 from germane.judging.rows import dump_judgement, load_judgement
 from germane.reports.schema import ScoreRow
@@ -23,10 +23,6 @@ __all__ = [
     "load_judgement",
     "load_score",
 ]
-
-
-_KEY = slice(len('{"key": "'), len('{"key": "') + 32)
-"""Where the key stands in a line of judgements.jsonl: it is the first field."""
 
 
 class Store(Protocol):
@@ -108,14 +104,12 @@ class FolderStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._files: dict[str, IO[str]] = {}
+        self._files: dict[str, IO[bytes]] = {}
 
     def start(self) -> FolderStore:
         """Begin the folder's rows anew."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._files = {
-            name: self._path(name).open("w", encoding="utf-8", newline="\n") for name in self._NAMES
-        }
+        self._files = {name: self._path(name).open("wb") for name in self._NAMES}
         return self
 
     def _path(self, name: str) -> Path:
@@ -130,8 +124,7 @@ class FolderStore:
         self._write("scores", map(dump_score, scores))
 
     def _write(self, name: str, rows: Iterable[Json]) -> None:
-        encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False).encode
-        self._files[name].writelines(f"{encode(row)}\n" for row in rows)
+        self._files[name].writelines(encode(row) + b"\n" for row in rows)
 
     def close(self) -> None:
         """Everything is on disk after this."""
@@ -149,7 +142,7 @@ class FolderStore:
 
     def judgements(self, keys: Container[str] | None = None) -> Iterator[Judgement]:
         """All judgements, or those under some keys: the others are passed over unread."""
-        wanted = None if keys is None else (lambda line: line[_KEY] in keys)
+        wanted = None if keys is None else (lambda line: line.split('"', 4)[3] in keys)  # the first field
         return map(load_judgement, self._rows("judgements", wanted))
 
     def scores(self) -> Iterator[Score]:
@@ -165,7 +158,7 @@ class FolderStore:
                 if wanted is not None and not wanted(line):
                     continue
                 try:
-                    yield json.loads(line)
+                    yield decode(line)
                 except ValueError:
                     place = Place(str(path), number)
                     raise InputError(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from germane.errors import AnswerError, InputError, JudgeError
+from germane.errors import InputError, JudgeError
 from germane.judging.judge import AnyQuestion, Judge, Reply
 from germane.judging.judges.voting import Vote, combined
+from germane.judging.programs import Answer
 from germane.judging.questions import digest
 from germane.types import Json, Judgement, Usage, freeze
 
@@ -113,17 +114,12 @@ class PanelJudge:
         for member in self.members:
             await member.close()
 
-    def combine(self, key: str, question: AnyQuestion, said: Sequence[Judgement]) -> Judgement:
-        """The panel's judgement, from one of each member."""
-        names = _names(self.members)
-        votes = [
-            Vote(name, one.answer) for name, one in zip(names, said, strict=True) if _usable(question, one)
-        ]
-        lost = {
-            name: one.error or "unusable"
-            for name, one in zip(names, said, strict=True)
-            if not _usable(question, one)
-        }
+    def combine(self, key: str, question: AnyQuestion, answers: Sequence[Answer]) -> Judgement:
+        """The panel's judgement, from one answer of each member."""
+        named = list(zip(_names(self.members), answers, strict=True))
+        votes = [Vote(name, one.judgement.answer) for name, one in named if one.usable]
+        lost = {name: one.value.why for name, one in named if not one.usable}
+        said = [one.judgement for one in answers]
         answer, provenance = combined(question, votes, self.vote) if votes else (None, {})
         error = None if votes else "; ".join(f"{name}: {why}" for name, why in lost.items())
         return Judgement(
@@ -151,16 +147,6 @@ def _names(members: Sequence[Judge]) -> list[str]:
             f"a member sits twice on the panel: {', '.join(names)}", fix="repeat a judge with --repeat N"
         )
     return shown
-
-
-def _usable(question: AnyQuestion, judgement: Judgement) -> bool:
-    if judgement.error is not None:
-        return False
-    try:
-        question.read(judgement.answer)
-    except AnswerError:
-        return False
-    return True
 
 
 def _sum(said: Sequence[Judgement]) -> Usage:

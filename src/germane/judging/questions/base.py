@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
+from germane.encoding import encode
 from germane.errors import AnswerError
 from germane.types import Json
 
@@ -26,14 +27,9 @@ __all__ = [
 A = TypeVar("A")
 
 
-_spelt = json.JSONEncoder(
-    sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
-).encode
-
-
 def canonical(value: Json) -> bytes:
     """The one spelling of a JSON value: sorted keys, no spaces, UTF-8."""
-    return _spelt(value).encode("utf-8", "surrogatepass")
+    return encode(value, sort_keys=True)
 
 
 def digest(value: Json) -> str:
@@ -135,12 +131,11 @@ def get(payload: Json, name: str, kind: type | tuple[type, ...], what: str) -> A
 def texts(payload: Json, name: str) -> tuple[str, ...]:
     """A list of strings that say something; AnswerError where it is none."""
     items = get(payload, name, (list, tuple), "a list of strings")
-    for item in items:
-        if not isinstance(item, str) or not item.strip():
-            raise AnswerError(
-                f'every item of "{name}" must be a non-empty string, not {json.dumps(item)[:80]}'
-            )
-    return tuple(item.strip() for item in items)
+    found = tuple([item.strip() for item in items if isinstance(item, str)])
+    if len(found) == len(items) and all(found):
+        return found
+    wrong = next(item for item in items if not isinstance(item, str) or not item.strip())
+    raise AnswerError(f'every item of "{name}" must be a non-empty string, not {json.dumps(wrong)[:80]}')
 
 
 def each_once(

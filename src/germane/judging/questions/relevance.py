@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from germane.errors import AnswerError
 from germane.judging.questions.base import Question, get, object_schema, texts
@@ -74,14 +74,15 @@ class Relevance(Question[Grade]):
 
     def read(self, payload: Json) -> Grade:
         """A Grade; a `relevant` on the graded scale is a person's yes or no and stays binary."""
-        reasoning = str(payload.get("reasoning") or "") if isinstance(payload, dict) else ""
-        if isinstance(payload, dict) and "relevant" in payload and "grade" not in payload:
+        said = payload if isinstance(payload, dict) else {}
+        reasoning = str(said.get("reasoning") or "")
+        if "relevant" in said and "grade" not in said:
             relevant = get(payload, "relevant", bool, "true or false")
             return Grade(int(relevant), reasoning, "binary")
         if self.scale == "binary":
             raise AnswerError('the answer lacks "relevant" (true or false)')
         grade = get(payload, "grade", int, "a whole number from 0 to 3")
-        if grade not in range(4):
+        if not 0 <= grade <= 3:
             raise AnswerError(f'"grade" must be 0, 1, 2 or 3, not {grade}')
         return Grade(grade, reasoning)
 
@@ -94,8 +95,7 @@ class Relevance(Question[Grade]):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """One statement of a passage, and whether it is relevant to the query."""
 
     text: str
@@ -136,12 +136,11 @@ class StatementRelevance(Question[tuple[Statement, ...]]):
     def read(self, payload: Json) -> tuple[Statement, ...]:
         """The statements, in order; none is an answer too."""
         items = get(payload, "statements", (list, tuple), "a list of statements")
-        found = []
-        for item in items:
-            relevant = get(item, "relevant", bool, "true or false")
-            (text,) = texts({"statement": [get(item, "statement", str, "a statement")]}, "statement")
-            found.append(Statement(text, relevant))
-        return tuple(found)
+        said = texts(
+            {"statement": [get(item, "statement", str, "a statement") for item in items]}, "statement"
+        )
+        verdicts = [get(item, "relevant", bool, "true or false") for item in items]
+        return tuple(map(Statement, said, verdicts))
 
     def typical(self) -> Json:
         """One statement for every 80 characters."""
