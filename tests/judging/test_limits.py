@@ -65,6 +65,41 @@ class TestLevel:
         asyncio.run(main())
         assert level.size == 1
 
+    def test_a_stalled_request_leaves_its_place_to_another(self) -> None:
+        """Cut down to one, with that one stalled: another may go; when it ends after all, none may but itself."""
+        level = Level(8)
+        level.size = 1.0
+
+        async def main() -> None:
+            await level.acquire()
+            held = asyncio.ensure_future(level.acquire())
+            await asyncio.sleep(0)
+            assert not held.done()
+            level.stall()
+            await asyncio.wait_for(held, 1)
+            level.stall(-1)
+            level.release()
+            third = asyncio.ensure_future(level.acquire())
+            await asyncio.sleep(0)
+            assert not third.done()
+            third.cancel()
+
+        asyncio.run(main())
+
+    def test_stalled_requests_never_exceed_the_cap(self) -> None:
+        """Cap four, all stalled: a fifth waits."""
+        level = Level(4)
+
+        async def main() -> None:
+            for _ in range(4):
+                await level.acquire()
+                level.stall()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(level.acquire(), 0.01)
+
+        asyncio.run(main())
+        assert level.busy == 4
+
     def test_it_rises_again_by_one_a_round_trip(self) -> None:
         """After a cut from 8 to 4, a round of four good answers makes about five."""
         level = Level(8)

@@ -33,9 +33,10 @@ __all__ = ["Endpoint", "Fault", "Patience", "Rejected", "Spending", "Unanswered"
 LANE = 8
 """Requests a client: its pool walks over all its connections for each of them, so that many small ones are cheaper."""
 
-ENOUGH, OFTEN, LEAST, FORGET = 20, 6.0, 15.0, 0.98
+ENOUGH, OFTEN, LEAST, FORGET, STALLED = 20, 6.0, 15.0, 0.98, 2.0
 """A hang is noticed early: after ENOUGH answers, one is waited for OFTEN as long as the slowest of late took, LEAST
-that many seconds; the last attempt is given all of the read timeout."""
+that many seconds; the last attempt is given all of the read timeout. Before that, after STALLED seconds at least, it
+leaves its place to another request."""
 
 _HEADERS = {
     "content-type": "application/json",
@@ -109,6 +110,24 @@ class _Lane:
 
 
 _load = attrgetter("load")
+
+
+class _Stall:
+    """Tells the level when a request is late, and when it is over."""
+
+    def __init__(self, level: Level, late: float) -> None:
+        self._level, self._late = level, False
+        self._timer = asyncio.get_running_loop().call_later(late, self._stalled)
+
+    def _stalled(self) -> None:
+        self._late = True
+        self._level.stall()
+
+    def over(self) -> None:
+        """The request has ended, one way or another."""
+        self._timer.cancel()
+        if self._late:
+            self._level.stall(-1)
 
 
 class Endpoint:
@@ -199,13 +218,15 @@ class Endpoint:
 
     async def _once(self, body: bytes, spending: Spending, *, last: bool) -> dict[str, Json]:
         sent = await self._depart(len(body))
+        stall = _Stall(self.level, self._usual(STALLED))
         try:
             spending.requests += 1
-            status, headers, raw = await self._send(body, self.patience.read if last else self._usual())
+            status, headers, raw = await self._send(body, self.patience.read if last else self._usual(LEAST))
         except Fault as fault:
             self.circuit.failed(str(fault))
             raise
         finally:
+            stall.over()
             self.level.release()
         if status == 200:
             found = _json(raw)
@@ -251,11 +272,11 @@ class Endpoint:
         self._alive = True
         raise Rejected(status, said)
 
-    def _usual(self) -> float:
-        """Seconds after which an answer is not to be expected any more, by how long answers take here."""
+    def _usual(self, least: float) -> float:
+        """Seconds after which an answer is late, by how long answers take here."""
         if self._answers < ENOUGH:
             return self.patience.read
-        return min(self.patience.read, max(LEAST, OFTEN * self._slowest))
+        return min(self.patience.read, max(least, OFTEN * self._slowest))
 
     async def _send(self, body: bytes, read: float) -> tuple[int, Mapping[str, str], bytes]:
         import httpx2

@@ -21,13 +21,14 @@ class Level:
 
     A given size starts at the cap. One to be found starts at `start` and grows by one an answer (doubling
     each round trip) until the endpoint throttles or slows down; from then by one a round trip. A throttled
-    request halves it, at most once a round trip.
+    request halves it, at most once a round trip. A request that has stalled leaves its place to another, up to half
+    of the cap and never beyond it: a few that hang must not hold up the rest.
     """
 
     def __init__(self, cap: int, start: int | None = None) -> None:
         self.cap = max(1, cap)
         self.size = float(min(self.cap, start or self.cap))
-        self.busy = 0
+        self.busy = self.stalled = 0
         self._searching = start is not None
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._cut_at = -1.0
@@ -36,7 +37,7 @@ class Level:
 
     async def acquire(self) -> float:
         """Wait for a place; returns the time of departure."""
-        if self.busy >= int(self.size) or self._waiting:
+        if self._waiting or not self._room():
             place = asyncio.get_running_loop().create_future()
             self._waiting.append(place)
             try:
@@ -54,13 +55,21 @@ class Level:
         elif place in self._waiting:
             self._waiting.remove(place)
 
+    def _room(self) -> bool:
+        return self.busy < min(self.cap, int(self.size) + min(self.stalled, self.cap // 2))
+
     def release(self) -> None:
         """Give the place back."""
         self.busy -= 1
         self._admit()
 
+    def stall(self, by: int = 1) -> None:
+        """A request in flight has stalled; -1: it has ended after all."""
+        self.stalled += by
+        self._admit()
+
     def _admit(self) -> None:
-        while self._waiting and self.busy < int(self.size):
+        while self._waiting and self._room():
             place = self._waiting.popleft()
             if not place.done():
                 self.busy += 1
