@@ -43,7 +43,7 @@ class JudgeOptions:
 
     def keywords(self) -> dict[str, Json]:
         """The arguments of the model judge that these are."""
-        from germane.judging.endpoint import Patience
+        from germane.judging.patience import Patience
         from germane.judging.prices import Price
 
         waits = self.timeout and Patience(

@@ -9,10 +9,10 @@ from time import monotonic, time
 import pytest
 
 from germane.errors import JudgeError
-from germane.judging.endpoint import Patience
 from germane.judging.judge import Reply
 from germane.judging.judges.llm import LLMJudge
 from germane.judging.limits import Circuit
+from germane.judging.patience import Patience
 from germane.judging.questions import Relevance
 from germane.testing import Act, ModelServer
 
@@ -164,6 +164,29 @@ class TestTransportFaults:
         judge = LLMJudge("openai:test", base_url=url, api_key="k", patience=QUICK)
         with pytest.raises(JudgeError, match=r"127\.0\.0\.1:\d+/v1/chat/completions does not answer"):
             ask(judge, passages(1))
+
+    def test_waiting_for_our_own_limits_is_not_in_the_deadline(self) -> None:
+        """600 requests a minute with a burst of 50: the last of 58 waits longer than a call may take, and is asked."""
+        with ModelServer() as server:
+            judge = judge_of(server, Patience(read=5, deadline=0.5), rpm=600)
+            replies = ask(judge, passages(58))
+        assert not [reply.error for reply in replies if reply.error]
+        assert max(reply.ms or 0 for reply in replies) > 500
+
+    def test_an_answer_that_trickles_in_is_given_up_too(self) -> None:
+        """The read timeout is for the whole answer, not for each byte of it."""
+        with ModelServer([None, Act(drip=0.05)]) as server:
+            judge = judge_of(server, Patience(read=0.3, backoff=0.01), concurrency=1)
+            first, second = ask(judge, passages(2))
+        assert (first.error, second.error) == (None, None)
+        assert second.provenance["faults"] == 1
+
+    def test_who_does_not_answer_in_time_is_pressed_less(self) -> None:
+        """A timeout halves what is in flight, as a 429 does."""
+        with ModelServer([Act(hang=True)]) as server:
+            judge = judge_of(server, Patience(read=0.2, backoff=0.01), concurrency=8)
+            ask(judge, passages(1))
+        assert 4 <= judge.level.size < 5
 
     def test_the_deadline_ends_a_call(self) -> None:
         """However many attempts are left."""

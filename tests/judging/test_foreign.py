@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from germane.errors import InputError, JudgeError, MissingPart
-from germane.judging.endpoint import Patience
 from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.judges.llm import LLMJudge
+from germane.judging.patience import Patience
 from germane.judging.questions import Claims, Relevance, Support
 from germane.testing import Act, Asked, ModelServer
 from germane.testing.wire import Connection

@@ -128,6 +128,13 @@ class TestLevel:
         assert found < 12
         assert level.size < found + 2
 
+    def test_a_queue_behind_one_slot_is_noticed_in_the_first_round(self) -> None:
+        """Each answer comes one slot later than the last: after two of them it rises no more."""
+        level = Level(64, start=16)
+        for place in range(1, 16):
+            level.answered(monotonic() - 0.1 * place)
+        assert level.size == 18
+
     def test_a_cancelled_waiter_leaves_no_hole(self) -> None:
         """Cancelled while waiting, or just as it was admitted: the place is there for the next."""
 
@@ -200,3 +207,22 @@ class TestCircuit:
 
         asyncio.run(main())
         assert sorted(passed) == [0, 1, 2, 3, 4]
+
+    def test_an_outage_is_survived_until_a_probe_has_failed_after_the_patience(self) -> None:
+        """Down for less than the patience: the last probe comes after it came back, and nobody is turned away."""
+        circuit = Circuit(1, patience=0.3, probe_every=0.1)
+        circuit.failed("down")
+        began = monotonic()
+
+        async def one() -> None:
+            while await circuit.enter():
+                if monotonic() - began < 0.25:
+                    circuit.failed("down")
+                else:
+                    circuit.succeeded()
+
+        async def main() -> None:
+            await asyncio.gather(*(one() for _ in range(5)))
+
+        asyncio.run(main())
+        assert not circuit.open

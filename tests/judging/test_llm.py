@@ -10,10 +10,10 @@ import pytest
 
 from germane.errors import InputError, JudgeError
 from germane.judging.answers import object_in
-from germane.judging.endpoint import Patience
 from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.judges.fake import FakeJudge
 from germane.judging.judges.llm import LLMJudge
+from germane.judging.patience import Patience
 from germane.judging.prices import Price
 from germane.judging.providers import PROVIDERS
 from germane.judging.questions import Claims, Relevance, Support, key_of

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from germane.judging.endpoint import Patience
 from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.judges.llm import LLMJudge
+from germane.judging.patience import Patience
 from germane.judging.questions import (
     CitationSupport,
     Claims,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from time import monotonic
 
@@ -10,6 +9,7 @@ from germane.errors import AnswerError
 from germane.judging.endpoint import Endpoint, Rejected, Spending, Unanswered
 from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.ladder import ROOM, RUNGS, Answered, Correction, Habits, Refused, TooLong, answered
+from germane.judging.patience import Deadline
 from germane.judging.prices import Price
 from germane.judging.prompting import Prompts
 from germane.judging.reading import Ask, Reading, readings, word
@@ -34,7 +34,7 @@ class Call:
         self, endpoint: Endpoint, habits: Habits, prompts: Prompts, items: Sequence[Reading]
     ) -> None:
         self.endpoint, self.habits, self.prompts, self.items = endpoint, habits, prompts, items
-        self.spending = Spending()
+        self.spending, self._deadline = Spending(), Deadline(endpoint.patience.deadline)
         self._windows: list[Window] = []
         self._payloads: dict[int, Json] = {}
         self._errors: dict[int, str] = {}
@@ -45,15 +45,14 @@ class Call:
 
     async def run(self) -> None:
         """Ask all together; then, of a list, what is still open one by one."""
-        limit = self.endpoint.patience.deadline
         try:
-            async with asyncio.timeout(limit):
+            async with self._deadline:
                 await self._ask(self.items)
                 if len(self.items) > 1:
                     for item in self._open(self.items):
                         await self._ask([item])
         except TimeoutError:
-            self._fail(f"no answer within {limit:g} s", self.items)
+            self._fail(f"no answer within {self._deadline.seconds:g} s", self.items)
         except Unanswered as error:
             self._fail(str(error), self.items)
 
@@ -214,7 +213,7 @@ class Call:
             version = habits.version
             body = habits.body(ask, self._note, self._room, self._rung)
             try:
-                response = await self.endpoint.post(body, self.spending)
+                response = await self.endpoint.post(body, self.spending, self._deadline)
             except Rejected as error:
                 if error.too_long:
                     habits.refused(len(body))

@@ -10,56 +10,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
 from time import monotonic
-from typing import TYPE_CHECKING
 
-from germane import __version__
 from germane.errors import JudgeError
 from germane.judging.limits import Circuit, CircuitOpen, Level, Rate
+from germane.judging.patience import Deadline, Patience
 from germane.judging.statuses import broke, retry_after, said, status_in, too_long, useless
+from germane.judging.transport import Fault, Response, Transport
 from germane.types import Json
 
-if TYPE_CHECKING:
-    import ssl
-
-    import httpx2
-
-__all__ = ["Endpoint", "Fault", "Patience", "Rejected", "Spending", "Unanswered"]
-
-LANE = 8
-"""Requests a client: its pool walks over all its connections for each of them, so that many small ones are cheaper."""
+__all__ = ["Endpoint", "Rejected", "Spending", "Unanswered"]
 
 ENOUGH, OFTEN, LEAST, FORGET, STALLED = 20, 6.0, 15.0, 0.98, 2.0
 """A hang is noticed early: after ENOUGH answers, one is waited for OFTEN as long as the slowest of late took, LEAST
 that many seconds; the last attempt is given all of the read timeout. Before that, after STALLED seconds at least, it
 leaves its place to another request."""
 
-_HEADERS = {
-    "content-type": "application/json",
-    "accept": "application/json",
-    "accept-encoding": "identity",
-    "user-agent": f"germane/{__version__}",
-}
 
+BEFORE = 5.0
+"""Seconds for which an endpoint that was never reached is tried: it may just be starting."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long to wait (seconds) and how often to try."""
-
-    connect: float = 10.0
-    read: float = 120.0
-    deadline: float = 600.0
-    attempts: int = 3
-    backoff: float = 0.5
-    longest: float = 60.0
-
-    def pause(self, tries: int) -> float:
-        """Exponential back-off with full jitter, for the n-th failure from 1."""
-        return random.uniform(0, min(self.longest, self.backoff * 2.0**tries))  # noqa: S311
+_log = logging.getLogger("germane")
 
 
 @dataclass(slots=True)
@@ -89,27 +63,12 @@ class Rejected(Exception):
         self.status, self.text, self.too_long = status, text, too_long
 
 
-class Fault(Exception):
-    """The transport failed; worth another attempt."""
-
-
 class _Throttled(Exception):
     """Asked to wait so many seconds (None = not said)."""
 
     def __init__(self, wait: float | None, said: str) -> None:
         super().__init__(said)
         self.wait = wait
-
-
-@dataclass(slots=True)
-class _Lane:
-    """One client and how many requests it has under way."""
-
-    client: httpx2.AsyncClient
-    load: int = 0
-
-
-_load = attrgetter("load")
 
 
 class _Stall:
@@ -131,77 +90,75 @@ class _Stall:
 
 
 class Endpoint:
-    """Sends requests to one URL, pressing it no harder than it takes."""
+    """Sends requests to one endpoint, pressing it no harder than it takes.
+
+    Args:
+        transport: The far end.
+        level: How many requests may be in flight.
+        patience: How long to wait, how often to try.
+        rpm, tpm: Requests and tokens a minute at most.
+    """
 
     def __init__(
         self,
-        url: str,
-        headers: Mapping[str, str],
+        transport: Transport,
         *,
         level: Level,
         patience: Patience,
         rpm: float | None = None,
         tpm: float | None = None,
     ) -> None:
-        self.url, self.level, self.patience = url, level, patience
+        self.transport, self.level, self.patience = transport, level, patience
         self.circuit = Circuit()
-        self._headers = {**_HEADERS, **headers}
-        self._secrets = [value.split()[-1] for value in headers.values() if len(value) > 8]
         self._rpm = Rate(rpm) if rpm else None
         self._tpm = Rate(tpm) if tpm else None
-        self._lanes: list[_Lane] = []
-        self._to: httpx2.URL | str = url
-        self._times = {"connect": patience.connect, "write": patience.read, "pool": None}
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._dead: str = ""
         self._alive = self._worked = False
         self._answers, self._slowest = 0, 0.0
 
-    async def post(self, body: bytes, spending: Spending) -> dict[str, Json]:
+    async def post(self, body: bytes, spending: Spending, deadline: Deadline) -> dict[str, Json]:
         """The JSON object that the endpoint answers with.
 
         Raises:
             Rejected: it does not take the request.
-            Unanswered: waiting, trying again or the deadline came to an end.
+            Unanswered: waiting or trying again came to an end, or would last beyond the deadline.
             JudgeError: it cannot be used at all.
         """
         waits = faults = 0
         while True:
             try:
-                return await self._once(body, spending, last=faults + 1 >= self.patience.attempts)
+                with deadline.held():
+                    sent = await self._depart(len(body))
+                return await self._once(body, spending, sent, last=faults + 1 >= self.patience.attempts)
             except CircuitOpen as held:
                 raise self._gone(str(held)) from None
             except _Throttled as throttled:
                 waits += 1
                 spending.waits += 1
                 pause = self.patience.pause(waits) if throttled.wait is None else throttled.wait
-                self._in_time(pause, spending, f"asked to wait ({throttled})")
+                why = f"asked to wait ({throttled})"
             except Fault as fault:
                 faults += 1
                 spending.faults += 1
                 if faults >= self.patience.attempts:
                     raise self._gone(f"no answer in {faults} attempts: {fault}") from None
-                pause = self.patience.pause(faults)
-                self._in_time(pause, spending, str(fault))
+                pause, why = self.patience.pause(faults), str(fault)
+            if pause > deadline.left:
+                rest = f"a wait of {pause:.0f} s is more than is left of {deadline.seconds:.0f} s a call"
+                raise Unanswered(f"{why}; {rest}")
             await asyncio.sleep(pause)
-
-    def _in_time(self, pause: float, spending: Spending, why: str) -> None:
-        left = spending.started + self.patience.deadline - monotonic()
-        if pause > left:
-            limit = f"{self.patience.deadline:.0f} s a call"
-            raise Unanswered(f"{why}; a wait of {pause:.0f} s is more than is left of {limit}")
 
     def _gone(self, why: str) -> Exception:
         """JudgeError where the endpoint never once answered, else Unanswered."""
         if self._alive:
             return Unanswered(why)
-        self._dead = f"{self.url} does not answer: {why}"
+        self._dead = f"{self.transport.url} does not answer: {why}"
         return JudgeError(self._dead)
 
     async def _depart(self, size: int) -> float:
         """Wait until this request may leave; returns when it did, with a place in flight taken."""
         while True:
-            probe = self.circuit.open and await self.circuit.enter()
+            probe = self.circuit.open and await self.circuit.enter(None if self._alive else BEFORE)
             if wait := self._reserved(size):
                 await asyncio.sleep(wait)
             sent = await self.level.acquire()
@@ -216,14 +173,15 @@ class Endpoint:
         wait = self._rpm.reserve(1) if self._rpm else 0.0
         return max(wait, self._tpm.reserve(size / 4)) if self._tpm else wait
 
-    async def _once(self, body: bytes, spending: Spending, *, last: bool) -> dict[str, Json]:
-        sent = await self._depart(len(body))
+    async def _once(self, body: bytes, spending: Spending, sent: float, *, last: bool) -> dict[str, Json]:
         stall = _Stall(self.level, self._usual(STALLED))
         try:
             spending.requests += 1
-            status, headers, raw = await self._send(body, self.patience.read if last else self._usual(LEAST))
+            status, headers, raw = await self._send(
+                body, sent, self.patience.read if last else self._usual(LEAST)
+            )
         except Fault as fault:
-            self.circuit.failed(str(fault))
+            self._faulty(str(fault))
             raise
         finally:
             stall.over()
@@ -235,11 +193,25 @@ class Endpoint:
                 self._answered(sent)
                 return found
             status, raw = status_in(error), json.dumps(error).encode()
-        return self._failed(status, headers, self._without_key(said(raw)), sent)
+        return self._failed(status, headers, self._without_secrets(said(raw)), sent)
 
-    def _without_key(self, text: str) -> str:
+    async def _send(self, body: bytes, sent: float, seconds: float) -> Response:
+        """One request; who does not answer in time is overloaded or dead, and pressed less in either case."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.transport.send(body)
+        except TimeoutError:
+            self.level.throttled(sent)
+            raise Fault(f"no answer within {seconds:.3g} s") from None
+
+    def _faulty(self, why: str) -> None:
+        if self.circuit.failed(why):
+            seconds = self.circuit.patience if self._alive else BEFORE
+            _log.warning("%s does not answer: %s; trying for %.0f s more", self.transport.url, why, seconds)
+
+    def _without_secrets(self, text: str) -> str:
         """An error's text as it may be shown, even where a server repeats the key."""
-        for secret in self._secrets:
+        for secret in self.transport.secrets:
             text = text.replace(secret, "***")
         return text
 
@@ -263,11 +235,11 @@ class Endpoint:
         if status >= 500 or status in {408, 409, 425}:
             self._alive = True
             fault = f"HTTP {status}: {said}"
-            self.circuit.failed(fault)
+            self._faulty(fault)
             raise Fault(fault)
         self.circuit.succeeded()
         if useless(status, said) and not (self._worked and status in {403, 404}):
-            self._dead = f"{self.url} cannot be used: HTTP {status}: {said}"
+            self._dead = f"{self.transport.url} cannot be used: HTTP {status}: {said}"
             raise JudgeError(self._dead)
         self._alive = True
         raise Rejected(status, said)
@@ -278,35 +250,6 @@ class Endpoint:
             return self.patience.read
         return min(self.patience.read, max(least, OFTEN * self._slowest))
 
-    async def _send(self, body: bytes, read: float) -> tuple[int, Mapping[str, str], bytes]:
-        import httpx2
-
-        lane = min(self._open(), key=_load)
-        lane.load += 1
-        try:
-            times = {"timeout": {**self._times, "read": read}}
-            request = httpx2.Request("POST", self._to, headers=self._headers, content=body, extensions=times)
-            response = await lane.client.send(request)
-        except httpx2.RequestError as error:
-            raise Fault(_named(error)) from None
-        finally:
-            lane.load -= 1
-        return response.status_code, response.headers, response.content
-
-    def _open(self) -> list[_Lane]:
-        """The clients of the running loop; those left over from another loop are dropped."""
-        loop = asyncio.get_running_loop()
-        if not self._lanes or self._loop is not loop:
-            import httpx2
-
-            self._to = httpx2.URL(self.url)
-            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=2 * LANE)
-            secure: ssl.SSLContext | bool = self.url.startswith("https") and httpx2.create_ssl_context()
-            lanes = -(-self.level.cap // LANE)
-            clients = (httpx2.AsyncClient(limits=limits, verify=secure) for _ in range(lanes))
-            self._lanes, self._loop = [_Lane(client) for client in clients], loop
-        return self._lanes
-
     def used(self, tokens: int, size: int) -> None:
         """What a request really used, against the estimate that was reserved for it."""
         if self._tpm:
@@ -314,15 +257,8 @@ class Endpoint:
 
     async def close(self) -> None:
         """Close connections; a later call opens new ones."""
-        lanes, self._lanes, self._dead = self._lanes, [], ""
-        if self._loop is asyncio.get_running_loop():
-            for lane in lanes:
-                await lane.client.aclose()
-
-
-def _named(error: Exception) -> str:
-    text = str(error)
-    return f"{type(error).__name__}{': ' + text if text else ''}"
+        self._dead = ""
+        await self.transport.close()
 
 
 def _json(raw: bytes) -> dict[str, Json]:

@@ -11,15 +11,14 @@ from __future__ import annotations
 import asyncio
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from germane.errors import JudgeError, MissingPart
-from germane.judging.endpoint import Endpoint, Fault, Patience
 from germane.judging.ladder import RUNGS
-from germane.judging.limits import Level
 from germane.judging.providers import Service
+from germane.judging.transport import Fault, Response
 from germane.types import Json
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
-__all__ = ["ForeignEndpoint"]
+__all__ = ["ForeignTransport"]
 
 _MODELS = {
     "anthropic": ("AnthropicModel", "AnthropicProvider"),
@@ -41,23 +40,13 @@ _NO_KEY = "none"
 """In place of a key that must not be sent: without it a provider's library would read the environment itself."""
 
 
-class ForeignEndpoint(Endpoint):
-    """One model of a provider with a protocol of its own."""
+class ForeignTransport:
+    """One model of a provider with a protocol of its own; takes and gives bodies as OpenAI-compatible servers do."""
 
-    def __init__(
-        self,
-        service: Service,
-        key: str,
-        headers: Mapping[str, str],
-        *,
-        level: Level,
-        patience: Patience,
-        rpm: float | None = None,
-        tpm: float | None = None,
-    ) -> None:
-        super().__init__(
-            service.url, {"key": key, **headers}, level=level, patience=patience, rpm=rpm, tpm=tpm
-        )
+    def __init__(self, service: Service, key: str, headers: Mapping[str, str]) -> None:
+        self.url = service.url
+        self.secrets: Sequence[str] = [value.split()[-1] for value in (key, *headers.values()) if len(value) > 8]
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._provider, self._extra_headers = service.provider, dict(headers)
         self._model = _model(service, key)
         self._entered = False
@@ -80,26 +69,24 @@ class ForeignEndpoint(Endpoint):
             return RUNGS.index("schema")
         return RUNGS.index("tool" if profile.get("supports_tools", True) else "prompt")
 
-    async def _send(self, body: bytes, read: float) -> tuple[int, Mapping[str, str], bytes]:
+    async def send(self, body: bytes) -> Response:
+        """One request, put to the provider by pydantic-ai."""
         from pydantic_ai.direct import model_request
         from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
 
         request = json.loads(body)
         await self._enter()
         try:
-            async with asyncio.timeout(read):
-                response = await model_request(
-                    self._model,
-                    _messages(request["messages"]),
-                    model_settings=self._settings(request),
-                    model_request_parameters=_parameters(request),
-                )
+            response = await model_request(
+                self._model,
+                _messages(request["messages"]),
+                model_settings=self._settings(request),
+                model_request_parameters=_parameters(request),
+            )
         except ModelHTTPError as error:
             return error.status_code, error.headers or {}, _said(error.body, str(error))
         except UserError as error:  # what this model does not take: as a server would say with a 400
             return 400, {}, _said(None, str(error))
-        except TimeoutError:
-            raise Fault(f"no answer within {read:g} s") from None
         except (ModelAPIError, UnexpectedModelBehavior) as error:
             raise Fault(f"{type(error).__name__}: {error}") from None
         except Exception as error:  # noqa: BLE001 - a provider's library raises whatever it likes
@@ -133,7 +120,7 @@ class ForeignEndpoint(Endpoint):
 
     async def close(self) -> None:
         """Close the connections; a later call opens new ones."""
-        entered, self._entered, self._dead = self._entered, False, ""
+        entered, self._entered = self._entered, False
         if entered and self._loop is asyncio.get_running_loop():
             await self._model.__aexit__(None, None, None)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from math import inf
 from time import monotonic
 
 __all__ = ["Circuit", "CircuitOpen", "Level", "Rate"]
@@ -15,12 +16,16 @@ __all__ = ["Circuit", "CircuitOpen", "Level", "Rate"]
 SLOW = 2.5
 """Latency this many times the calmest seen means that more requests would only queue."""
 
+RARELY = 5
+"""How much rarer the probes of a dead endpoint become."""
+
 
 class Level:
     """A semaphore that finds its own size, at most `cap`.
 
     A given size starts at the cap. One to be found starts at `start` and grows by one an answer (doubling
-    each round trip) until the endpoint throttles or slows down; from then by one a round trip. A throttled
+    each round trip) until the endpoint throttles or slows down; from then by one a round trip. In the first round,
+    where nobody knows yet how fast it can be, an answer much slower than the quickest does not count. A throttled
     request halves it, at most once a round trip. A request that has stalled leaves its place to another, up to half
     of the cap and never beyond it: a few that hang must not hold up the rest.
     """
@@ -33,6 +38,7 @@ class Level:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._cut_at = -1.0
         self._answers, self._took, self._calm = 0, 0.0, 0.0
+        self._quickest = inf
         self._trip = int(self.size)
 
     async def acquire(self) -> float:
@@ -77,11 +83,14 @@ class Level:
 
     def answered(self, sent: float) -> None:
         """The endpoint kept up with a request sent then: rise."""
+        took = monotonic() - sent
         self._answers += 1
-        self._took += monotonic() - sent
+        self._took += took
+        self._quickest = min(self._quickest, took)
+        queued = not self._calm and took > SLOW * self._quickest
         if self._answers >= self._trip:
             self._round()
-        if self.size < self.cap:
+        if self.size < self.cap and not queued:
             self.size = min(self.cap, self.size + (1 if self._searching else 1 / self.size))
             self._admit()
 
@@ -132,8 +141,9 @@ class CircuitOpen(Exception):
 class Circuit:
     """Opens after `limit` transport faults in a row; then one probe now and then until one succeeds.
 
-    Who comes while it is open waits for the probe, up to `patience` seconds after it opened (a restart
-    loses nothing); later comers are turned away at once.
+    Who comes while it is open waits for a probe to succeed. Once one has failed `patience` seconds after it opened,
+    everybody is turned away at once (a restart within that time loses nothing). Probes become rarer, up to
+    RARELY times `probe_every`.
     """
 
     def __init__(self, limit: int = 10, patience: float = 30.0, probe_every: float = 1.0) -> None:
@@ -141,7 +151,7 @@ class Circuit:
         self.faults = 0
         self.last = ""
         self._opened: float | None = None
-        self._probe_at = 0.0
+        self._failed_at = self._probe_at = 0.0
         self._wait = probe_every
 
     @property
@@ -149,15 +159,15 @@ class Circuit:
         """Whether requests are held back."""
         return self._opened is not None
 
-    async def enter(self) -> bool:
+    async def enter(self, patience: float | None = None) -> bool:
         """Pass where the circuit is closed or, as the probe (True), when one is due; else wait or raise CircuitOpen."""
         while self._opened is not None:
             now = monotonic()
             if now >= self._probe_at:
-                self._wait = min(self._wait * 2, max(self.probe_every, self.patience))
+                self._wait = min(self._wait * 2, RARELY * self.probe_every)
                 self._probe_at = now + self._wait
                 return True
-            if now - self._opened > self.patience:
+            if self._failed_at - self._opened >= (self.patience if patience is None else patience):
                 raise CircuitOpen(
                     f"not asked: {self.faults} requests in a row failed, the last with: {self.last}"
                 )
@@ -168,11 +178,13 @@ class Circuit:
         """Any answer, even a refusal, shows that the endpoint lives."""
         self.faults, self._opened = 0, None
 
-    def failed(self, why: str) -> None:
-        """One more transport fault in a row."""
+    def failed(self, why: str) -> bool:
+        """One more transport fault in a row; whether that opened it."""
         self.faults += 1
-        self.last = why
-        if self._opened is None and self.faults >= self.limit:
-            self._opened = monotonic()
-            self._wait = self.probe_every
-            self._probe_at = self._opened + self._wait
+        self.last, self._failed_at = why, monotonic()
+        if self._opened is not None or self.faults < self.limit:
+            return False
+        self._opened = self._failed_at
+        self._wait = self.probe_every
+        self._probe_at = self._opened + self._wait
+        return True

@@ -9,14 +9,16 @@ from typing import Literal
 
 from germane.errors import InputError
 from germane.judging.calling import Call
-from germane.judging.endpoint import Endpoint, Patience
+from germane.judging.endpoint import Endpoint
 from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.ladder import ROOM, Habits
 from germane.judging.limits import Level
+from germane.judging.patience import Patience
 from germane.judging.prices import Price, price_of
 from germane.judging.prompting import Prompts, fingerprint, part
 from germane.judging.providers import Service, find
 from germane.judging.reading import listed, readings, word
+from germane.judging.transport import HTTPTransport, Transport
 from germane.types import FrozenDict, Json, Usage, freeze
 
 __all__ = ["LLMJudge"]
@@ -120,19 +122,23 @@ class LLMJudge:
         """The endpoint, opened; JudgeError where the key is missing, MissingPart an extra. Nothing is sent."""
         if self._endpoint is None:
             rpm, tpm = self._rates
-            limits: Json = {"level": self.level, "patience": self.patience, "rpm": rpm, "tpm": tpm}
-            if self.service.extra:
-                from germane.judging.foreign import ForeignEndpoint
-
-                key = self.service.secret(self._key)
-                self._endpoint = foreign = ForeignEndpoint(self.service, key, self._headers, **limits)
-                self.habits.rung = max(self.habits.rung, foreign.rung)
-                if not foreign.takes_temperature:
-                    self.habits.temperature = None
-            else:
-                headers = {**self.service.headers(self._key), **self._headers}
-                self._endpoint = Endpoint(f"{self.service.url}/chat/completions", headers, **limits)
+            self._endpoint = Endpoint(
+                self._transport(), level=self.level, patience=self.patience, rpm=rpm, tpm=tpm
+            )
         return self._endpoint
+
+    def _transport(self) -> Transport:
+        if not self.service.extra:
+            headers = {**self.service.headers(self._key), **self._headers}
+            url = f"{self.service.url}/chat/completions"
+            return HTTPTransport(url, headers, connect=self.patience.connect, most=self.level.cap)
+        from germane.judging.foreign import ForeignTransport
+
+        foreign = ForeignTransport(self.service, self.service.secret(self._key), self._headers)
+        self.habits.rung = max(self.habits.rung, foreign.rung)
+        if not foreign.takes_temperature:
+            self.habits.temperature = None
+        return foreign
 
     def prompt_hash(self, question: AnyQuestion) -> str:
         """The hash of the question's own wording. Asked in lists, it is another wording."""
