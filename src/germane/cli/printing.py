@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -50,14 +51,28 @@ def finish(
         raise typer.Exit(report.verdict.exit_code)
 
 
+class _Warnings(logging.Handler):
+    """What the library logs (an endpoint that does not answer), said as a warning."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(logging.WARNING)
+        self._watch = watch
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say it."""
+        self._watch.warn(record.getMessage())
+
+
 class Progress(Watch):
     """A progress bar on stderr while a run works, where stderr is a terminal; warnings in any case."""
 
     def __init__(self) -> None:
         self._bar: Bar | None = None
         self._task: TaskID | None = None
+        self._log = _Warnings(self)
 
     def __enter__(self) -> Self:
+        logging.getLogger("germane").addHandler(self._log)
         console = Console(stderr=True)
         if console.is_terminal:
             columns = (
@@ -72,6 +87,7 @@ class Progress(Watch):
         return self
 
     def __exit__(self, *_: object) -> None:
+        logging.getLogger("germane").removeHandler(self._log)
         if self._bar is not None:
             self._bar.stop()
 

@@ -131,7 +131,7 @@ class Endpoint:
                     sent = await self._depart(len(body))
                 return await self._once(body, spending, sent, last=faults + 1 >= self.patience.attempts)
             except CircuitOpen as held:
-                raise self._gone(str(held)) from None
+                raise self._gone(f"{held}; not asked any more") from None
             except _Throttled as throttled:
                 waits += 1
                 spending.waits += 1

@@ -168,9 +168,7 @@ class Circuit:
                 self._probe_at = now + self._wait
                 return True
             if self._failed_at - self._opened >= (self.patience if patience is None else patience):
-                raise CircuitOpen(
-                    f"not asked: {self.faults} requests in a row failed, the last with: {self.last}"
-                )
+                raise CircuitOpen(f"{self.faults} requests in a row failed, the last with: {self.last}")
             await asyncio.sleep(min(self._probe_at - now, 1.0))
         return False
 
