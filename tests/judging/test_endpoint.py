@@ -221,7 +221,7 @@ class TestCircuit:
             endpoint = judge.ready()
             endpoint.circuit = Circuit(3, patience=5, probe_every=0.1)
             replies = ask(judge, passages(60))
-        assert sum(reply.error is not None for reply in replies) <= 2
+        assert not [reply.error for reply in replies if reply.error]
 
 
 USELESS: dict[str, Act] = {

@@ -1,7 +1,8 @@
 """One endpoint over HTTP: sends a body until there is an answer, within the budgets of failure.
 
 Three budgets. Asked to wait (429, 503): waits as told, else backs off with jitter, and spends no attempt,
-until the call's deadline. Transport faults (5xx, timeout, reset, a body cut short): `attempts` tries.
+until the call's deadline. Transport faults (5xx, timeout, reset, a body cut short): `attempts` tries, and in an
+outage as long as the circuit has patience.
 Unusable answers are the caller's to count. What makes the endpoint useless (no such key, no such model, no
 money) is a JudgeError, raised to everybody from then on.
 """
@@ -138,7 +139,7 @@ class Endpoint:
                 pause = self.patience.pause(waits) if throttled.wait is None else throttled.wait
                 why = f"asked to wait ({throttled})"
             except Fault as fault:
-                faults += 1
+                faults += not self.circuit.open  # where nobody gets an answer, the circuit's patience decides for all
                 spending.faults += 1
                 if faults >= self.patience.attempts:
                     raise self._gone(f"no answer in {faults} attempts: {fault}") from None
