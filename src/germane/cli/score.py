@@ -30,6 +30,8 @@ def score(
     from germane.reports.report import Report
     from germane.rescoring import rescore
 
+    for path in output or []:
+        _refuse_source(path, folder)
     stored = Report.open(folder)
     report = rescore(stored, parse_measures(measure or []), gates=fail_under or [])
     files = [path for path in output or [] if path.suffix]
@@ -37,3 +39,14 @@ def score(
         if not path.suffix:
             report = report.save(path)
     finish(report, files, as_json=json)
+
+
+def _refuse_source(output: Path, folder: Path) -> None:
+    """What is scored holds judgements that were paid for, and a new measure needs only some of them."""
+    from germane.errors import InputError
+
+    own = ("samples.jsonl", "judgements.jsonl", "scores.jsonl", "manifest.json")
+    if output.resolve() in {folder.resolve(), *((folder / name).resolve() for name in own)}:
+        raise InputError(
+            f"-o {output} would overwrite the report that is scored", fix="name another file or folder"
+        )

@@ -106,6 +106,8 @@ class Report:
     def write_manifest(self, status: str) -> None:
         """Write manifest.json in one step: it appears whole or not at all."""
         assert isinstance(self.store, FolderStore)
+        if status == "complete":
+            self.store.finish()
         write_manifest(self.store.folder, {**self.manifest, "verdict": self.verdict.as_json()}, status)
 
     # what the rows add up to

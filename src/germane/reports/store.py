@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -20,9 +22,12 @@ __all__ = [
     "Store",
     "dump_judgement",
     "dump_score",
+    "earlier",
     "load_judgement",
     "load_score",
 ]
+
+_JUDGEMENTS, _PART, _EARLIER = "judgements.jsonl", ".part", ".earlier"
 
 
 class Store(Protocol):
@@ -98,22 +103,29 @@ def load_score(row: dict[str, Json]) -> Score:
 
 
 class FolderStore:
-    """Rows as JSON lines in a report folder; each file is complete only once the manifest says so."""
+    """Rows as JSON lines in a report folder.
+
+    What is written stands in `.part` files until `finish`, so that an earlier report in the folder stays whole
+    until the new one is complete, and a killed run leaves its judgements beside it (see `earlier`).
+    """
 
     _NAMES = ("samples", "judgements", "scores")
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._files: dict[str, IO[bytes]] = {}
+        self._end = ""
 
     def start(self) -> FolderStore:
-        """Begin the folder's rows anew."""
+        """Begin the folder's rows anew; what a killed run left is kept until `finish`."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        _set_aside(self.folder)
+        self._end = _PART
         self._files = {name: self._path(name).open("wb") for name in self._NAMES}
         return self
 
     def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.jsonl"
+        return self.folder / f"{name}.jsonl{self._end}"
 
     def add(
         self, samples: Iterable[Sample], judgements: Iterable[Judgement], scores: Iterable[Score]
@@ -133,6 +145,16 @@ class FolderStore:
             os.fsync(file.fileno())
             file.close()
         self._files = {}
+
+    def finish(self) -> None:
+        """What was written since `start` takes the place of the rows that stood there."""
+        if not self._end:
+            return
+        written = {name: self._path(name) for name in self._NAMES}
+        self._end = ""
+        for name, path in written.items():
+            path.replace(self._path(name))
+        (self.folder / f"{_JUDGEMENTS}{_EARLIER}").unlink(missing_ok=True)
 
     def samples(self) -> Iterator[Sample]:
         """All samples."""
@@ -164,3 +186,23 @@ class FolderStore:
                     raise InputError(
                         "this line is damaged", fix="run again with --resume", place=place
                     ) from None
+
+
+def earlier(folder: Path) -> Iterator[Judgement]:
+    """The judgements of all that ran in a folder, finished or killed, oldest first; half lines are passed over."""
+    for end in ("", _EARLIER, _PART):
+        with suppress(FileNotFoundError), (folder / f"{_JUDGEMENTS}{end}").open("rb") as lines:
+            for line in lines:
+                with suppress(ValueError, TypeError, AttributeError):
+                    yield load_judgement(decode(line))
+
+
+def _set_aside(folder: Path) -> None:
+    """Append the judgements of a killed run to those of the ones killed before it: the next begins the file anew."""
+    part = folder / f"{_JUDGEMENTS}{_PART}"
+    if part.exists():
+        with part.open("rb") as left, (folder / f"{_JUDGEMENTS}{_EARLIER}").open("ab") as kept:
+            shutil.copyfileobj(left, kept)
+            kept.write(b"\n")  # the last line may be half a one
+            kept.flush()
+            os.fsync(kept.fileno())
