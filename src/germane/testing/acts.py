@@ -37,6 +37,7 @@ class Act:
         body: The whole body of the response.
         finish, refusal: The finish reason; what the model says where it refuses.
         latency: Seconds until the answer, instead of the server's own.
+        drip: Seconds between the bytes of the response, which then trickles in.
         hang: Never answer.
         reset: Break the connection half way through the answer.
         truncate: Announce all of the body, send half, and close as if that were all.
@@ -54,6 +55,7 @@ class Act:
     finish: str = "stop"
     refusal: str | None = None
     latency: float | None = None
+    drip: float = 0.0
     hang: bool = False
     reset: bool = False
     truncate: bool = False
@@ -73,6 +75,16 @@ class Asked:
         """The request's body."""
         found = json.loads(self.raw)
         return found if isinstance(found, dict) else {}
+
+    @property
+    def malformed(self) -> str:
+        """What keeps the body from being a chat completion's request; "" where nothing does."""
+        try:
+            messages = self.json.get("messages")
+        except ValueError as error:
+            return f"the body is not JSON: {error}"
+        whole = isinstance(messages, list) and all(isinstance(m, dict) and "role" in m for m in messages)
+        return "" if whole else "messages must be a list of objects with a role"
 
     @cached_property
     def rung(self) -> str:

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Self, TypeAlias
 
+from germane.errors import InputError
 from germane.testing.acts import Act, Asked, Rule, by_overlap
+from germane.testing.payloads import payload_for
 from germane.testing.wire import Connection, response
 from germane.types import Json
 
@@ -39,6 +42,9 @@ class ModelServer:
         schema, tools, temperature, system: Whether it takes these; otherwise it answers 400 and says so.
         limit_name: The name under which it takes a token limit ("" = both).
         keep: Whether to keep every request in `asked`.
+        port: Where to listen; 0 = any that is free.
+
+    What the script or the rule raises is answered as a 500 with its text, and raised again when the server is left.
     """
 
     def __init__(
@@ -61,9 +67,8 @@ class ModelServer:
         self._system, self._limit_name = system, limit_name
         self.asked: list[Asked] = []
         self.count = self.bytes = self.in_flight = self.most_in_flight = 0
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="germane-model-server", daemon=True)
-        self._started = threading.Event()
+        self.fault: Exception | None = None
+        self._thread: threading.Thread | None = None
         self._connections: set[Connection] = set()
 
     @property
@@ -81,23 +86,40 @@ class ModelServer:
         self.stop()
 
     def start(self) -> None:
-        """Listen; returns when the port is open."""
+        """Listen; returns when the port is open. InputError where it cannot be had."""
+        try:
+            listening = socket.create_server(("127.0.0.1", self._port), backlog=1024)
+        except (OSError, OverflowError) as error:
+            raise InputError(
+                f"port {self._port} cannot be listened on: {error}", fix="leave it out to get any free one"
+            ) from None
+        self._port = listening.getsockname()[1]
+        self._loop = asyncio.new_event_loop()
+        started = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(listening, started), name="germane-model-server", daemon=True
+        )
         self._thread.start()
-        self._started.wait()
+        started.wait()
 
     def stop(self) -> None:
-        """Break all connections and end the thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        """Break all connections and end the thread; raises what the script or the rule raised first."""
+        if self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._thread = None
+        fault, self.fault = self.fault, None
+        if fault is not None:
+            raise fault
 
-    def _run(self) -> None:
+    def _run(self, listening: socket.socket, started: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
-        listening = self._loop.create_server(
-            lambda: Connection(self._on_request, self._connections), "127.0.0.1", self._port, backlog=1024
+        server = self._loop.run_until_complete(
+            self._loop.create_server(
+                lambda: Connection(self._on_request, self._connections), sock=listening, backlog=1024
+            )
         )
-        server = self._loop.run_until_complete(listening)
-        self._port = server.sockets[0].getsockname()[1]
-        self._started.set()
+        self._loop.call_soon(started.set)
         self._loop.run_forever()
         self._loop.run_until_complete(self._wind_down(server))
         self._loop.close()
@@ -118,7 +140,7 @@ class ModelServer:
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         if self._keep:
             self.asked.append(asked)
-        act = self._judge(asked)
+        act = self._act_on(asked)
         if act.hang:
             return
         seconds = self._latency if act.latency is None else act.latency
@@ -127,31 +149,55 @@ class ModelServer:
         else:
             self._send(connection, asked, act)
 
+    def _act_on(self, asked: Asked) -> Act:
+        try:
+            return self._judge(asked)
+        except Exception as fault:  # noqa: BLE001 - whatever a test's own script raises
+            return self._broken(fault)
+
+    def _broken(self, fault: Exception) -> Act:
+        """A 500 that says what the test's own script raised; it is asked again at once, not for a minute."""
+        self.fault = self.fault or fault
+        said = f"the test's own script or rule raised {type(fault).__name__}: {fault}"
+        return Act(status=500, error=said, headers={"retry-after": "0"})
+
     def _judge(self, asked: Asked) -> Act:
         """The script's act, unless the request holds what this server does not take."""
         if not asked.path.endswith("/v1/chat/completions"):
             return Act(status=404, error=f"there is no {asked.path} here")
+        if wrong := asked.malformed:
+            return Act(status=400, error=f"not a chat completion: {wrong}")
         for name, takes in self._takes.items():
             if not takes and name in asked.json:
                 return Act(status=400, error=f"'{name}' is not supported with this model")
         if not self._system and asked.system:
             return Act(status=400, error="System role not supported")
-        wrong = {"max_tokens", "max_completion_tokens"} - {self._limit_name} if self._limit_name else set()
-        if any(name in asked.json for name in wrong):
+        other = {"max_tokens", "max_completion_tokens"} - {self._limit_name} if self._limit_name else set()
+        if any(name in asked.json for name in other):
             return Act(
-                status=400, error=f"Unsupported parameter: use '{self._limit_name}' instead of {wrong}"
+                status=400, error=f"Unsupported parameter: use '{self._limit_name}' instead of {other}"
             )
-        return self._next(asked) or _FINE
+        act = self._next(asked) or _FINE
+        if not isinstance(act, Act):
+            raise TypeError(f"a script gives an Act or None, not {act!r}")
+        return act
 
     def _send(self, connection: Connection, asked: Asked, act: Act) -> None:
         self.in_flight -= 1
-        body = act.body.encode() if isinstance(act.body, str) else act.body
-        if body is None:
-            body = _error(act) if act.status != 200 else self._completion(asked, act)
+        try:
+            body = self._body(asked, act)
+        except Exception as fault:  # noqa: BLE001 - whatever a test's own rule raises
+            act = self._broken(fault)
+            body = _error(act)
         data = response(act.status, act.headers, body)
         if act.reset or act.truncate:
             data = data[: -(len(body) // 2)]
-        connection.write(data, close=act.truncate, reset=act.reset)
+        connection.write(data, close=act.truncate, reset=act.reset, drip=act.drip)
+
+    def _body(self, asked: Asked, act: Act) -> bytes:
+        if act.body is not None:
+            return act.body.encode() if isinstance(act.body, str) else act.body
+        return _error(act) if act.status != 200 else self._completion(asked, act)
 
     def _completion(self, asked: Asked, act: Act) -> bytes:
         text = act.text if act.text is not None else self._text(asked, act)
@@ -180,41 +226,10 @@ class ModelServer:
         return json.dumps(found, ensure_ascii=False).encode()
 
     def _text(self, asked: Asked, act: Act) -> str:
-        payload = self._payload(asked)
+        payload = payload_for(asked, self._answer)
         if act.change:
             payload = act.change(payload)
         return json.dumps(payload, ensure_ascii=False)
-
-    def _payload(self, asked: Asked) -> Json:
-        name, schema = asked.named
-        if not name.endswith("_list"):
-            return self._one(asked.kinds, asked.sections, schema)
-        item = dict(schema["properties"]["items"]["items"]["properties"])
-        del item["id"]
-        part = {"type": "object", "properties": item}
-        numbered = {key: text for key, text in asked.sections.items() if " " in key}
-        lists = {f"{key.split()[0]}s" for key in numbered}
-        shared = {
-            key: text for key, text in asked.sections.items() if key not in numbered | dict.fromkeys(lists)
-        }
-        items = []
-        for key, text in numbered.items():
-            section, number = key.split()
-            found = self._one(asked.kinds, {**shared, section: text}, part)
-            items.append({"id": int(number), **found})
-        return {"items": items}
-
-    def _one(self, kinds: list[str], sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
-        """The answer to one Reading: what the rule says for each of its kinds, in one object."""
-        if len(kinds) == 1:
-            return self._answer(kinds[0], sections, schema)
-        found: dict[str, Json] = {}
-        for kind in kinds:
-            part = schema["properties"].get(kind, schema)
-            nested = part.get("type") == "object" and part is not schema
-            answer = self._answer(kind, sections, part if nested else schema)
-            found |= {kind: answer} if nested else answer
-        return found
 
 
 def _one_by_one(script: Iterable[Act | None]) -> Callable[[Asked], Act | None]:

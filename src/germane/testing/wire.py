@@ -1,14 +1,19 @@
-"""HTTP/1.1 on asyncio, as little of it as a model server needs: keep-alive, Content-Length, one answer at a time."""
+"""HTTP/1.1 on asyncio, as little of it as a model server needs: keep-alive, whole bodies, one answer at a time."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import TypeAlias, cast
 
 __all__ = ["Connection", "response"]
 
+Head: TypeAlias = tuple[str, dict[str, str]]
+"""A request's path, and its headers by their names in lower case."""
+
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
+_END, _LINE = b"\r\n\r\n", b"\r\n"
 
 
 def response(status: int, headers: Mapping[str, str], body: bytes) -> bytes:
@@ -19,11 +24,11 @@ def response(status: int, headers: Mapping[str, str], body: bytes) -> bytes:
         f"content-length: {len(body)}",
         *(f"{name}: {value}" for name, value in headers.items()),
     ]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+    return "\r\n".join(lines).encode() + _END + body
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection: hands over each whole request, writes what it is given."""
+    """One client's connection: hands over each whole request, writes what it is given. What is no HTTP gets a 400."""
 
     def __init__(
         self,
@@ -32,8 +37,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self._on_request, self._connected = on_request, connected
         self._buffer = bytearray()
-        self._head: tuple[str, dict[str, str]] | None = None
-        self._length = 0
+        self._head: Head | None = None
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -49,42 +53,88 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Hand over what is whole."""
         self._buffer += data
-        while self._take():
-            pass
+        while (request := self._next()) is not None:
+            (path, headers), body = request
+            self._on_request(self, path, headers, body)
 
-    def _take(self) -> bool:
-        if self._head is None:
-            end = self._buffer.find(b"\r\n\r\n")
-            if end < 0:
-                return False
-            self._head = _parse(bytes(self._buffer[:end]).decode("latin-1"))
-            self._length = int(self._head[1].get("content-length", 0))
-            del self._buffer[: end + 4]
-        if len(self._buffer) < self._length:
-            return False
-        (path, headers), body = self._head, bytes(self._buffer[: self._length])
-        del self._buffer[: self._length]
-        self._head = None
-        self._on_request(self, path, headers, body)
-        return True
+    def _next(self) -> tuple[Head, bytes] | None:
+        """The next whole request; None where more has to come, or nothing that follows can be read."""
+        try:
+            if self._head is None:
+                end = self._buffer.find(_END)
+                if end < 0:
+                    return None
+                self._head = _parse(bytes(self._buffer[:end]).decode("latin-1"))
+                del self._buffer[: end + len(_END)]
+            found = _body(self._head[1], self._buffer)
+        except ValueError as wrong:
+            self._buffer.clear()
+            said = json.dumps({"error": {"message": f"not a request: {wrong}"}}).encode()
+            self.write(response(400, {"connection": "close"}, said), close=True)
+            return None
+        if found is None:
+            return None
+        head, self._head = self._head, None
+        del self._buffer[: found[1]]
+        return head, found[0]
 
     def abort(self) -> None:
         """Break off."""
         if self.transport is not None:
             self.transport.abort()
 
-    def write(self, data: bytes, *, close: bool = False, reset: bool = False) -> None:
-        """Send it; then close as if that were all, or break off."""
+    def write(self, data: bytes, *, close: bool = False, reset: bool = False, drip: float = 0.0) -> None:
+        """Send it, or byte by byte with `drip` seconds between; then close as if that were all, or break off."""
         if self.transport is None:
+            return
+        loop = asyncio.get_running_loop()
+        if drip and len(data) > 1:
+            self.transport.write(data[:1])
+            loop.call_later(drip, lambda: self.write(data[1:], close=close, reset=reset, drip=drip))
             return
         self.transport.write(data)
         if reset:
-            asyncio.get_running_loop().call_later(0.01, self.abort)
+            loop.call_later(0.01, self.abort)
         elif close:
             self.transport.close()
 
 
-def _parse(head: str) -> tuple[str, dict[str, str]]:
+def _parse(head: str) -> Head:
     first, *lines = head.split("\r\n")
+    words = first.split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        raise ValueError(f"{first[:80]!r} is no request line")
     pairs = (line.partition(":") for line in lines)
-    return first.split(" ")[1], {name.lower(): value.strip() for name, _, value in pairs}
+    return words[1], {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _body(headers: Mapping[str, str], buffer: bytearray) -> tuple[bytes, int] | None:
+    """The body at the start of the buffer and how far it reaches; None where it is not whole yet."""
+    if headers.get("transfer-encoding", "").lower().endswith("chunked"):
+        return _chunked(buffer)
+    length = _number(headers.get("content-length", "0"), 10)
+    return (bytes(buffer[:length]), length) if len(buffer) >= length else None
+
+
+def _chunked(buffer: bytearray) -> tuple[bytes, int] | None:
+    body, at = bytearray(), 0
+    while (end := buffer.find(_LINE, at)) >= 0:
+        size = _number(buffer[at:end].decode("latin-1").partition(";")[0], 16)
+        start = end + len(_LINE)
+        if size == 0:  # trailers follow, up to an empty line
+            last = buffer.find(_END, end)
+            return None if last < 0 else (bytes(body), last + len(_END))
+        at = start + size + len(_LINE)
+        if len(buffer) < at:
+            return None
+        if buffer[start + size : at] != _LINE:
+            raise ValueError("a chunk is longer than it says")
+        body += buffer[start : start + size]
+    return None
+
+
+def _number(text: str, base: int) -> int:
+    """A length as it is spelt on the wire: digits alone."""
+    if not (text.strip().isascii() and text.strip().isalnum()):
+        raise ValueError(f"{text[:20]!r} is no length")
+    return int(text, base)
