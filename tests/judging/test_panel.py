@@ -5,15 +5,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from germane import evaluate
 from germane.errors import InputError
 from germane.judges import FakeJudge, LabelsJudge, PanelJudge, repeated
 from germane.judging.asking import Pool
 from germane.judging.judge import AnyQuestion, Judge, Reply
+from germane.judging.judges.panel import panel_notes, seated, whole
+from germane.judging.judges.voting import Vote, combined, in_short
 from germane.judging.ledger import SQLiteLedger
-from germane.judging.questions import Claims, Relevance, Sufficiency, Support, key_of
-from germane.types import Context, Json, Judgement
+from germane.judging.programs import Answer, answered
+from germane.judging.questions import (
+    CitationSupport,
+    Claims,
+    NuggetSupport,
+    Relevance,
+    Sufficiency,
+    Support,
+    key_of,
+)
+from germane.types import Context, Json, Judgement, freeze
 
 QUESTION = Relevance(query="q", passage="p")
 
@@ -45,19 +58,30 @@ def ask(
     ("grades", "majority", "mean"),
     [
         ((2, 2, 0), 2, 1),
-        ((0, 3), 0, 2),  # a tie: the lower middle of 0 and 3; the mean 1.5 rounds up
+        ((0, 3), 0, 2),  # a tie: more than half reach 0 only; the mean 1.5 rounds up
         ((0, 2, 3), 2, 2),
-        ((0, 0, 3, 3, 2), 0, 2),
+        ((0, 0, 2, 2, 3), 2, 1),  # three of five say relevant, though 0 is as frequent as 2
+        ((0, 0, 3, 3, 2), 2, 2),
         ((1, 2), 1, 2),
         ((3, 3, 3), 3, 3),
     ],
 )
 def test_grades_become_one(grades: tuple[int, ...], majority: int, mean: int) -> None:
-    """The most frequent, of several equally frequent the lower middle one; or the mean, rounded half up."""
+    """The highest that more than half reach; or the mean, rounded half up."""
     assert ask(graded(*grades)).answer["grade"] == majority
     by_mean = ask(graded(*grades), vote="mean")
     assert by_mean.answer["grade"] == mean
     assert by_mean.provenance["mean"] == pytest.approx(sum(grades) / len(grades))
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=7), st.integers(1, 3))
+def test_the_majority_of_grades_is_that_of_yes_and_no_at_every_threshold(
+    grades: list[int], least: int
+) -> None:
+    """Whether the verdict reaches a threshold is what more than half of the votes say there."""
+    votes = [Vote(f"m{n}", {"reasoning": "", "grade": grade}) for n, grade in enumerate(grades)]
+    grade = combined(QUESTION, votes, "majority")[0]["grade"]
+    assert (grade >= least) is (sum(one >= least for one in grades) > len(grades) / 2)
 
 
 def test_disagreement_is_kept() -> None:
@@ -100,12 +124,71 @@ def test_support_is_voted_claim_by_claim() -> None:
     assert found.provenance["agreement"] == pytest.approx((3 + 2 + 2 + 2) / 12)
 
 
-def test_lists_that_members_draw_up_are_the_first_one_s() -> None:
-    """Claims cannot be voted on: the first member's stand, and the provenance says so."""
-    members = [member("x", {"claims": ["a", "b"]}), member("y", {"claims": ["c"]})]
-    found = ask(members, Claims("a text"))
-    assert found.answer["claims"] == ("a", "b")
-    assert (found.provenance["vote"], found.provenance["agreement"]) == ("first", None)
+@pytest.mark.parametrize(
+    ("more", "less"),
+    [
+        ({"reasoning": "why", "grade": 2, "confidence": 3}, {"grade": 2}),
+        ({"reasoning": "why", "grade": 2, "support": [1]}, {"grade": 2, "reasoning": None}),
+        ({"reasoning": "why", "grade": 2, "relevant": True}, {"grade": 2, "reasoning": 7, "relevant": False}),
+    ],
+)
+def test_only_what_the_schema_names_is_voted_on(more: dict[str, Json], less: dict[str, Json]) -> None:
+    """Other keys are no votes, and a missing reason is no reason to fail; the one that is there is given."""
+    for votes in ((more, less), (less, more)):
+        found = ask([member(f"m{n}", vote) for n, vote in enumerate(votes)])
+        assert found.answer["grade"] == 2
+        assert found.answer.keys() == {"reasoning", "grade"}
+        assert found.provenance["agreement"] == 1.0
+        assert [vote["answer"] for vote in found.provenance["votes"]] == [freeze(vote) for vote in votes]
+    assert ask([member("x", {"grade": 1}), member("y", {"grade": 1})]).answer == {"grade": 1}
+
+
+def test_items_too_are_voted_by_their_schema_alone() -> None:
+    """Whatever else stands in an item, or is missing of its reasons."""
+    question = Support(("one", "two"), ("a", "b"))
+    plain = {"claims": [{"claim": 2, "contexts": []}, {"claim": 1, "contexts": [1]}]}
+    found = ask([member("x", plain), member("y", support([1], []) | {"confidence": 2})], question)
+    assert found.answer == {
+        "claims": (
+            {"claim": 1, "reasoning": "r", "contexts": (1,)},
+            {"claim": 2, "reasoning": "r", "contexts": ()},
+        )
+    }
+    rich = [{**item, "confidence": n} for n, item in enumerate(support([1], [])["claims"])]
+    assert ask([member("x", plain), member("y", {"claims": rich})], question).answer == found.answer
+
+
+def said(panel: PanelJudge, question: AnyQuestion, *payloads: Json) -> list[Answer]:
+    """What members said; a text is an error."""
+    return [
+        answered(
+            question,
+            Judgement(
+                key=f"k{n}",
+                kind=question.kind,
+                judge=one.name,
+                **({"error": payload} if isinstance(payload, str) else {"answer": payload}),
+            ),
+        )
+        for n, (one, payload) in enumerate(zip(panel.members, payloads, strict=False))
+    ]
+
+
+def test_lists_that_members_draw_up_are_one_member_s() -> None:
+    """Claims cannot be voted on: one member after the other is asked until one answers, and its list stands."""
+    panel = PanelJudge(graded(0, 1, 2))
+    claims, grade = Claims("a text"), QUESTION
+    assert panel.next_members(grade, []) == panel.members
+    assert panel.next_members(claims, []) == panel.members[:1]
+    lost = said(panel, claims, "a bad day")
+    assert panel.next_members(claims, lost) == panel.members[1:2]
+    found = said(panel, claims, "a bad day", {"claims": ["a", "b"]})
+    assert panel.next_members(claims, found) == ()
+    verdict = panel.combine("k", claims, found)
+    assert verdict.answer == {"claims": ("a", "b")}
+    assert verdict.provenance["failed"] == {"m0": "a bad day"}
+    assert verdict.provenance["vote"] == "first"
+    assert "agreement" not in verdict.provenance
 
 
 def failing(name: str) -> FakeJudge:
@@ -117,8 +200,50 @@ def test_a_member_that_fails_leaves_the_vote_to_the_others() -> None:
     found = ask([failing("x"), *graded(3, 3)])
     assert found.answer["grade"] == 3
     assert found.provenance["failed"] == {"x": "a bad day"}
+    assert "agreement" not in ask([failing("x"), *graded(3)]).provenance
     lost = ask([failing("x"), failing("y")])
     assert lost.error == "x: a bad day; y: a bad day"
+
+
+def test_a_judgement_is_whole_where_every_member_answered() -> None:
+    """What is to be asked again after a bad day: errors, and verdicts that a member is missing from."""
+    assert whole(ask(graded(3, 1)))
+    assert not whole(ask([failing("x"), *graded(3, 3)]))
+    assert not whole(ask([failing("x"), failing("y")]))
+
+
+def test_what_a_report_says_of_a_panel() -> None:
+    """One note: how many questions, the mean agreement of those that were voted on, how many lost members."""
+    judgements = [ask(graded(3, 1)), ask(graded(2, 2)), ask([failing("x"), *graded(3)])]
+    assert panel_notes(judgements) == {
+        "questions to the panel: mean agreement 0.75, 1 without the answer of a member": 3
+    }
+    assert panel_notes([Judgement(key="k", kind="relevance", judge="m")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "short"),
+    [
+        (QUESTION, {"grade": 3, "reasoning": "because"}, "3"),
+        (QUESTION, {"relevant": True, "reasoning": ""}, "yes"),
+        (Sufficiency("q", ("a",)), {"sufficient": False}, "no"),
+        (Support(("a", "b"), ("x", "y")), support([2, 1], []), "1: by 2 and 1, 2: no"),
+        (
+            CitationSupport(("a [1]",), ("x",)),
+            {"statements": [{"statement": 1, "supported": True, "contexts": [1]}]},
+            "1: yes",
+        ),
+        (
+            NuggetSupport("q", ("n",), ("x",)),
+            {"nuggets": [{"nugget": 1, "reasoning": "r", "support": "partial"}]},
+            "1: partial",
+        ),
+        (Claims("a text"), {"claims": ["a", "b"]}, "2 claims"),
+    ],
+)
+def test_a_vote_in_short(question: AnyQuestion, answer: Json, short: str) -> None:
+    """The verdict without its reasons."""
+    assert in_short(question, answer) == short
 
 
 def test_members_answers_stand_under_their_own_keys(tmp_path: Path) -> None:
@@ -156,7 +281,7 @@ def test_people_and_models_on_one_panel() -> None:
     yes, no = (
         Relevance(query="q", passage="p", context=Context(text="p", relevant=one)) for one in (True, False)
     )
-    assert ask(panel, yes).answer == {"relevant": True, "reasoning": ""}
+    assert ask(panel, yes).answer == {"relevant": True, "reasoning": "says m0"}
     assert ask(panel, no).answer["relevant"] is False
     assert ask(panel, yes).key != ask(panel, no).key
 
@@ -169,6 +294,12 @@ def test_who_cannot_sit_on_a_panel() -> None:
         PanelJudge([*graded(1), *graded(1)])
     with pytest.raises(InputError, match="majority or mean"):
         PanelJudge(graded(1, 2), "best")
+    with pytest.raises(InputError, match="majority or mean"):
+        seated(graded(1), vote="best")
+    with pytest.raises(InputError, match="no judge in the list"):
+        seated([])
+    with pytest.raises(InputError, match="once or more"):
+        repeated(graded(1)[0], 0)
 
 
 def test_an_evaluation_by_a_panel() -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from germane.errors import InputError, JudgeError
 from germane.judging.judge import AnyQuestion, Judge, Reply
-from germane.judging.judges.voting import Vote, combined
+from germane.judging.judges.voting import Vote, can_vote, check_vote, combined
 from germane.judging.programs import Answer
 from germane.judging.questions import digest
 from germane.types import Json, Judgement, Usage, freeze
 
-__all__ = ["PanelJudge", "Replica", "repeated"]
+__all__ = ["PanelJudge", "Replica", "panel_notes", "repeated", "seated", "whole"]
 
 
 class Replica:
@@ -59,20 +60,23 @@ class Replica:
 
 
 def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
-    """So many samples of a judge."""
+    """So many samples of a judge; InputError where that is not one or more."""
+    if times < 1:
+        raise InputError(f"a judge cannot be asked {times} times", fix="repeat it once or more")
     return tuple(Replica(judge, number) if number > 1 else judge for number in range(1, times + 1))
 
 
 class PanelJudge:
     """Several judges who vote. The pool asks each member through the ledger, under the member's own keys.
 
-    Grades and yes-or-no: by `majority` the most frequent, of several equally frequent the lower middle one; by
-    `mean` the mean, rounded half up, the exact mean being kept. Answers that are lists of verdicts about given
-    things (which contexts support each claim) are voted item by item. Lists that the members draw up themselves
-    (claims, statements, entities) cannot be voted on: the first member's stands. A member that fails leaves the
-    vote to the others; where all fail, so does the panel. Who said what is in the judgement's provenance:
-    `votes`, `agreement` (the share of votes that agree with the verdict; of lists, its mean over the items), and
-    `failed` for members who did not answer.
+    Grades and yes-or-no: by `majority` the highest that more than half of the votes reach (their lower median; a
+    tie of yes and no is a no); by `mean` the mean, rounded half up, the exact mean being kept. Answers that are
+    lists of verdicts about given things (which contexts support each claim) are voted item by item. Lists that the
+    members draw up themselves (claims, statements, entities) cannot be voted on: the first member is asked for
+    them, another one only where it fails. A member that fails leaves the vote to the others; where all fail, so
+    does the panel. Who said what is in the judgement's provenance: `votes`, `agreement` (the share of votes that
+    agree with the verdict, of lists its mean over the items; not where one alone voted), and `failed` for members
+    who did not answer.
 
     Args:
         members: At least two judges.
@@ -85,8 +89,7 @@ class PanelJudge:
     def __init__(self, members: Sequence[Judge], vote: str = "majority") -> None:
         if len(members) < 2:
             raise InputError("a panel has at least two members", fix="name several judges, or repeat one")
-        if vote not in {"majority", "mean"}:
-            raise InputError(f"there is no vote {vote!r}", fix="write majority or mean")
+        check_vote(vote)
         reads = {str(member.identity["reads"]) for member in members if "reads" in member.identity}
         if len(reads) > 1:
             raise InputError("labels and gold do not sit on one panel", fix="leave one of them out")
@@ -114,9 +117,16 @@ class PanelJudge:
         for member in self.members:
             await member.close()
 
+    def next_members(self, question: AnyQuestion, said: Sequence[Answer]) -> Sequence[Judge]:
+        """Who is to be asked after those who have `said` something, in the members' order; nobody = combine now."""
+        rest = self.members[len(said) :]
+        if can_vote(question):
+            return rest
+        return () if any(one.usable for one in said) else rest[:1]
+
     def combine(self, key: str, question: AnyQuestion, answers: Sequence[Answer]) -> Judgement:
-        """The panel's judgement, from one answer of each member."""
-        named = list(zip(_names(self.members), answers, strict=True))
+        """The panel's judgement, from one answer of each member that was asked."""
+        named = list(zip(_names(self.members), answers, strict=False))
         votes = [Vote(name, one.judgement.answer) for name, one in named if one.usable]
         lost = {name: one.value.why for name, one in named if not one.usable}
         said = [one.judgement for one in answers]
@@ -133,6 +143,39 @@ class PanelJudge:
             at=max((one.at for one in said if one.at), default=None),
             provenance=freeze({**provenance, **({"failed": lost} if lost else {})}),
         )
+
+
+def seated(judges: Sequence[Judge], repeat: int = 1, vote: str = "majority") -> Judge:
+    """One judge as it is; several, and several samples of each, as a panel. InputError says what cannot be."""
+    check_vote(vote)
+    members = [member for judge in judges for member in repeated(judge, repeat)]
+    if not members:
+        raise InputError("there is no judge in the list", fix="name one or more")
+    return PanelJudge(members, vote) if len(members) > 1 else members[0]
+
+
+def whole(judgement: Judgement) -> bool:
+    """Whether everybody who was asked answered: not where it failed, or a panel's member did."""
+    return judgement.error is None and not judgement.provenance.get("failed")
+
+
+def panel_notes(judgements: Iterable[Judgement]) -> dict[str, int]:
+    """What a report says of a panel's disagreement, as a note and how many questions it is about; {} without one."""
+    asked = lost = 0
+    agreements: list[float] = []
+    for judgement in judgements:
+        if judgement.provenance.keys() & {"votes", "failed"}:
+            asked += 1
+            lost += "failed" in judgement.provenance
+            agreements += [one for one in [judgement.provenance.get("agreement")] if one is not None]
+    if not asked:
+        return {}
+    mean = (
+        f"mean agreement {math.fsum(agreements) / len(agreements):.2f}"
+        if agreements
+        else "nothing to vote on"
+    )
+    return {f"questions to the panel: {mean}, {lost} without the answer of a member": asked}
 
 
 def _names(members: Sequence[Judge]) -> list[str]:
