@@ -337,9 +337,8 @@ class TestLists:
             (lambda payload: {"items": [*payload["items"], payload["items"][0]]}, 1),
             (lambda payload: {"items": [{**item, "id": 1} for item in payload["items"]]}, 3),
             (lambda payload: {"items": [{**payload["items"][0], "grade": 9}, *payload["items"][1:]]}, 1),
-            (lambda payload: {"items": [*payload["items"], {**payload["items"][0], "id": 17}]}, 0),
         ],
-        ids=["missing", "doubled", "all the same id", "out of range", "an id that does not exist"],
+        ids=["missing", "doubled", "all the same id", "out of range"],
     )
     def test_what_is_missing_or_doubled_is_asked_singly(self, change, singles: int) -> None:
         """Nothing is attributed to a passage by its place in the answer."""
@@ -347,6 +346,33 @@ class TestLists:
             replies = ask(judge_of(server, batch=3), passages(3))
         assert all(reply.error is None for reply in replies)
         assert [asked.named[0] for asked in server.asked].count("relevance") == singles
+
+    @pytest.mark.parametrize(
+        ("change", "problem"),
+        [
+            (lambda items: [{**item, "id": item["id"] - 1} for item in items], "the id 0"),
+            (lambda items: [*items, {**items[0], "id": 17}], "the id 17"),
+            (lambda items: [{**item, "id": str(item["id"])} for item in items], "the id '"),
+            (lambda items: [{**item, "id": float(item["id"])} for item in items], "has the id "),
+            (lambda items: [{"reasoning": "", "grade": 3} for _ in items], "has no id"),
+            (lambda items: [*items, 3], "has no id"),
+        ],
+        ids=["counted from 0", "one too many", "texts", "fractions", "no ids", "no object"],
+    )
+    def test_an_id_that_no_passage_has_makes_the_list_unusable(self, change, problem: str) -> None:
+        """Who counts from 0 gives nine of ten verdicts to the wrong passage: asked again, then singly."""
+
+        def graded(_kind, sections, _schema):
+            return {"reasoning": sections["passage"], "grade": 2}
+
+        bad = Act(change=lambda payload: {"items": change(payload["items"])})
+        script = lambda asked: bad if asked.named[0].endswith("_list") else None  # noqa: E731
+        with ModelServer(script, answer=graded) as server:
+            questions = passages(3)
+            replies = ask(judge_of(server, batch=3), questions)
+        assert [reply.payload["reasoning"] for reply in replies] == [one.passage for one in questions]
+        assert problem in server.asked[1].json["messages"][-1]["content"]
+        assert [asked.named[0] for asked in server.asked][-3:] == ["relevance"] * 3
 
     def test_a_refused_list_is_asked_singly(self) -> None:
         """One passage that the model will not judge costs only its own verdict."""

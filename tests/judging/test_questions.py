@@ -142,6 +142,31 @@ def cited(*items: tuple[int, Any, Any]) -> Any:
             "full, partial or none",
         ),
         (NUGGETS, {"nuggets": [{"nugget": 3, "support": "full"}]}, "does not exist"),
+        (
+            Support(("c", "d"), ("a", "b")),
+            {"claims": [{"claim": 0, "contexts": []}, {"claim": 1, "contexts": []}]},
+            "from 1 to 2",
+        ),
+        (
+            Support(("c", "d"), ("a", "b")),
+            {"claims": [{"claim": 1, "contexts": [0]}, {"claim": 2, "contexts": []}]},
+            "from 1 to 2",
+        ),
+        (
+            Support(("c", "d"), ("a", "b")),
+            {"claims": [{"claim": 1, "contexts": ["1"]}]},
+            "context '1' does not exist",
+        ),
+        (
+            Support(("c", "d"), ("a", "b")),
+            {"claims": [{"claim": 1, "contexts": [1.0]}]},
+            "context 1.0 does not exist",
+        ),
+        (
+            Support(("c", "d"), ("a", "b")),
+            {"claims": [{"claim": "1", "contexts": [1]}]},
+            "the number of the claim",
+        ),
     ],
 )
 def test_an_unusable_answer_is_refused_in_words(question, payload, said):

@@ -148,14 +148,17 @@ def _parts(reading: Reading, payload: dict[str, Json]) -> Iterator[tuple[AnyQues
 
 
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
+    """The items by number. One that no passage has makes all of them unusable: who counts from 0 is off by one."""
     items = payload.get("items")
     if not isinstance(items, list):
         raise AnswerError(f'the answer must have "items", a list of {count}')
     found: dict[int, dict[str, Json] | AnswerError] = {}
     for item in items:
         number = item.get("id") if isinstance(item, dict) else None
-        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= count:
-            continue
+        if type(number) is not int or not 1 <= number <= count:
+            said = f"the id {number!r}" if number is not None else "no id"
+            wrong = AnswerError(f"an item has {said}: the passages are numbered from 1 to {count}")
+            return dict.fromkeys(range(1, count + 1), wrong)
         found[number] = AnswerError(f"item {number} came twice") if number in found else item
     return found
 

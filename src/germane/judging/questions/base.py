@@ -147,7 +147,9 @@ def each_once(
     for item in items:
         number = get(item, one, int, f"the number of the {one}")
         if number not in range(1, count + 1) or number in found:
-            raise AnswerError(f"{one} {number} was judged twice or does not exist: there are {count}")
+            raise AnswerError(
+                f"{one} {number} was judged twice or does not exist: they are numbered from 1 to {count}"
+            )
         found[number] = read(item, number)
     if missing := [n for n in range(1, count + 1) if n not in found]:
         raise AnswerError(f"{len(items)} verdicts for {count} {name}: {one} {missing[0]} is missing")
@@ -158,8 +160,8 @@ def places(item: Json, count: int, allowed: Sequence[int] | None = None) -> tupl
     """The numbers of contexts in an item, sorted; AnswerError where one does not exist or is not `allowed`."""
     numbers = get(item, "contexts", (list, tuple), "a list of context numbers")
     for number in numbers:
-        if isinstance(number, bool) or number not in range(1, count + 1):
-            raise AnswerError(f"context {number} does not exist: there are {count}")
+        if type(number) is not int or not 1 <= number <= count:
+            raise AnswerError(f"context {number!r} does not exist: they are numbered from 1 to {count}")
         if allowed is not None and number not in allowed:
             raise AnswerError(f"context {number} is not among those that are asked about: {list(allowed)}")
     return tuple(sorted(set(numbers)))
