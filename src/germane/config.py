@@ -14,7 +14,11 @@ from germane.types import FrozenDict, Json
 __all__ = ["Config", "read_config"]
 
 _KEYS: dict[str, tuple[type, ...]] = {
-    "judge": (str,),
+    "judge": (str, list),
+    "repeat": (int,),
+    "vote": (str,),
+    "batch": (int,),
+    "reading": (str,),
     "measures": (list, str),
     "gates": (list, str),
     "ledger": (str,),
@@ -70,7 +74,7 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
             raise InputError(
                 f"{name} must be {wanted}, not {value!r}", fix="mend the value", place=Place(str(file))
             )
-        known[key] = value
+        known[key] = str(Path(str(value)).expanduser()) if key == "ledger" else value
     return FrozenDict(known)
 
 

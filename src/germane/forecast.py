@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from germane.judging.judge import AnyQuestion, Judge
+from germane.judging.judges.panel import PanelJudge
 from germane.judging.ledger import Ledger
 from germane.judging.programs import Program
 from germane.judging.questions import key_of
@@ -150,14 +151,14 @@ class _Asked(NamedTuple):
 
 
 def _walk(program: Program[object], judge: Judge, ledger: Ledger | None) -> Iterator[_Asked]:
-    """Each question of a program, to each member of a panel. Of what is known the first member's answer is taken."""
-    members: Sequence[Judge] = getattr(judge, "members", (judge,))
+    """Each question of a program, to those of a panel who are asked. Of what is known the first answer is taken."""
     guessed = False
     try:
         questions: Sequence[AnyQuestion] = next(program)
         while True:
             answers, unknown = [], False
             for question in questions:
+                members = judge.next_members(question, ()) if isinstance(judge, PanelJudge) else (judge,)
                 known = [_known(question, member, ledger) for member in members]
                 for member, (key, answer) in zip(members, known, strict=True):
                     yield _Asked(key, member, question, answer is not None, guessed)

@@ -21,6 +21,7 @@ from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Job, labels_for, program_of
+from germane.reports.looking import votes_in
 from germane.reports.store import MemoryStore
 from germane.samples.contexts import find_contexts
 from germane.samples.reading import samples_from
@@ -166,10 +167,11 @@ def _explain(
     outcome = Outcome(score.value, score.status, score.why, score.bounds)
     measure = grader.measure
     if measure.definition.family == "ranked":
-        lists, _ = replay(labels_for(measure, sample, evaluation.settings), answers.look_up)
-        return explain_ranked(measure, replace(outcome, why=None), lists)
+        lists, exchange = replay(labels_for(measure, sample, evaluation.settings), answers.look_up)
+        votes = votes_in(exchange, answers)
+        return explain_ranked(measure, replace(outcome, why=None), lists, votes)
     derived, exchange = replay(program_of(measure, sample, evaluation.settings), answers.look_up)
-    return explain_judged(measure, outcome, sample, exchange, derived)
+    return explain_judged(measure, outcome, sample, exchange, derived, votes_in(exchange, answers))
 
 
 def _result(grader: Grader, score: Score, explanation: Explanation) -> dict[str, Json]:

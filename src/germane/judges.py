@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import difflib
+from typing import Any
 
 from germane.errors import InputError
-from germane.judging.judge import Judge, LocalJudge, Reply
+from germane.judging.judge import Judge, Judges, LocalJudge, Reply
 from germane.judging.judges.fake import FakeJudge
 from germane.judging.judges.gold import GoldJudge
 from germane.judging.judges.labels import LabelsJudge
 from germane.judging.judges.lexical import LexicalJudge
 from germane.judging.judges.llm import LLMJudge
-from germane.judging.judges.panel import PanelJudge, repeated
+from germane.judging.judges.panel import PanelJudge, repeated, seated
 from germane.types import Json
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "LocalJudge",
     "PanelJudge",
     "Reply",
+    "judge_from",
     "judge_named",
     "repeated",
 ]
@@ -43,3 +45,21 @@ def judge_named(name: str, **options: Json) -> Judge:
     if near := difflib.get_close_matches(provider.casefold(), _LOCAL, n=1) if ":" not in word else []:
         raise InputError(f"there is no judge {name!r}", fix=f"did you mean {near[0]}?")
     return LLMJudge(word, **options)
+
+
+def judge_from(judge: Judges) -> Judge:
+    """A judge as it is or by its name; several (a list, or names with white space between them) as a panel.
+
+    InputError where something in it is no judge.
+    """
+    named = judge.split() if isinstance(judge, str) else judge
+    given = list(named) if isinstance(named, list | tuple) else [named]
+    return seated([judge_named(one) if isinstance(one, str) else _checked(one) for one in given])
+
+
+def _checked(judge: Any) -> Judge:
+    if isinstance(judge, type) or not all(hasattr(judge, name) for name in ("identity", "answer", "group")):
+        raise InputError(
+            f"{judge!r} is no judge", fix='write a name ("openai:gpt-4o-mini"), a judge, or a list of these'
+        )
+    return judge  # type: ignore[no-any-return]

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from germane.config import judge_from_environment, read_config
 from germane.errors import InputError
 from germane.evaluation import NAME_A_JUDGE
 from germane.judging.judge import Judge
+from germane.judging.judges.panel import seated
+from germane.judging.judges.voting import check_vote
 from germane.judging.ledger import SQLiteLedger, find_ledger
 from germane.types import Json
 
-__all__ = ["JudgeOptions", "ledger_path", "open_ledger", "pick_judge"]
+__all__ = ["JudgeOptions", "at", "judge_words", "ledger_path", "open_ledger", "pick_judge", "settled"]
+
+ASKED = ("repeat", "vote", "batch", "reading")
+"""How judges are asked: what an eval file and the config may say too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeOptions:
     """How a judge is asked, as plain JSON values. None = the judge's own default.
 
-    Headers may hold keys: they are written down nowhere. `panel` are the judges who vote beside the first one,
-    `repeat` how often each is asked; `price` is in US dollars for a million tokens in and out.
+    Headers may hold keys: they are written down nowhere. `repeat` is how often each judge is asked, `price` in
+    US dollars for a million tokens in and out.
     """
 
     base_url: str | None = None
@@ -37,7 +43,6 @@ class JudgeOptions:
     tpm: float | None = None
     timeout: float | None = None
     price: tuple[float, float] | None = None
-    panel: tuple[str, ...] = ()
     repeat: int = 1
     vote: str = "majority"
 
@@ -65,6 +70,56 @@ class JudgeOptions:
         return {"reading": self.reading, "batch": self.batch, **given}
 
 
+Asking = TypeVar("Asking", bound=JudgeOptions)
+
+
+def settled(options: Asking, in_file: Mapping[str, Json]) -> Asking:
+    """These options; of ASKED what no flag says is as the eval file says, else the config."""
+    config, default = read_config(Path.cwd()), JudgeOptions()
+    given = {name: in_file.get(name, config.get(name)) for name in ASKED}
+    unsaid = {
+        name: value
+        for name, value in given.items()
+        if value is not None and getattr(options, name) == getattr(default, name)
+    }
+    return replace(options, **unsaid)
+
+
+def _check(options: JudgeOptions) -> None:
+    """InputError where no judge can be asked like that, whether or not this one would have to be."""
+    check_vote(options.vote)
+    if options.reading not in {"fused", "single"}:
+        raise InputError(f"there is no reading {options.reading!r}", fix="write fused or single")
+    for name in ("repeat", "batch"):
+        if getattr(options, name) < 1:
+            raise InputError(f"{name} is {getattr(options, name)}", fix="write 1 or more")
+
+
+def judge_words(flag: str | None, in_file: str | None = None) -> tuple[str, bool]:
+    """The judge that is named first: by flag, in the file, by GERMANE_JUDGE, in the config; "" where none is.
+
+    And whether it is trusted with a key. What a file names is not, unless the environment says the very same.
+    """
+    environment = judge_from_environment()
+    named = (
+        (flag, True),
+        (in_file, in_file == environment),
+        (environment, True),
+        (_config_judge(), False),
+    )
+    return next(((name, trusted) for name, trusted in named if name), ("", False))
+
+
+def _config_judge() -> str:
+    named = read_config(Path.cwd()).get("judge")
+    return " ".join(map(str, named)) if isinstance(named, list | tuple) else named or ""
+
+
+def at(names: str, url: str) -> str:
+    """The same judges, their models at that URL."""
+    return " ".join(f"{name.partition('@')[0]}@{url}" if ":" in name else name for name in names.split())
+
+
 def pick_judge(
     flag: str | None,
     in_file: str | None = None,
@@ -73,24 +128,20 @@ def pick_judge(
     proxy: str | None = None,
     needed: bool = True,
 ) -> Judge | None:
-    """The judge that is named first: by flag, in the file, by GERMANE_JUDGE, in the config; else a runner's proxy.
+    """The judge that is named first (see `judge_words`), else a runner's proxy.
 
-    None where none is named and none is needed; InputError where one is. A judge that a file names is not
-    trusted with a key: its URL gets none from the environment.
+    Several names with white space between them are a panel. None where none is named and none is needed; InputError
+    where one is. A judge that is not trusted with a key gets none from the environment for its URL. `options` None =
+    as the config says.
     """
     from germane.judges import judge_named  # the model judge is not needed to find none
 
-    named = (
-        (flag, True),
-        (in_file, False),
-        (judge_from_environment(), True),
-        (read_config(Path.cwd()).get("judge"), False),
-    )
-    asked = options or JudgeOptions()
-    for name, trusted in named:
-        if name:
-            judges = [judge_named(one, trusted=trusted, **asked.keywords()) for one in (name, *asked.panel)]
-            return _seated(judges, asked)
+    asked = settled(JudgeOptions(), {}) if options is None else options
+    _check(asked)
+    words, trusted = judge_words(flag, in_file)
+    if words:
+        judges = [judge_named(name, trusted=trusted, **asked.keywords()) for name in words.split()]
+        return seated(judges, asked.repeat, asked.vote)
     if proxy:
         from germane.judging.judges.proxy import ProxyJudge
 
@@ -98,14 +149,6 @@ def pick_judge(
     if needed:
         raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
     return None
-
-
-def _seated(judges: Sequence[Judge], options: JudgeOptions) -> Judge:
-    """The judge, or a panel of several judges and of several samples of each."""
-    from germane.judging.judges.panel import PanelJudge, repeated
-
-    members = [member for judge in judges for member in repeated(judge, options.repeat)]
-    return PanelJudge(members, options.vote) if len(members) > 1 else members[0]
 
 
 def ledger_path(flag: Path | None = None) -> Path:

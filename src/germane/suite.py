@@ -19,7 +19,8 @@ from germane.samples.docids import compile_rule
 from germane.samples.evalfile import read_eval_file
 from germane.samples.notices import Notice, Warn
 from germane.samples.reading import read_samples
-from germane.types import Sample
+from germane.setup import ASKED
+from germane.types import Json, Sample
 
 __all__ = ["Item", "Suite", "load_suite"]
 
@@ -202,8 +203,13 @@ class Suite:
             for _ in self.items():
                 pass
 
-    def setting(self, name: str) -> str | None:
-        """One setting of the evaluation (judge, against) that the files agree on; None where none names it."""
+    def asking(self) -> dict[str, Json]:
+        """How judges are asked, as far as the files say."""
+        found = {name: self.setting(name) for name in ASKED}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def setting(self, name: str) -> Json:
+        """One setting of the evaluation (judge, against, repeat) that the files agree on; None where none names it."""
         found = {value: file for file in self.files.values() if (value := getattr(file, name)) is not None}
         if len(found) > 1:
             values = " and ".join(map(str, found))

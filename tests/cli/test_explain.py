@@ -56,3 +56,22 @@ def test_a_scripts_own_words_are_shown(cli: Cli, tmp_path: Path) -> None:
     ran = cli("explain", "r", "one")
     assert "given = 0.2500" in ran.out
     assert '+ {"answer": "yes"' in ran.out
+
+
+def test_what_stands_in_the_data_is_no_command_to_the_terminal(cli: Cli, tmp_path: Path) -> None:
+    """Ids, queries, passages and reasons with escapes in them are printed without; so are errors that quote them."""
+    hostile = "\x1b[31mred\x1b]0;title\x07\u202e"
+    row = {"id": hostile, "query": hostile, "contexts": [{"text": hostile, "grade": 1}]}
+    data = write_jsonl(tmp_path / "data.jsonl", row)
+    assert cli("run", data, "-m", "context_precision@5", "--judge", "labels", "-o", "r", "-q").code == 0
+    twice = write_jsonl(tmp_path / "twice.jsonl", row, row)
+    unknown = write_jsonl(tmp_path / "unknown.jsonl", {"id": "a", "query": "b", f"qurels{hostile}": 1})
+    for ran in (
+        cli("explain", "r", "red"),
+        cli("explain", "r", "no such"),
+        cli("run", twice, "-m", "context_precision@5", "--judge", "labels", "-o", "r2"),
+        cli("run", unknown, "-m", "context_precision@5", "--judge", "labels", "-o", "r3"),
+        cli("grade", "context_precision", "--judge", "labels", stdin=f'{{"{hostile[1:]}": 1}}'),
+    ):
+        assert ran.out + ran.err
+        assert not set(ran.out + ran.err) & {"\x1b", "\x07", "\u202e"}

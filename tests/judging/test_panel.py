@@ -13,7 +13,7 @@ from germane.errors import InputError
 from germane.judges import FakeJudge, LabelsJudge, PanelJudge, repeated
 from germane.judging.asking import Pool
 from germane.judging.judge import AnyQuestion, Judge, Reply
-from germane.judging.judges.panel import panel_notes, seated, whole
+from germane.judging.judges.panel import Agreement, seated, votes_on, whole
 from germane.judging.judges.voting import Vote, combined, in_short
 from germane.judging.ledger import SQLiteLedger
 from germane.judging.programs import Answer, answered
@@ -214,11 +214,25 @@ def test_a_judgement_is_whole_where_every_member_answered() -> None:
 
 def test_what_a_report_says_of_a_panel() -> None:
     """One note: how many questions, the mean agreement of those that were voted on, how many lost members."""
-    judgements = [ask(graded(3, 1)), ask(graded(2, 2)), ask([failing("x"), *graded(3)])]
-    assert panel_notes(judgements) == {
-        "questions to the panel: mean agreement 0.75, 1 without the answer of a member": 3
+    agreement = Agreement()
+    agreement.add(Judgement(key="k", kind="relevance", judge="m"))
+    assert agreement.notes() == {}
+    agreement.add(ask(graded(2, 2)))
+    assert agreement.notes() == {"questions to the panel: mean agreement 1.00, every member answered": 1}
+    agreement.add(ask(graded(3, 1)))
+    agreement.add(ask([failing("x"), *graded(3)]))
+    (note,) = agreement.notes().items()
+    assert note == ("questions to the panel: mean agreement 0.75, 1 without the answer of a member", 3)
+
+
+def test_what_a_reader_is_told_of_a_question() -> None:
+    """Votes in short by member, who failed and why; nothing where one judge alone was asked."""
+    assert votes_on(QUESTION, ask([*graded(3, 1), failing("x")])) == {
+        "votes": {"m0": "3", "m1": "1"},
+        "failed": {"x": "a bad day"},
+        "agreement": 0.5,
     }
-    assert panel_notes([Judgement(key="k", kind="relevance", judge="m")]) == {}
+    assert votes_on(QUESTION, Judgement(key="k", kind="relevance", judge="m", answer={"grade": 1})) == {}
 
 
 @pytest.mark.parametrize(

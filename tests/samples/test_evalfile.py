@@ -156,7 +156,11 @@ def test_our_own_shape(read, tmp_path):
     """Measures by name, gates with their places, data and cases of our own fields."""
     (tmp_path / "evals" / "samples.jsonl").write_text('{"query": "a"}')
     file = read("""
-judge: lexical
+judge: [lexical, openai:gpt-4o-mini]
+repeat: 2
+vote: mean
+batch: 10
+reading: single
 against: query
 measures:
   - nDCG@10 R@10
@@ -172,12 +176,13 @@ columns: {query: Frage}
 samples:
   - {id: q1, query: why?, reference: r, qrels: {d1: 2}, tags: [no], contexts: [t, {id: d1, text: u, grade: 3}]}
 """)
-    assert (file.judge, file.against, file.compatibility) == ("lexical", "query", "agentv")
+    assert (file.judge, file.against) == ("lexical openai:gpt-4o-mini", "query")
+    assert (file.repeat, file.vote, file.batch, file.reading) == (2, "mean", 10, "single")
     assert [g.type for g in file.measures] == ["nDCG@10", "R@10", "context_precision@5"]
     third = file.measures[2]
     assert (third.required, third.weight, third.strict, third.expected_relevant_count) == (0.7, 2.0, True, 2)
     assert third.params == {"rel": 3}
-    assert file.gates == (("mean(nDCG@10)>=0.7", Place(str(file.path), 7, 9)),)
+    assert file.gates == (("mean(nDCG@10)>=0.7", Place(str(file.path), 11, 9)),)
     assert file.data == (tmp_path / "evals" / "samples.jsonl",)
     assert (file.target, file.targets_file) == ("bm25", tmp_path / "targets.yaml")
     assert (file.contexts_from, file.doc_id, file.columns) == ("text", "<(.*)>", {"query": "Frage"})
@@ -185,6 +190,15 @@ samples:
     assert case.sample.contexts == (Context(text="t"), Context(id="d1", text="u", grade=3))
     assert (case.sample.tags, case.sample.qrels) == (("no",), {"d1": 2})
     assert case.graders == file.measures
+
+
+def test_what_compatibility_does_not_change_is_said(read):
+    """With its line, and what stays this tool's own behaviour."""
+    notices = Notices()
+    read("cases: [{query: a}]\nCompatibility: agentv\n", warn=notices)
+    (notice,) = notices
+    assert notice.place.line == 2
+    assert "changes nothing: a score that could not be measured stays missing" in notice.problem
 
 
 def test_metrics_is_another_word_for_measures(read):
@@ -209,7 +223,7 @@ def test_unknown_keys_are_said_with_their_line_and_the_nearest_known(read):
     ("text", "line", "column", "problem"),
     [
         ("- a", 1, 1, "an eval file is a list"),
-        ("judge: [a]\ncases: [{query: a}]", 1, 8, "judge is a list"),
+        ("judge: [[a]]\ncases: [{query: a}]", 1, 9, "judge is a list"),
         ("against: all\ncases: [{query: a}]", 1, 10, "against is the text 'all'"),
         ("description: d", 1, 0, "no cases and names no data"),
         ("data: none.jsonl", 1, 7, "no file 'none.jsonl'"),

@@ -12,7 +12,8 @@ import typer
 
 import germane
 from germane.cli import explain, grade, init, ledger, liverag, measures, rank, report, run, score, sweep
-from germane.errors import GermaneError, InputError, Interrupted, LimitReached
+from germane.errors import GermaneError, Interrupted, LimitReached
+from germane.reports.clean import clean_lines
 
 __all__ = ["app", "main"]
 
@@ -83,6 +84,5 @@ def main() -> None:
 def _say(error: BaseException, code: int) -> None:
     if os.environ.get("GERMANE_DEBUG"):
         traceback.print_exc()
-    text = str(error) if isinstance(error, InputError) else f"{error}"
-    print(f"germane: {text}", file=sys.stderr)
+    print(f"germane: {clean_lines(str(error))}", file=sys.stderr)
     sys.exit(code)

@@ -34,7 +34,8 @@ def grade(
     from germane.grading import grade as graded
     from germane.measures.labels import Settings
     from germane.measures.loading import named
-    from germane.setup import JudgeOptions, open_ledger, pick_judge
+    from germane.reports.clean import clean_lines
+    from germane.setup import JudgeOptions, open_ledger, pick_judge, settled
 
     try:
         document = json.loads(sys.stdin.buffer.read().decode("utf-8-sig"))
@@ -51,7 +52,11 @@ def grade(
         )
     proxy = os.environ.get("AGENTV_TARGET_PROXY_URL")
     who = pick_judge(
-        judge, options.get("judge"), options=JudgeOptions(base_url=base_url), proxy=proxy, needed=False
+        judge,
+        options.get("judge"),
+        options=settled(JudgeOptions(base_url=base_url), {}),
+        proxy=proxy,
+        needed=False,
     )
     result = graded(
         chosen,
@@ -63,6 +68,6 @@ def grade(
         expected_relevant_count=options.get("expected_relevant_count"),
     )
     if result.result is None:
-        print(f"germane: {result.error}", file=sys.stderr)
+        print(f"germane: {clean_lines(str(result.error))}", file=sys.stderr)
         raise typer.Exit(3)
     print(json.dumps(result.result, ensure_ascii=False))

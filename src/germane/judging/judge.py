@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 from germane.judging.questions import Question
 from germane.types import FrozenDict, Json, Usage
 
-__all__ = ["AnyQuestion", "Judge", "Reply"]
+__all__ = ["AnyQuestion", "Judge", "Judges", "Reply"]
 
 AnyQuestion: TypeAlias = Question[Any]
 
@@ -74,6 +74,9 @@ class Judge(Protocol):
         """Release connections."""
         ...
 
+
+Judges: TypeAlias = Judge | str | Sequence[Judge | str]
+"""A judge or its name; several of them are a panel."""
 
 _TOGETHER = 200
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from germane.judging.programs import Unanswered
@@ -14,7 +14,7 @@ from germane.measures.outcome import Item, Outcome
 from germane.measures.scoring import depth_of, is_relevant
 from germane.types import FrozenDict, Json, Sample
 
-__all__ = ["Explanation", "explain_judged", "explain_ranked"]
+__all__ = ["Exchange", "Explanation", "explain_judged", "explain_ranked"]
 
 CHUNK = 100
 """How many characters of a passage a relevance check shows."""
@@ -24,6 +24,8 @@ NO_CONTEXT = "No context retrieved"
 
 Exchange = Sequence[tuple[Question[Any], Any]]
 """What one program asked, with each typed answer (or Unanswered)."""
+Votes = Sequence[Mapping[str, Json]]
+"""What the members of a panel said to each of these questions, {} where no panel was asked; () = none was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +64,18 @@ class Explanation:
         }
 
 
-def explain_ranked(measure: Measure, outcome: Outcome, lists: Sequence[Ranking]) -> Explanation:
+def explain_ranked(
+    measure: Measure, outcome: Outcome, lists: Sequence[Ranking], votes: Votes = ()
+) -> Explanation:
     """A ranked score: each place with its label, and the precision at each rank.
 
-    `lists` are the rankings that the measure reads: those of the calls, or the final one alone.
+    `lists` are the rankings that the measure reads: those of the calls, or the final one alone. `votes` are what
+    members of a panel said to the questions, by their number (`Place.verdict`).
     """
     depth = depth_of(measure)
     several = len(lists) > 1
     checks = tuple(
-        _check(rank, place, measure, call if several else 0)
+        _check(rank, place, measure, call if several else 0, votes)
         for call, ranking in enumerate(lists, 1)
         for rank, place in enumerate(ranking.places[:depth], 1)
     )
@@ -91,7 +96,7 @@ def explain_ranked(measure: Measure, outcome: Outcome, lists: Sequence[Ranking])
     )
 
 
-def _check(rank: int, place: Place, measure: Measure, call: int) -> FrozenDict:
+def _check(rank: int, place: Place, measure: Measure, call: int, votes: Votes) -> FrozenDict:
     label = place.label
     relevant = None if isinstance(label, Unanswered) else is_relevant(label, measure)
     why = label.why if isinstance(label, Unanswered) else label.reasoning if label else "unjudged"
@@ -107,6 +112,8 @@ def _check(rank: int, place: Place, measure: Measure, call: int) -> FrozenDict:
         check["id"] = place.context.id
     if isinstance(label, Label):
         check |= {"grade": label.gain if label.gain % 1 else int(label.gain), "source": label.source}
+    if 0 <= place.verdict < len(votes):
+        check |= votes[place.verdict]
     return FrozenDict(check)
 
 
@@ -165,17 +172,32 @@ def _band(measure: Measure, value: float | None) -> str:
 
 
 def explain_judged(
-    measure: Measure, outcome: Outcome, sample: Sample, exchange: Exchange, derived: Outcome | None = None
+    measure: Measure,
+    outcome: Outcome,
+    sample: Sample,
+    exchange: Exchange,
+    derived: Outcome | None = None,
+    votes: Votes = (),
 ) -> Explanation:
     """A judged score: what it counted, or what its definition's own `explain` says.
 
     `outcome` is the score as it is stored, `derived` what the same program gave when it was run again on the stored
-    answers (`exchange`): it knows what was counted.
+    answers (`exchange`): it knows what was counted. `votes` are what a panel's members said to those questions: they
+    stand under `panel` in the details.
     """
     known: Callable[..., Explanation] | None = measure.definition.explain
-    if known is not None:
-        return known(measure, outcome, sample, exchange)
-    counted = derived or outcome
+    found = (
+        _explained(measure, outcome, derived or outcome)
+        if known is None
+        else known(measure, outcome, sample, exchange)
+    )
+    panel = [
+        {"asked": question.kind, **said} for (question, _), said in zip(exchange, votes, strict=False) if said
+    ]
+    return replace(found, details=FrozenDict({**found.details, "panel": panel})) if panel else found
+
+
+def _explained(measure: Measure, outcome: Outcome, counted: Outcome) -> Explanation:
     hits = [_said(item) for item in counted.items if item.held]
     misses = [_said(item) for item in counted.items if item.held is False]
     misses += [f"Not judged: {_said(item)}" for item in counted.items if item.held is None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["cell", "clean", "shorten"]
+__all__ = ["cell", "clean", "clean_lines", "shorten"]
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -17,6 +17,11 @@ def clean(text: str) -> str:
         for char in kept
         if unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co"} or char == "\u200d"
     )
+
+
+def clean_lines(text: str) -> str:
+    """A message of several lines, each of them clean."""
+    return "\n".join(map(clean, text.split("\n")))
 
 
 def shorten(text: str, most: int) -> str:

@@ -18,7 +18,7 @@ from germane.measures.scoring import depth_of
 from germane.measures.tables import fill_table
 from germane.reports.clean import shorten
 from germane.reports.looking import explain, explain_script, labels_of, recorded, settings_of
-from germane.types import Sample, Score
+from germane.types import Json, Sample, Score
 
 if TYPE_CHECKING:
     from germane.reports.report import Report
@@ -100,6 +100,7 @@ def _score(report: Report, sample: Sample, score: Score, answers: Recorded) -> I
     else:
         yield from (f"  + {shorten(hit, 200)}" for hit in explanation.hits)
         yield from (f"  - {shorten(miss, 200)}" for miss in explanation.misses)
+        yield from _panel(explanation)
 
 
 def _places(explanation: Explanation, queries: Sequence[str]) -> Iterator[str]:
@@ -109,12 +110,29 @@ def _places(explanation: Explanation, queries: Sequence[str]) -> Iterator[str]:
             yield f"  searched for {shorten(query, 120)}"
         sign = {True: "■", False: "□", None: "?"}[check["relevant"]]
         who = f"{check.get('source', '')} {check['grade']}" if "grade" in check else "unjudged"
+        who += "".join(f" ({', '.join(said)})" for said in [_said(check)] if said)
         name = f"{shorten(str(check.get('id') or ''), 24):24}"
         why = shorten(str(check["reasoning"]), _REASON)
         yield (
             f"  {check['position']:>3} {sign} P@{check['position']}={step['precision']:.4f}  {who:10} {name} "
             f"{shorten(str(check['chunk']), _TEXT)}{f'  | {why}' if why else ''}"
         )
+
+
+def _panel(explanation: Explanation) -> Iterator[str]:
+    """Each question to a panel, and what its members said to it."""
+    for asked in explanation.details.get("panel", ()):
+        agreed = f", agreement {asked['agreement']:.2f}" if "agreement" in asked else ""
+        yield f"  votes on {asked['asked']}{agreed}"
+        yield from (f"    {shorten(said, 200)}" for said in _said(asked))
+
+
+def _said(votes: Mapping[str, Json]) -> list[str]:
+    """What each member of a panel said, or why it said nothing; nothing where there was no panel."""
+    failed = votes.get("failed", {}).items()
+    return [f"{name}: {said}" for name, said in votes.get("votes", {}).items()] + [
+        f"{name} failed: {shorten(why, _REASON)}" for name, why in failed
+    ]
 
 
 def _what_if(

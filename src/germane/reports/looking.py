@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any
 from germane.errors import InputError
 from germane.judging.driving import replay
 from germane.judging.judge import AnyQuestion, Judge
+from germane.judging.judges.panel import votes_on
 from germane.judging.judges.script import ScriptGrade, ScriptJudge, read_result
 from germane.judging.programs import Unanswered
 from germane.judging.recorded import Recorded
-from germane.measures.explaining import Explanation, explain_judged, explain_ranked
+from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
 from germane.measures.labels import Label, Ranking, Settings
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import is_relevant, labels_for, program_of
-from germane.types import Sample, Score
+from germane.types import Json, Sample, Score
 
 if TYPE_CHECKING:
     from germane.reports.report import Report
 
-__all__ = ["StoredJudge", "explain", "explain_script", "recorded", "settings_of", "strips"]
+__all__ = ["StoredJudge", "explain", "explain_script", "recorded", "settings_of", "strips", "votes_in"]
 
 
 class StoredJudge:
@@ -58,9 +59,16 @@ def explain(
 ) -> Explanation:
     """Why a sample's score is what it is."""
     if measure.definition.family == "ranked":
-        return explain_ranked(measure, outcome, labels_of(sample, measure, settings_of(report), answers))
+        lists, exchange = replay(labels_for(measure, sample, settings_of(report)), answers.look_up)
+        return explain_ranked(measure, outcome, lists, votes_in(exchange, answers))
     derived, exchange = replay(program_of(measure, sample, settings_of(report)), answers.look_up)
-    return explain_judged(measure, outcome, sample, exchange, derived)
+    return explain_judged(measure, outcome, sample, exchange, derived, votes_in(exchange, answers))
+
+
+def votes_in(exchange: Exchange, answers: Recorded) -> list[dict[str, Json]]:
+    """What the members of a panel said to each of these questions; {} where there was none."""
+    questions = [question for question, _ in exchange]
+    return list(map(votes_on, questions, answers.look_up(questions)))
 
 
 def explain_script(report: Report, score: Score, outcome: Outcome) -> Explanation:

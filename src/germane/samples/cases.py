@@ -67,13 +67,17 @@ class EvalFile:
     """One eval file. `measures` are the graders that apply to every case and to every sample of `data`.
 
     `gates` are conditions as they stand (`mean(nDCG@10)>=0.7`) with their places; `columns` maps our field names
-    to those of the data; None everywhere = the file does not say.
+    to those of the data; `judge` are names with spaces between them; None everywhere = the file does not say.
     """
 
     path: Path
     description: str | None = None
     dataset: str | None = None
     judge: str | None = None
+    repeat: int | None = None
+    vote: str | None = None
+    batch: int | None = None
+    reading: str | None = None
     against: str | None = None
     measures: tuple[GraderSpec, ...] = ()
     gates: tuple[tuple[str, Place], ...] = ()

@@ -10,7 +10,7 @@ from germane.errors import InputError, Place
 from germane.samples.cases import Case, EvalFile, GraderSpec
 from germane.samples.evalcases import Defaults, read_case, section_graders
 from germane.samples.graderspecs import by_name
-from germane.samples.notices import Notices, Warn
+from germane.samples.notices import Notice, Notices, Warn, fold
 from germane.samples.rows import check_columns
 from germane.samples.section import Section, as_items, as_text
 from germane.samples.source import read_text
@@ -19,6 +19,10 @@ from germane.types import FrozenDict
 
 __all__ = ["Case", "EvalFile", "GraderSpec", "read_eval_file"]
 
+_STAYS = (
+    "a score that could not be measured stays missing and is no 0, a case's verdict decides nothing unless a grader "
+    "is required, kinds of grader that germane does not run are left out"
+)
 _IGNORED = ("name", "version", "tags", "metadata", "author", "license", "requires", "category")
 
 
@@ -44,14 +48,18 @@ def read_eval_file(path: str | Path, *, warn: Warn | None = None) -> EvalFile:
         path=path,
         description=section.text("description"),
         dataset=section.text("dataset"),
-        judge=section.text("judge"),
+        judge=" ".join(section.texts("judge")) or None,
+        repeat=section.whole("repeat", low=1),
+        vote=section.choice("vote", ("majority", "mean")),
+        batch=section.whole("batch", low=1),
+        reading=section.choice("reading", ("fused", "single")),
         against=section.choice("against", ("auto", "query", "reference", "response")),
         measures=graders,
         gates=tuple((as_text(g, "a gate"), g.place) for g in _items(section.take("gates"))),
         data=(*data, *_paths(section.take("data"), folder)),
         target=target,
         targets_file=(folder / targets_file).resolve() if targets_file else None,
-        compatibility=section.choice("compatibility", ("agentv",)),
+        compatibility=_compatibility(section, warn),
         contexts_from="text" if section.choice("contexts_from", ("auto", "text")) == "text" else "auto",
         doc_id=section.text("doc_id"),
         columns=_columns(section),
@@ -66,6 +74,15 @@ def read_eval_file(path: str | Path, *, warn: Warn | None = None) -> EvalFile:
         fix = "write data: samples.jsonl, or cases under evalcases:"
         raise InputError("this file has no cases and names no data", fix=fix, place=Place(str(path), 1))
     return replace(file, cases=cases)
+
+
+def _compatibility(section: Section, warn: Warn | None) -> str | None:
+    """Both shapes are read without it: whoever writes it is told what it does not change."""
+    named = section.choice("compatibility", ("agentv",))
+    if named is not None and warn is not None:
+        place = next(place for key, place in section.node.keys.items() if fold(key) == "compatibility")
+        warn(Notice(f"compatibility: {named} changes nothing: {_STAYS}", "remove it", place))
+    return named
 
 
 def _items(node: Node | None) -> list[Node]:

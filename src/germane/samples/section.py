@@ -90,13 +90,13 @@ class Section:
             )
         return float(value)
 
-    def whole(self, *names: str) -> int | None:
-        """A whole number from 0."""
+    def whole(self, *names: str, low: int = 0) -> int | None:
+        """A whole number that is not below `low`."""
         node = self.take(*names)
         value = None if node is None else node.json()
-        if node is not None and (type(value) is not int or value < 0):
+        if node is not None and (type(value) is not int or value < low):
             raise InputError(
-                f"{names[0]} is {node.kind}", fix="write a whole number from 0", place=node.place
+                f"{names[0]} is {node.kind}", fix=f"write a whole number from {low}", place=node.place
             )
         return value
 

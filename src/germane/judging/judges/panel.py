@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from germane.errors import InputError, JudgeError
 from germane.judging.judge import AnyQuestion, Judge, Reply
-from germane.judging.judges.voting import Vote, can_vote, check_vote, combined
+from germane.judging.judges.voting import Vote, can_vote, check_vote, combined, in_short
 from germane.judging.programs import Answer
 from germane.judging.questions import digest
 from germane.types import Json, Judgement, Usage, freeze
 
-__all__ = ["PanelJudge", "Replica", "panel_notes", "repeated", "seated", "whole"]
+__all__ = ["Agreement", "PanelJudge", "Replica", "repeated", "seated", "votes_on", "whole"]
 
 
 class Replica:
@@ -159,23 +158,45 @@ def whole(judgement: Judgement) -> bool:
     return judgement.error is None and not judgement.provenance.get("failed")
 
 
-def panel_notes(judgements: Iterable[Judgement]) -> dict[str, int]:
-    """What a report says of a panel's disagreement, as a note and how many questions it is about; {} without one."""
-    asked = lost = 0
-    agreements: list[float] = []
-    for judgement in judgements:
-        if judgement.provenance.keys() & {"votes", "failed"}:
-            asked += 1
-            lost += "failed" in judgement.provenance
-            agreements += [one for one in [judgement.provenance.get("agreement")] if one is not None]
-    if not asked:
+def votes_on(question: AnyQuestion, judgement: Judgement) -> dict[str, Json]:
+    """What a panel's members said to a question, for a reader; {} where no panel was asked, or one member alone.
+
+    `votes` are the verdicts in short by member, `failed` says why a member gave none, `agreement` is the share of
+    votes that agree with the verdict.
+    """
+    told = judgement.provenance
+    votes = {vote["judge"]: in_short(question, vote["answer"]) for vote in told.get("votes", ())}
+    if len(votes) < 2 and "failed" not in told:
         return {}
-    mean = (
-        f"mean agreement {math.fsum(agreements) / len(agreements):.2f}"
-        if agreements
-        else "nothing to vote on"
-    )
-    return {f"questions to the panel: {mean}, {lost} without the answer of a member": asked}
+    shown: dict[str, Json] = {"votes": votes}
+    return shown | {name: told[name] for name in ("failed", "agreement") if name in told}
+
+
+class Agreement:
+    """How far a panel agreed in an evaluation, judgement by judgement."""
+
+    def __init__(self) -> None:
+        self._asked = self._lost = self._voted = 0
+        self._sum = 0.0
+
+    def add(self, judgement: Judgement) -> None:
+        """Count a judgement, if it is a panel's."""
+        told = judgement.provenance
+        if not ("votes" in told or "failed" in told):
+            return
+        self._asked += 1
+        self._lost += "failed" in told
+        if (agreement := told.get("agreement")) is not None:
+            self._voted += 1
+            self._sum += agreement
+
+    def notes(self) -> dict[str, int]:
+        """What a report says of it, as a note and how many questions that is about; {} where no panel was asked."""
+        if not self._asked:
+            return {}
+        mean = f"mean agreement {self._sum / self._voted:.2f}" if self._voted else "nothing was voted on"
+        lost = f"{self._lost} without the answer of a member" if self._lost else "every member answered"
+        return {f"questions to the panel: {mean}, {lost}": self._asked}
 
 
 def _names(members: Sequence[Judge]) -> list[str]:
