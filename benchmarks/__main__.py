@@ -7,7 +7,7 @@ import importlib
 
 from benchmarks.running import PEERS
 
-NAMES = ("calls", "cpu", "wall", "storm")
+NAMES = ("calls", "cpu", "wall", "storm", "replay")
 
 
 def main() -> None:
