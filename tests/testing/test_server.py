@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
@@ -103,6 +105,18 @@ class TestTheUsersOwnMistakes:
         taken = int(server.url.split(":")[2].split("/")[0])
         with pytest.raises(InputError, match=f"port {taken} cannot be listened on"):
             ModelServer(port=taken).start()
+
+    def test_a_server_of_its_own_process_says_so_too(self, server: ModelServer) -> None:
+        """As a command's mistake, without a traceback."""
+        taken = server.url.split(":")[2].split("/")[0]
+        ran = subprocess.run(
+            [sys.executable, "-m", "germane.testing.server", "--port", taken],
+            capture_output=True,
+            check=False,
+        )
+        assert ran.returncode == 2
+        assert f"port {taken} cannot be listened on".encode() in ran.stderr
+        assert b"Traceback" not in ran.stderr
 
     def test_a_server_can_be_started_again(self) -> None:
         """On the port that it had; stopping one that does not run does nothing."""

@@ -6,6 +6,7 @@ import argparse
 import sys
 import threading
 
+from germane.errors import InputError
 from germane.testing.acts import storm
 from germane.testing.models import ModelServer, Script
 
@@ -13,20 +14,24 @@ __all__ = ["main"]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Serve until standard input ends or the process is told to stop."""
+    """Serve until the process is told to stop."""
     parser = argparse.ArgumentParser(prog="python -m germane.testing.server", description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds until an answer")
     parser.add_argument("--storm", action="store_true", help="10%% 429, 5%% 500, 5%% malformed, 2%% hangs")
     options = parser.parse_args(arguments)
     script: Script = storm() if options.storm else ()
-    with ModelServer(script, latency=options.latency, port=options.port, keep=False) as server:
-        sys.stdout.write(f"{server.url}\n")
-        sys.stdout.flush()
-        try:
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            return
+    server = ModelServer(script, latency=options.latency, port=options.port, keep=False)
+    try:
+        server.start()
+    except InputError as error:
+        parser.error(str(error))
+    sys.stdout.write(f"{server.url}\n")
+    sys.stdout.flush()
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        server.stop()
 
 
 if __name__ == "__main__":
