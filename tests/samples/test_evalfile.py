@@ -195,9 +195,9 @@ samples:
 def test_what_compatibility_does_not_change_is_said(read):
     """With its line, and what stays this tool's own behaviour."""
     notices = Notices()
-    read("cases: [{query: a}]\nCompatibility: agentv\n", warn=notices)
+    file = read("cases: [{query: a}]\nCompatibility: agentv\n", warn=notices)
     (notice,) = notices
-    assert notice.place.line == 2
+    assert notice.place == Place(str(file.path), 2, 1)
     assert "changes nothing: a score that could not be measured stays missing" in notice.problem
 
 

@@ -1,0 +1,226 @@
+"""Panels by flag, eval file, environment and config; what is said of their disagreement."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from germane import evaluate
+from germane.errors import InputError
+from germane.judges import FakeJudge, PanelJudge, repeated
+from germane.testing import Act, Asked, ModelServer
+from tests.cli.conftest import Cli, write_jsonl
+
+ROW = {"id": "q1", "query": "what is it", "contexts": ["it is one"]}
+GRADES = {"m1": 3, "m2": 1, "m3": 3}
+
+
+def _votes(asked: Asked) -> Act:
+    model = asked.json["model"]
+    return Act(change=lambda answer: {**answer, "reasoning": f"says {model}", "grade": GRADES[model]})
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    with ModelServer(_votes) as running:
+        monkeypatch.setenv("OPENAI_BASE_URL", running.url)
+        yield running
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_jsonl(tmp_path / "data.jsonl", ROW)
+
+
+def run(cli: Cli, path: Path, *more: object) -> dict[str, Any]:
+    result = cli("run", path, *more, "--json", "--no-cache")
+    assert result.code == 0, result.err
+    return dict(result.json["judge"])
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "out" / "manifest.json").read_text("utf-8")))
+
+
+class TestNaming:
+    """Wherever a judge can be named, several can."""
+
+    def test_in_an_eval_file(self, cli: Cli, data: Path, server: ModelServer, tmp_path: Path) -> None:
+        """A list of judges, how often each is asked, how they vote, how they are asked."""
+        file = tmp_path / "e.yaml"
+        head = "data: data.jsonl\nmeasures: [context_precision@5]\n"
+        file.write_text(
+            head + "judge: [openai:m1, openai:m2]\nrepeat: 2\nvote: mean\nreading: single\nbatch: 3\n"
+        )
+        judge = run(cli, file)
+        assert judge["source"] == "mean of openai:m1 #1, openai:m1 #2, openai:m2 #1, openai:m2 #2"
+        assert server.count == 4
+        assert run(cli, file, "--repeat", "3")["source"].count("openai:m1") == 3
+        assert run(cli, file, "--judge", "openai:m3", "--vote", "mean")["source"] == (
+            "mean of openai:m3 #1, openai:m3 #2"
+        )
+
+    @pytest.mark.parametrize(
+        ("wrong", "said"),
+        [
+            ("repeat: 0", "write a whole number from 1"),
+            ("vote: best", "write majority or mean"),
+            ("reading: slow", "write fused or single"),
+            ("judge: [openai:m1, openai:m1]", "repeat a judge"),
+            ("judge: {a: b}", "judge is a mapping"),
+        ],
+    )
+    def test_what_is_wrong_in_an_eval_file_is_said(
+        self, cli: Cli, data: Path, server: ModelServer, tmp_path: Path, wrong: str, said: str
+    ) -> None:
+        """Each with what to write instead."""
+        file = tmp_path / "e.yaml"
+        judge = "" if wrong.startswith("judge") else "judge: openai:m1\n"
+        file.write_text(f"data: data.jsonl\nmeasures: [context_precision@5]\n{judge}{wrong}\n")
+        result = cli("run", file, "--no-cache")
+        assert (result.code, server.count) == (2, 0)
+        assert said in result.err
+
+    def test_in_the_config(self, cli: Cli, data: Path, server: ModelServer, tmp_path: Path) -> None:
+        """A list, or names in one text."""
+        config = tmp_path / "germane.toml"
+        for spelt in ('["openai:m1", "openai:m2"]', '"openai:m1 openai:m2"'):
+            config.write_text(f'judge = {spelt}\nvote = "mean"\nrepeat = 1\nbatch = 2\nreading = "fused"\n')
+            assert run(cli, data, "-m", "context_precision@5")["source"] == "mean of openai:m1, openai:m2"
+        config.write_text("repeat = 0\n")
+        result = cli("run", data, "-m", "context_precision@5", "--judge", "openai:m1")
+        assert (result.code, "write 1 or more" in result.err) == (2, True)
+
+    def test_in_the_environment_and_by_one_flag(
+        self, cli: Cli, data: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """White space separates them, as it separates measures."""
+        monkeypatch.setenv("GERMANE_JUDGE", " openai:m1  openai:m2 ")
+        assert run(cli, data, "-m", "context_precision@5")["source"] == "majority of openai:m1, openai:m2"
+        more = ("--judge", "openai:m3 openai:m2")
+        assert (
+            run(cli, data, "-m", "context_precision@5", *more)["source"] == "majority of openai:m3, openai:m2"
+        )
+
+    def test_a_vote_that_is_none_is_said_without_a_panel_too(self, cli: Cli, data: Path) -> None:
+        """Also where one judge alone is asked, and where none is needed."""
+        for measure in ("context_precision@5", "Judged@5"):
+            result = cli("run", data, "-m", measure, "--judge", "lexical", "--vote", "bogus")
+            assert result.code == 2
+            assert "there is no vote 'bogus'; write majority or mean" in result.err
+
+    def test_in_python(self) -> None:
+        """A list of judges or names, and several samples of one; what is no judge is named."""
+        judges = [FakeJudge({"grade": n, "reasoning": ""}, name=f"m{n}") for n in (3, 1)]
+        report = evaluate([ROW], "context_precision@5", judge=judges)
+        assert report.manifest["judge"]["source"] == "majority of m3, m1"
+        report = evaluate([ROW], "context_precision@5", judge=repeated(judges[0], 3))
+        assert report.manifest["judge"]["source"] == "majority of m3 #1, m3 #2, m3 #3"
+        report = evaluate([ROW], "context_precision@5", judge=["lexical", judges[0]])
+        assert report.manifest["judge"]["source"] == "majority of lexical, m3"
+        for wrong in (3, [judges[0], None], [], FakeJudge):
+            with pytest.raises(InputError, match="no judge"):
+                evaluate([ROW], "context_precision@5", judge=wrong)  # type: ignore[arg-type]
+        assert isinstance(PanelJudge(judges), PanelJudge)
+
+    def test_a_continued_run_asks_the_same_panel(
+        self, cli: Cli, data: Path, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whoever the environment named stands in the folder: with where they are asked, and how they vote."""
+        monkeypatch.setenv("GERMANE_JUDGE", f"openai:m1@{server.url} openai:m2")
+        words = ("-m", "context_precision@5", "-o", "out", "--ledger", "l.sqlite", "--json")
+        assert cli("run", data, *words, "--repeat", "2").code == 0
+        first = manifest(tmp_path)
+        assert first["options"]["judge"] == f"openai:m1@{server.url} openai:m2"
+        assert cli("run", "--resume", "out").code == 0
+        assert manifest(tmp_path)["judge"]["identity"] == first["judge"]["identity"]
+        assert server.count == 4
+
+
+PANEL = ("--judge", "openai:m1", "--judge", "openai:m2", "--ledger", "l.sqlite")
+
+
+class TestDisagreement:
+    """It is said wherever a verdict is."""
+
+    def test_explain_prints_the_votes(self, cli: Cli, data: Path, server: ModelServer) -> None:
+        """Beside the grade that they became; and the report says how far the members agreed."""
+        ran = cli("run", data, "-m", "context_precision@5", *PANEL, "-o", "out")
+        assert "note     1 questions to the panel: mean agreement 0.50, every member answered" in ran.out
+        line = next(line for line in cli("explain", "out", "q1").out.splitlines() if "P@1" in line)
+        assert "judge 1 (openai:m1: 3, openai:m2: 1)" in line
+        assert line.endswith("| says m2")
+
+    def test_who_failed_is_named_and_asked_again(self, cli: Cli, data: Path, tmp_path: Path) -> None:
+        """In the explanation, in the report, and by --retry-errors: a verdict that a member is missing from is no whole one."""
+        broken = {"m2"}
+
+        def script(asked: Asked) -> Act:
+            model = asked.json["model"]
+            return Act(status=400, error="a bad day") if model in broken else _votes(asked)
+
+        with ModelServer(script) as server:
+            more = ("-m", "context_precision@5", *PANEL, "--base-url", server.url, "-o", "out")
+            ran = cli("run", data, *more)
+            assert "note     1 questions to the panel: mean agreement" not in ran.out
+            assert (
+                "1 questions to the panel: nothing was voted on, 1 without the answer of a member" in ran.out
+            )
+            told = cli("explain", "out", "q1").out
+            assert "judge 3 (openai:m1: 3, openai:m2 failed: " in told
+            assert "a bad day" in told
+            broken.clear()
+            before = server.count
+            assert "judge 3" in cli("run", "--resume", "out").out + cli("explain", "out", "q1").out
+            assert server.count == before
+            assert cli("run", "--resume", "out", "--retry-errors").code == 0
+            assert server.count == before + 1
+        assert "judge 1 (openai:m1: 3, openai:m2: 1)" in cli("explain", "out", "q1").out
+
+    def test_votes_on_claims_are_printed_by_question(self, cli: Cli, tmp_path: Path) -> None:
+        """Each question of a judged measure with what its members said to it; lists are asked of one member alone."""
+
+        def script(asked: Asked) -> Act:
+            if asked.kinds == ["support"] and asked.json["model"] == "m2":
+                return Act(change=lambda _: {"claims": [{"claim": 1, "contexts": []}]})
+            return Act()
+
+        row = {**ROW, "contexts": ["The tower is tall."], "reference": "The tower is tall."}
+        path = write_jsonl(tmp_path / "one.jsonl", row)
+        with ModelServer(script) as server:
+            more = ("-m", "context_recall", *PANEL, "--base-url", server.url, "-o", "out", "-q")
+            assert cli("run", path, *more).code == 0
+        asked = [(one.kinds[0], one.json["model"]) for one in server.asked]
+        assert sorted(asked) == [("claims", "m1"), ("support", "m1"), ("support", "m2")]
+        lines = cli("explain", "out", "q1").out.splitlines()
+        at = lines.index("  votes on support, agreement 0.50")
+        assert lines[at + 1 : at + 3] == ["    openai:m1: 1: by 1", "    openai:m2: 1: no"]
+        assert not any("votes on claims" in line for line in lines)
+
+    def test_members_that_answer_each_in_their_way(self, cli: Cli, data: Path) -> None:
+        """No reasons, or more keys than were asked for: a panel votes all the same."""
+
+        def script(asked: Asked) -> Act:
+            if asked.json["model"] == "m1":
+                return Act(text='{"grade": 2, "confidence": 7}')
+            return Act(text='{"grade": 2, "reasoning": "says m2", "extra": [1]}')
+
+        with ModelServer(script) as server:
+            ran = cli("run", data, "-m", "context_precision@5", *PANEL, "--base-url", server.url, "-o", "out")
+        assert ran.code == 0, ran.err
+        assert "mean agreement 1.00" in ran.out
+
+    def test_grade_gives_the_votes_too(
+        self, cli: Cli, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Under the place that they are about."""
+        monkeypatch.setenv("GERMANE_JUDGE", "openai:m1 openai:m2")
+        ran = cli("grade", "context_precision@5", "--no-cache", stdin=json.dumps(ROW))
+        (check,) = ran.json["details"]["relevance_checks"]
+        assert (check["grade"], check["votes"]) == (1, {"openai:m1": "3", "openai:m2": "1"})
+        assert check["agreement"] == 0.5
