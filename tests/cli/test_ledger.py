@@ -116,7 +116,7 @@ def test_a_line_that_is_no_judgement_is_named(cli: Cli, ledger: Path, tmp_path: 
     (tmp_path / "bad.jsonl").write_text('{"key": "00", "kind": "relevance"}\n')
     ran = cli("ledger", "import", "bad.jsonl", "--ledger", ledger)
     assert ran.code == 2
-    assert "bad.jsonl:1: this is no judgement" in ran.err
+    assert 'bad.jsonl:1: key cannot be "00"; write 32 hexadecimal digits' in ran.err
     assert cli("ledger", "export", "--since", "yesterday", "--ledger", ledger).code == 2
 
 

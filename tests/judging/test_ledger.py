@@ -96,3 +96,58 @@ def test_the_ledger_stands_beside_the_nearest_project_file(tmp_path: Path) -> No
     inner.mkdir(parents=True)
     (tmp_path / "a" / "pyproject.toml").touch()
     assert find_ledger(inner) == tmp_path / "a" / ".germane" / "ledger.sqlite"
+
+
+def test_an_answer_that_cannot_be_used_makes_room_for_a_new_one(tmp_path: Path) -> None:
+    """Where the caller says so; what others have put in its place meanwhile stays."""
+    ledger, other = SQLiteLedger(tmp_path / "l.sqlite"), SQLiteLedger(tmp_path / "l.sqlite")
+    useless = judgement(grade=9)
+    ledger.put([useless])
+    assert ledger.put([judgement(grade=1)])[KEY] == useless
+    stands = other.put([judgement(grade=2), judgement("1" * 32)], replacing={KEY: useless})
+    assert stands[KEY] == judgement(grade=2)
+    assert ledger.put([judgement(grade=3)], replacing={KEY: useless})[KEY] == judgement(grade=2)
+    assert len(ledger) == 2
+
+
+def test_looking_makes_and_changes_nothing(tmp_path: Path) -> None:
+    """A missing file, an empty one and another database are refused and stay as they are."""
+    with pytest.raises(LedgerError, match="there is no ledger"):
+        SQLiteLedger(tmp_path / "none" / "l.sqlite", reading=True)
+    (tmp_path / "empty").touch()
+    with pytest.raises(LedgerError, match="is no ledger: it is empty"):
+        SQLiteLedger(tmp_path / "empty", reading=True)
+    with pytest.raises(LedgerError, match="is a folder"):
+        SQLiteLedger(tmp_path)
+    assert [(file.name, file.stat().st_size) for file in tmp_path.iterdir()] == [("empty", 0)]
+    SQLiteLedger(tmp_path / "empty").put([judgement()])
+    with SQLiteLedger(tmp_path / "empty", reading=True) as ledger:
+        assert ledger.get([KEY]) == {KEY: judgement()}
+        with pytest.raises(LedgerError, match="readonly"):
+            ledger.put([judgement("1" * 32)])
+
+
+@pytest.mark.parametrize("reading", [False, True])
+def test_another_database_is_no_ledger(tmp_path: Path, reading: bool) -> None:
+    """Its tables are named; it is not changed, not even its journal mode."""
+    path = tmp_path / "other.sqlite"
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE recipes (name TEXT)")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match="is no ledger: it holds recipes"):
+        SQLiteLedger(path, reading=reading)
+    assert path.read_bytes() == before
+
+
+def test_a_locked_ledger_is_said_to_be_locked(tmp_path: Path) -> None:
+    """Nothing is damaged: the message says that another program writes."""
+    path = tmp_path / "l.sqlite"
+    SQLiteLedger(path).close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with SQLiteLedger(path) as ledger:
+        ledger.db.execute("PRAGMA busy_timeout=10").fetchone()
+        with pytest.raises(LedgerError, match=r"locked; another program is writing"):
+            ledger.put([judgement()])
+    other.close()

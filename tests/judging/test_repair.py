@@ -1,6 +1,5 @@
 """Ledgers that were damaged, or written by an older germane: nothing intact is lost, nothing damaged is believed."""
 
-import json
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -9,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from germane.errors import LedgerError
-from germane.judging.ledger import FORMAT, SQLiteLedger
+from germane.judging.layout import FORMAT
+from germane.judging.ledger import SQLiteLedger
 from germane.judging.repair import check, repair
 from germane.types import FrozenDict, Judgement, Usage
 
@@ -142,50 +142,77 @@ def test_a_file_that_never_was_a_ledger_gives_nothing_and_stays(tmp_path: Path) 
     assert done.kept.read_text().startswith("a shopping list")
 
 
-FIRST_FORMAT = """
-CREATE TABLE judgements (
-    key BLOB PRIMARY KEY, kind TEXT NOT NULL, judge TEXT NOT NULL, prompt TEXT NOT NULL, answer TEXT NOT NULL,
-    requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_usd REAL,
-    ms REAL, at TEXT, provenance TEXT NOT NULL
-) WITHOUT ROWID
-"""
+def flipped(data: bytearray, at: int, value: int) -> None:
+    data[at] = value
 
 
-def write_first_format(path: Path, count: int) -> None:
-    db = sqlite3.connect(path)
-    db.execute("PRAGMA journal_mode=WAL")
-    db.execute(FIRST_FORMAT)
-    db.execute("PRAGMA user_version=1")
-    for one in map(judgement, range(count)):
-        used = one.usage
-        row = (
-            bytes.fromhex(one.key), one.kind, one.judge, one.prompt, json.dumps(one.answer, ensure_ascii=False),
-            used.requests, used.input_tokens, used.output_tokens, used.cost_usd, one.ms, one.at,
-            json.dumps(one.provenance),
-        )  # fmt: skip
-        db.execute(f"INSERT INTO judgements VALUES ({','.join('?' * 12)})", row)
-    db.commit()
-    db.close()
-
-
-def test_a_ledger_of_the_first_format_opens(tmp_path: Path) -> None:
-    """Its answers are found as they were, new ones are added, and the file has the new format from then on."""
-    path = tmp_path / "l.sqlite"
-    write_first_format(path, 50)
-    with SQLiteLedger(path) as ledger:
-        first = {one.key: one for one in map(judgement, range(50))}
-        assert ledger.get(list(first)) == first
-        ledger.put([judgement(50)])
-        assert ledger.format == FORMAT
-    with SQLiteLedger(path) as ledger:
-        assert len(ledger) == 51
-    assert check(path).sound
-
-
-def test_a_damaged_ledger_of_the_first_format_is_recovered(tmp_path: Path) -> None:
-    """Its rows have no checksum; those that can be read are kept."""
-    path = tmp_path / "l.sqlite"
-    write_first_format(path, 500)
-    harm(path, lambda data: data.__setitem__(slice(0, PAGE), b"\0" * PAGE))
+@pytest.mark.parametrize(
+    ("at", "value"), [(16, 0x20), (16, 0x08), (16, 0), (17, 1), (19, 9), (20, 64), (47, 9), (59, 2), (100, 0)]
+)
+def test_a_damaged_byte_in_the_header_loses_nothing(path: Path, at: int, value: int) -> None:
+    """Page size, reserved bytes, encoding: whatever SQLite is told, every answer is found page by page."""
+    harm(path, lambda data: flipped(data, at, value))
+    with pytest.raises(LedgerError, match="germane ledger check"):
+        SQLiteLedger(path)
+    assert not check(path).sound
     repair(path)
-    assert contents(path) == {one.key: one for one in map(judgement, range(500))}
+    assert contents(path) == EVERYTHING
+
+
+def test_a_page_that_hides_others_is_noticed_when_the_ledger_is_opened(path: Path) -> None:
+    """A count too small on an inner page makes half of the answers seem unknown: nothing is asked again for that."""
+    harm(path, lambda data: flipped(data, PAGE + 4, 1))
+    with pytest.raises(LedgerError, match="germane ledger check"):
+        SQLiteLedger(path)
+    assert repair(path).judgements > ROWS * 0.99
+
+
+def test_two_repairs_within_a_second_keep_both_files(path: Path) -> None:
+    """What is kept is never overwritten."""
+    kept = set()
+    for _ in range(3):
+        harm(path, lambda data: flipped(data, 16, 0))
+        kept.add(repair(path).kept)
+    assert len(kept) == 3
+    assert all(file.exists() for file in kept)
+
+
+def test_a_ledger_of_a_newer_germane_is_not_mended(path: Path) -> None:
+    """Check and repair refuse it as every other use does, and it stays as it is."""
+    with sqlite3.connect(path) as db:
+        db.execute(f"PRAGMA user_version={FORMAT + 1}")
+    db.close()
+    before = path.read_bytes()
+    for look in (check, repair, SQLiteLedger):
+        with pytest.raises(LedgerError, match="newer germane"):
+            look(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_another_database_is_not_mended(tmp_path: Path) -> None:
+    """Somebody else's tables are named and left alone; so is an empty file, and a folder."""
+    path, empty = tmp_path / "other.sqlite", tmp_path / "empty"
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE recipes (name TEXT)")
+    db.close()
+    empty.touch()
+    before = path.read_bytes()
+    for look in (check, repair):
+        with pytest.raises(LedgerError, match="is no ledger: it holds recipes"):
+            look(path)
+        with pytest.raises(LedgerError, match="is a folder"):
+            look(tmp_path)
+    with pytest.raises(LedgerError, match="is no ledger: it is empty"):
+        check(empty)
+    assert path.read_bytes() == before
+    assert {file.name for file in tmp_path.iterdir()} == {"other.sqlite", "empty"}
+
+
+def test_a_ledger_that_another_program_has_locked_is_sound(path: Path) -> None:
+    """Check looks at a copy: a lock is no damage."""
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA locking_mode=EXCLUSIVE")
+    db.execute("BEGIN EXCLUSIVE")
+    assert check(path).sound
+    db.close()

@@ -28,7 +28,7 @@ def stats(ledger: At = None, json: AsJson = False) -> None:
     """How many answers of whom, what they cost, how large and how old it all is."""
     from germane.judging import upkeep
 
-    with _opened(ledger) as found:
+    with _reading(ledger) as found:
         _print(upkeep.stats(found), as_json=json)
 
 
@@ -47,13 +47,12 @@ def export(
     from germane.judging import upkeep
 
     chosen = _chosen(judge=judge, kind=kind, since=since)
-    with _opened(ledger) as found:
+    with _reading(ledger) as found:
         lines = map(upkeep.dump_line, upkeep.export_rows(found, chosen))
         if output is None:
-            for line in lines:
-                typer.echo(line, nl=False)
+            typer.get_binary_stream("stdout").writelines(lines)
             return
-        with output.open("w", encoding="utf-8", newline="\n") as file:
+        with upkeep.written(output, found.path) as file:
             count = sum(bool(file.write(line)) for line in lines)
     say(f"wrote {count:,} judgements to {output}")
 
@@ -65,11 +64,13 @@ def import_(
 ) -> None:
     """Read answers from JSON lines. An answer that is there already stays; failed ones are left out."""
     from germane.cli.printing import say
-    from germane.judging import upkeep
+    from germane.judging.importing import import_rows, readable
+    from germane.setup import open_ledger
 
-    with _opened(ledger, new=True) as found:
+    readable(files)  # before there is a new ledger
+    with open_ledger(ledger) as found:
         for file in files:
-            done = upkeep.import_rows(found, file)
+            done = import_rows(found, file)
             say(
                 f"{file}: {done.added:,} added, {done.known:,} known already, {done.errors:,} errors left out"
             )
@@ -88,8 +89,9 @@ def prune(
 ) -> None:
     """Delete answers. They cost money again if they are asked for again; export them first."""
     from germane.cli.printing import say
-    from germane.errors import InputError
+    from germane.errors import InputError, LedgerError
     from germane.judging import upkeep
+    from germane.setup import open_ledger
 
     chosen = _chosen(judge=judge, kind=kind, prompt=prompt, before=before)
     if chosen == upkeep.Chosen():
@@ -97,9 +99,21 @@ def prune(
             "prune was not told what to delete",
             fix="say --judge, --kind, --prompt or --before; or delete the file",
         )
-    with _opened(ledger) as found:
-        count = upkeep.prune(found, chosen, dry_run=dry_run)
-    say(f"{count:,} judgements {'would be' if dry_run else 'were'} deleted")
+    with _reading(ledger) as found:
+        count = upkeep.count(found, chosen)
+        if not count:
+            judges, kinds = upkeep.known(found)
+            say(f"judges: {', '.join(judges) or 'none'}; kinds: {', '.join(kinds) or 'none'}")
+    if count and not dry_run:
+        with open_ledger(ledger) as found:
+            count = upkeep.prune(found, chosen)
+            say(f"{count:,} judgements were deleted")
+            try:
+                upkeep.shrink(found)
+            except LedgerError as error:
+                say(f"warning: the file could not be made smaller: {error}")
+    else:
+        say(f"{count:,} judgements {'would be' if dry_run else 'were'} deleted")
 
 
 @app.command("check")
@@ -156,16 +170,12 @@ def _chosen(
     )
 
 
-def _opened(flag: Path | None, *, new: bool = False) -> SQLiteLedger:
-    """The ledger; a missing one is not made by looking at it."""
-    from germane.errors import LedgerError
+def _reading(flag: Path | None) -> SQLiteLedger:
+    """The ledger, to look at only: nothing is made or changed."""
     from germane.judging.ledger import SQLiteLedger
     from germane.setup import ledger_path
 
-    path = ledger_path(flag)
-    if not new and not path.is_file():
-        raise LedgerError(f"there is no ledger {path}")
-    return SQLiteLedger(path)
+    return SQLiteLedger(ledger_path(flag), reading=True)
 
 
 def _print(found: Stats, *, as_json: bool) -> None:

@@ -1,46 +1,42 @@
 """The ledger: answers that were paid for, durable in SQLite, shared by evaluations and processes.
 
 An answer is keyed by everything that changes it (see `questions.key_of`). Errors are not kept: they are asked
-again. The first committed answer to a key wins, whoever writes second. Every row carries a checksum of its key
-and answer, so that a damaged answer is never taken for a verdict.
+again. The first committed answer to a key wins, whoever writes second. Every row carries a checksum, so that a
+damaged answer is never taken for a verdict.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol, Self
-from zlib import crc32
+from typing import Protocol, Self
 
-from germane.encoding import decode, encode
 from germane.errors import LedgerError
-from germane.types import FrozenDict, Judgement, Usage
+from germane.judging.faults import explain, refuse_damaged_log, refuse_damaged_tree
+from germane.judging.layout import (
+    ADD_CHECKSUM,
+    COLUMNS,
+    CREATE,
+    FORMAT,
+    columns_of,
+    from_row,
+    names,
+    to_row,
+    version_of,
+)
+from germane.judging.log import beside
+from germane.types import Judgement
 
-__all__ = ["COLUMNS", "FORMAT", "Ledger", "SQLiteLedger", "find_ledger", "from_row", "to_row"]
+__all__ = ["Ledger", "SQLiteLedger", "find_ledger"]
 
-FORMAT = 2
-COLUMNS = ("key", "kind", "judge", "prompt", "answer", "requests", "input_tokens", "output_tokens", "cost_usd",
-           "ms", "at", "provenance", "checksum")  # fmt: skip
 _NAMES = ", ".join(COLUMNS)
 _CHUNK = 500
-_MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        """
-        CREATE TABLE IF NOT EXISTS judgements (
-            key BLOB PRIMARY KEY, kind TEXT NOT NULL, judge TEXT NOT NULL, prompt TEXT NOT NULL,
-            answer TEXT NOT NULL, requests INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
-            output_tokens INTEGER NOT NULL, cost_usd REAL, ms REAL, at TEXT, provenance TEXT NOT NULL
-        ) WITHOUT ROWID
-        """,
-    ),
-    ("ALTER TABLE judgements ADD COLUMN checksum INTEGER",),  # NULL in rows that format 1 wrote
-)
-"""What makes format n + 1 out of format n. Rows are never rewritten: an older row stays as it was paid for."""
-
-Row = Sequence[Any]
-_NO_PROVENANCE = FrozenDict()
+_SMALL = 100_000_000  # bytes whose structure is looked at in 0.1 s, whenever the ledger is opened
+_PRAGMAS = ("cell_size_check=ON", "busy_timeout=60000", "cache_size=-8000")
+_WRITING = ("journal_mode=WAL", "synchronous=FULL")
 
 
 class Ledger(Protocol):
@@ -50,8 +46,14 @@ class Ledger(Protocol):
         """The judgements known under these keys."""
         ...
 
-    def put(self, judgements: Sequence[Judgement]) -> dict[str, Judgement]:
-        """Store them durably; what now stands under each key (an earlier answer wins)."""
+    def put(
+        self, judgements: Sequence[Judgement], *, replacing: Mapping[str, Judgement] | None = None
+    ) -> dict[str, Judgement]:
+        """Store them durably; what now stands under each key (an earlier answer wins).
+
+        `replacing` are stored judgements, by key, that were found to be unusable: each makes room for the new one
+        of its key, unless somebody else has replaced it meanwhile.
+        """
         ...
 
     def close(self) -> None:
@@ -62,44 +64,52 @@ class Ledger(Protocol):
 class SQLiteLedger:
     """A ledger in one SQLite file (write-ahead log, every commit synced), shared safely between processes.
 
-    Raises LedgerError where the file is no ledger, is damaged, or cannot be written. A ledger of an older
-    format is brought to this one when it is opened.
+    A ledger of an older format is brought to this one when it is opened. With `reading`, nothing is changed or
+    made, whatever the format, and the file may stand where nobody can write.
+
+    Raises LedgerError where the file is no ledger, is damaged, or cannot be used.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, reading: bool = False) -> None:
+        self.path = path = path.expanduser()
+        if path.is_dir():
+            raise LedgerError(f"{path} is a folder; name the ledger's file, such as {path / 'ledger.sqlite'}")
         with self.explained():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self.db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+            refuse_damaged_log(path)
+            self.db = _to_read(path) if reading else _to_write(path)
             try:
-                for pragma in (
-                    "journal_mode=WAL",
-                    "synchronous=FULL",
-                    "busy_timeout=60000",
-                    "cache_size=-8000",
-                ):
-                    self.db.execute(f"PRAGMA {pragma}").fetchone()
-                self._migrate()
+                with self._transaction("BEGIN"):
+                    columns = columns_of(self.db, path, new=not reading)  # before anything is written
+                self._set(_PRAGMAS)
+                if path.stat().st_size <= _SMALL:
+                    refuse_damaged_tree(self.db)
+                self._set(() if reading else _WRITING)
+                self.select = f"SELECT {names(columns if reading else self._migrated())} FROM judgements"  # noqa: S608 - constants
             except BaseException:
                 self.db.close()
                 raise
 
-    def _migrate(self) -> None:
-        if self.format == FORMAT:
-            return
+    def _set(self, pragmas: Sequence[str]) -> None:
+        for pragma in pragmas:
+            self.db.execute(f"PRAGMA {pragma}").fetchone()
+
+    def _migrated(self) -> tuple[str, ...]:
+        """Bring the table to the present format; its columns."""
+        if self.format == FORMAT and "checksum" in columns_of(self.db, self.path, new=True):
+            return COLUMNS
         with self.writing():
-            if (found := self.format) > FORMAT:
-                raise LedgerError(f"{self.path}: written by a newer germane (format {found}); update germane")
-            for steps in _MIGRATIONS[found:]:
-                for step in steps:
-                    self.db.execute(step)
+            columns = columns_of(self.db, self.path, new=True)  # another process may have been faster
+            if not columns:
+                self.db.execute(CREATE)
+            elif "checksum" not in columns:
+                self.db.execute(ADD_CHECKSUM)
             self.db.execute(f"PRAGMA user_version={FORMAT}")
+        return COLUMNS
 
     @property
     def format(self) -> int:
         """The format of the file."""
-        (version,) = self.db.execute("PRAGMA user_version").fetchone()
-        return int(version)
+        return version_of(self.db)
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -107,14 +117,17 @@ class SQLiteLedger:
         try:
             yield
         except (sqlite3.Error, OSError, ValueError) as error:
-            raise LedgerError(
-                f"the ledger {self.path} cannot be used: {error}{_hint(error, self.path)}"
-            ) from error
+            raise explain(error, self.path) from error
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """One synced transaction: all of it or nothing."""
-        self.db.execute("BEGIN IMMEDIATE")
+        with self._transaction("BEGIN IMMEDIATE"):
+            yield
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[None]:
+        self.db.execute(begin)
         try:
             yield
             self.db.execute("COMMIT")
@@ -132,23 +145,36 @@ class SQLiteLedger:
             for start in range(0, len(wanted), _CHUNK):
                 chunk = wanted[start : start + _CHUNK]
                 marks = ",".join("?" * len(chunk))
-                rows = self.db.execute(f"SELECT {_NAMES} FROM judgements WHERE key IN ({marks})", chunk)  # noqa: S608 - only question marks
-                for row in rows:
+                for row in self.db.execute(f"{self.select} WHERE key IN ({marks})", chunk):
                     judgement = from_row(row)
                     found[judgement.key] = judgement
         return found
 
-    def put(self, judgements: Sequence[Judgement]) -> dict[str, Judgement]:
-        """Store them in one synced transaction; what now stands under each key."""
+    def put(
+        self, judgements: Sequence[Judgement], *, replacing: Mapping[str, Judgement] | None = None
+    ) -> dict[str, Judgement]:
+        """Store them in one synced transaction; what now stands under each key.
+
+        An earlier answer wins, but for one that `replacing` names by its key and that still stands as it says.
+        """
+        if self.add(judgements, replacing=replacing) == len(judgements):
+            return {judgement.key: judgement for judgement in judgements}
+        return self.get([judgement.key for judgement in judgements])
+
+    def add(
+        self, judgements: Sequence[Judgement], *, replacing: Mapping[str, Judgement] | None = None
+    ) -> int:
+        """Store them as `put` does; how many were."""
         marks = ",".join("?" * len(COLUMNS))
         with self.explained(), self.writing():
+            if replacing:
+                standing = self.get(list(replacing))
+                useless = [(bytes.fromhex(key),) for key, one in standing.items() if one == replacing[key]]
+                self.db.executemany("DELETE FROM judgements WHERE key = ?", useless)
             before = self.db.total_changes
             rows = map(to_row, judgements)
             self.db.executemany(f"INSERT OR IGNORE INTO judgements ({_NAMES}) VALUES ({marks})", rows)  # noqa: S608 - constants
-            stored = self.db.total_changes - before
-        if stored == len(judgements):
-            return {judgement.key: judgement for judgement in judgements}
-        return self.get([judgement.key for judgement in judgements])
+            return self.db.total_changes - before
 
     def __len__(self) -> int:
         with self.explained():
@@ -166,52 +192,33 @@ class SQLiteLedger:
         self.close()
 
 
-def _hint(error: Exception, path: Path) -> str:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or isinstance(error, ValueError):
-        return f"; see what is left of it: germane ledger check --ledger {path} (--repair mends it)"
-    return "; free some space" if code == sqlite3.SQLITE_FULL else ""
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    where = f"{path.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(where, uri=True, timeout=60, isolation_level=None, check_same_thread=False)
 
 
-def to_row(judgement: Judgement) -> Row:
-    """A judgement as a row of the table."""
-    used = judgement.usage
-    key, answer = bytes.fromhex(judgement.key), encode(judgement.answer)
-    return (
-        key,
-        judgement.kind,
-        judgement.judge,
-        judgement.prompt,
-        answer.decode(),
-        used.requests,
-        used.input_tokens,
-        used.output_tokens,
-        used.cost_usd,
-        judgement.ms,
-        judgement.at,
-        encode(judgement.provenance).decode(),
-        crc32(answer, crc32(key)),
-    )
+def _to_write(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return _connected(path, "rwc")
 
 
-def from_row(row: Row) -> Judgement:
-    """The judgement in a row of the table; ValueError where the row is damaged."""
-    key, kind, judge, prompt, answer, requests, tokens_in, tokens_out, cost, ms, at, provenance, checksum = (
-        row
-    )
-    if checksum is not None and checksum != crc32(answer.encode(), crc32(key)):
-        raise ValueError(f"the answer under {key.hex()} is damaged")
-    return Judgement(
-        key=key.hex(),
-        kind=kind,
-        judge=judge,
-        prompt=prompt,
-        answer=decode(answer),
-        usage=Usage(requests=requests, input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost),
-        ms=ms,
-        at=at,
-        provenance=_NO_PROVENANCE if provenance == "{}" else FrozenDict(decode(provenance)),
-    )
+def _to_read(path: Path) -> sqlite3.Connection:
+    """A connection that looks only. SQLite likes to write beside a ledger even for that, but need not."""
+    if not path.exists():
+        raise LedgerError(f"there is no ledger {path}")
+    with suppress(FileNotFoundError):
+        if beside(path).stat().st_size and not _writable(path):
+            raise LedgerError(
+                f"{path} has answers that stand in {beside(path).name} still, which cannot be read where nobody can "
+                "write; copy both to another folder"
+            )
+    db = _connected(path, "rw" if _writable(path) else "ro&immutable=1")
+    db.execute("PRAGMA query_only=ON")
+    return db
+
+
+def _writable(path: Path) -> bool:
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
 def find_ledger(start: Path) -> Path:

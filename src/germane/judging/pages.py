@@ -1,4 +1,4 @@
-"""Rows straight out of the pages of an SQLite file, for one that SQLite cannot read any more.
+"""Rows straight out of the pages of an SQLite file and its log, for one that SQLite cannot read any more.
 
 A judgement stands whole on one page of the table's tree (or goes on in a chain of overflow pages), so every page can
 be read on its own: neither the header of the file nor the other pages are needed. See the file format's chapters on
@@ -8,43 +8,40 @@ b-tree pages and records. What is found may be damaged, or deleted long ago: the
 from __future__ import annotations
 
 import struct
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["rows_in_database", "rows_in_log"]
+from germane.judging.log import frames
+
+__all__ = ["rows_in"]
 
 _LEAF, _INTERIOR = 0x0A, 0x02
 _PAGE = 4096
-_LOG_HEADER, _FRAME_HEADER = 32, 24
+_LONGEST = 1 << 24  # bytes of a row: a damaged length must not follow pages in a circle for ever
+_SIZES = frozenset(2**n for n in range(9, 17))
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 
 
-def rows_in_database(data: bytes) -> Iterator[tuple[Any, ...]]:
-    """Every record of every page that looks like one of a table without rowid."""
-    size = _page_size(data)
-    pages = {n: data[(n - 1) * size : n * size] for n in range(1, len(data) // size + 1)}
-    for number, page in pages.items():
-        yield from _rows(page, pages, 100 if number == 1 else 0)
+def rows_in(data: bytes, log: bytes) -> Iterator[tuple[Any, ...]]:
+    """Every record of every page that looks like one of a table without rowid: the newest in the log first.
+
+    The size of pages stands in headers that may be damaged: the usual one is tried as well.
+    """
+    for size in dict.fromkeys((_size(data[16:18], 2), _size(log[8:12], 4), _PAGE)):
+        stored = {n: data[(n - 1) * size : n * size] for n in range(1, len(data) // size + 1)}
+        written = list(frames(log, size))
+        pages = ChainMap({frame.number: frame.page for frame in written}, stored)
+        for frame in reversed(written):
+            yield from _rows(frame.page, pages, 100 if frame.number == 1 else 0)
+        for number, page in stored.items():
+            yield from _rows(page, pages, 100 if number == 1 else 0)
 
 
-def rows_in_log(data: bytes) -> Iterator[tuple[Any, ...]]:
-    """The same out of a write-ahead log: pages that were committed and had not reached the file."""
-    if len(data) < _LOG_HEADER:
-        return
-    size = struct.unpack(">I", data[8:12])[0] or 65536
-    if size not in {2**n for n in range(9, 17)}:
-        size = _PAGE
-    pages: dict[int, bytes] = {}
-    for start in range(_LOG_HEADER, len(data) - _FRAME_HEADER - size + 1, size + _FRAME_HEADER):
-        (number,) = struct.unpack(">I", data[start : start + 4])
-        pages[number] = data[start + _FRAME_HEADER : start + _FRAME_HEADER + size]
-    for page in pages.values():
-        yield from _rows(page, pages, 0)
-
-
-def _page_size(data: bytes) -> int:
-    size = struct.unpack(">H", data[16:18])[0] if data[:15] == b"SQLite format 3" else 0
-    return 65536 if size == 1 else size if size in {2**n for n in range(9, 16)} else _PAGE
+def _size(field: bytes, width: int) -> int:
+    size = int.from_bytes(field, "big")
+    size = 65536 if width == 2 and size == 1 else size
+    return size if size in _SIZES else _PAGE
 
 
 def _rows(page: bytes, pages: Mapping[int, bytes], start: int) -> Iterator[tuple[Any, ...]]:
@@ -68,15 +65,17 @@ def _payload(page: bytes, at: int, pages: Mapping[int, bytes]) -> bytes:
     most, least = (usable - 12) * 64 // 255 - 23, (usable - 12) * 32 // 255 - 23
     if length <= most:
         return page[at : at + length]
+    if length > _LONGEST:
+        raise ValueError("no answer is that long")
     rest = least + (length - least) % (usable - 4)
     local = rest if rest <= most else least
-    found = page[at : at + local]
+    found = bytearray(page[at : at + local])
     (following,) = struct.unpack(">I", page[at + local : at + local + 4])
     while len(found) < length:
         chained = pages[following]
         found += chained[4 : 4 + min(usable - 4, length - len(found))]
         (following,) = struct.unpack(">I", chained[:4])
-    return found
+    return bytes(found)
 
 
 def _record(payload: bytes) -> tuple[Any, ...]:

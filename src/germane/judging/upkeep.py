@@ -1,33 +1,36 @@
-"""Looking after a ledger: what is in it, out as JSON lines, in from them, and what is not wanted any more."""
+"""Looking after a ledger: what is in it, out as JSON lines, and what is not wanted any more."""
 
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO
 
-from germane.errors import InputError, Place
-from germane.judging.ledger import COLUMNS, SQLiteLedger, from_row
-from germane.judging.rows import dump_judgement, load_judgement
+from germane.encoding import encode
+from germane.errors import InputError
+from germane.judging.layout import from_row
+from germane.judging.ledger import SQLiteLedger
+from germane.judging.log import files_of
+from germane.judging.rows import dump_judgement
 from germane.types import Json, Judgement
 
 __all__ = [
     "Chosen",
-    "Imported",
     "Line",
     "Stats",
+    "count",
     "dump_line",
     "export_rows",
-    "import_rows",
+    "known",
     "moment",
     "prune",
+    "shrink",
     "stats",
+    "written",
 ]
-
-_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +63,7 @@ def moment(text: str, flag: str) -> str:
     """A date or a time as the ledger writes it, in UTC; without a zone it is the local one."""
     try:
         found = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise InputError(
             f"{flag} {text!r} is no date", fix=f"write {flag} 2026-11-21, or 2026-11-21T15:00"
         ) from None
@@ -133,8 +136,7 @@ def stats(ledger: SQLiteLedger) -> Stats:
         (unpriced,) = ledger.db.execute(
             "SELECT count(*) FROM judgements WHERE cost_usd IS NULL AND requests > 0"
         ).fetchone()
-    beside = (ledger.path, ledger.path.with_name(ledger.path.name + "-wal"))
-    size = sum(path.stat().st_size for path in beside if path.exists())
+    size = sum(path.stat().st_size for path in files_of(ledger.path)[:2] if path.exists())
     return Stats(path=ledger.path, format=ledger.format, bytes=size, lines=lines, unpriced=unpriced)
 
 
@@ -142,90 +144,63 @@ def export_rows(ledger: SQLiteLedger, chosen: Chosen) -> Iterator[Judgement]:
     """The judgements chosen, in the order of their keys."""
     where, values = chosen.where()
     with ledger.explained():
-        names = ", ".join(COLUMNS)
-        for row in ledger.db.execute(f"SELECT {names} FROM judgements WHERE {where} ORDER BY key", values):  # noqa: S608 - constants and question marks
+        for row in ledger.db.execute(f"{ledger.select} WHERE {where} ORDER BY key", values):
             yield from_row(row)
 
 
-def dump_line(judgement: Judgement) -> str:
+def dump_line(judgement: Judgement) -> bytes:
     """One line of an export: the shape of a report's judgements.jsonl."""
-    return json.dumps(dump_judgement(judgement), ensure_ascii=False) + "\n"
+    return encode(dump_judgement(judgement)) + b"\n"
 
 
-@dataclass(slots=True)
-class Imported:
-    """What became of an import's lines: new ones, those whose key had an answer (it stays), errors left out."""
+@contextmanager
+def written(path: Path, ledger: Path) -> Iterator[IO[bytes]]:
+    """A file that appears whole or not at all: what stands under its name stays until all is written.
 
-    added: int = 0
-    known: int = 0
-    errors: int = 0
-
-
-def import_rows(ledger: SQLiteLedger, path: Path) -> Imported:
-    """Put the judgements of a JSONL file into a ledger, all or none of a batch; the first answer to a key stays.
-
-    Raises InputError at the first line that is no judgement; what stood before it may be in the ledger.
+    InputError where that is a file of the ledger itself.
     """
-    done, batch = Imported(), dict[str, Judgement]()
-    for judgement in _judgements(path):
-        if judgement.error is not None:
-            done.errors += 1
-        elif judgement.key in batch:
-            done.known += 1
-        else:
-            batch[judgement.key] = judgement
-        if len(batch) >= _BATCH:
-            _put(ledger, batch, done)
-    _put(ledger, batch, done)
-    return done
-
-
-def _put(ledger: SQLiteLedger, batch: dict[str, Judgement], done: Imported) -> None:
-    known = len(ledger.get(list(batch)))
-    ledger.put(list(batch.values()))
-    done.known += known
-    done.added += len(batch) - known
-    batch.clear()
-
-
-def _judgements(path: Path) -> Iterator[Judgement]:
+    for own in files_of(ledger):
+        if own.exists() and path.exists() and path.samefile(own):
+            raise InputError(f"{path} is the ledger's own file", fix="name another file")
+    if path.exists() and not path.is_file():  # a pipe, /dev/stdout
+        with path.open("wb") as file:
+            yield file
+        return
+    target = path.resolve()
+    part = target.with_name(f"{target.name}.part")
     try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield _judgement(line, Place(str(path), number))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path} cannot be read: {error}", fix="name a file of `germane ledger export`"
-        ) from None
+        with part.open("wb") as file:
+            yield file
+        part.replace(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
-def _judgement(line: str, place: Place) -> Judgement:
-    try:
-        row: Any = json.loads(line)
-        judgement = load_judgement(row)
-        whole = len(bytes.fromhex(judgement.key)) == 16 and (judgement.error or judgement.answer is not None)
-    except (ValueError, TypeError, AttributeError):
-        whole = False
-    if not whole:
-        raise InputError(
-            "this is no judgement",
-            fix="import what `germane ledger export` wrote, or a report's judgements.jsonl",
-            place=place,
-        )
-    return judgement
+def known(ledger: SQLiteLedger) -> tuple[list[str], list[str]]:
+    """The judges and the kinds of question that a ledger holds answers of."""
+    with ledger.explained():
+        found = ledger.db.execute("SELECT DISTINCT judge, kind FROM judgements").fetchall()
+    return sorted({judge for judge, _ in found}), sorted({kind for _, kind in found})
 
 
-def prune(ledger: SQLiteLedger, chosen: Chosen, *, dry_run: bool = False) -> int:
-    """Delete the judgements chosen, and give their room back to the disk; how many there were."""
+def count(ledger: SQLiteLedger, chosen: Chosen) -> int:
+    """How many judgements are chosen."""
     where, values = chosen.where()
     with ledger.explained():
-        if dry_run:
-            (count,) = ledger.db.execute(f"SELECT count(*) FROM judgements WHERE {where}", values).fetchone()  # noqa: S608 - constants and question marks
-            return int(count)
-        with ledger.writing():
-            count = ledger.db.execute(f"DELETE FROM judgements WHERE {where}", values).rowcount  # noqa: S608
-        if count:
-            ledger.db.execute("VACUUM")
-            ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    return int(count)
+        (found,) = ledger.db.execute(f"SELECT count(*) FROM judgements WHERE {where}", values).fetchone()  # noqa: S608 - constants and question marks
+    return int(found)
+
+
+def prune(ledger: SQLiteLedger, chosen: Chosen) -> int:
+    """Delete the judgements chosen; how many there were. Their room is free for new ones: see `shrink`."""
+    where, values = chosen.where()
+    with ledger.explained(), ledger.writing():
+        return int(ledger.db.execute(f"DELETE FROM judgements WHERE {where}", values).rowcount)  # noqa: S608 - constants and question marks
+
+
+def shrink(ledger: SQLiteLedger) -> None:
+    """Give the room of deleted judgements back to the disk; LedgerError where there is no room to do it in."""
+    with ledger.explained():
+        ledger.db.execute("VACUUM")
+        ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
