@@ -90,6 +90,7 @@ def _finite(record: object, *names: str) -> None:
 class Context:
     """One retrieved passage. Its rank is its place in its list, from 1.
 
+    `text` is "" where an `id` is all that is known; a passage that is empty is a space.
     `grade` (0-3) or `relevant` (yes/no, another scale) is what a person said about it for this query.
     `score` is the retriever's own; `start`/`end` are character offsets in the document, where known.
     """
@@ -103,6 +104,8 @@ class Context:
 
     def __post_init__(self) -> None:
         _finite(self, "score")
+        if not self.text and self.id is None:
+            _set(self, text=" ")
         if self.grade is not None and self.relevant is not None:
             raise ValueError("a context has a grade or relevant, not both: they are two scales")
         if self.grade is not None and self.grade not in range(4):

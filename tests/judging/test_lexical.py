@@ -96,7 +96,7 @@ class TestRelevance:
         assert (answer.grade, answer.scale) == (relevant, "binary")
 
     @pytest.mark.parametrize(
-        ("query", "passage"), [("", PARIS), ("?!", PARIS), ("capital of France", ""), ("a", " ")]
+        ("query", "passage"), [("", PARIS), ("?!", PARIS), ("capital of France", "..."), ("a", " ")]
     )
     def test_nothing_to_compare_is_grade_zero(self, query, passage):
         """An empty passage holds nothing, and every passage holds nothing of an empty query."""
@@ -145,14 +145,21 @@ class TestRelevance:
         alone = [LexicalJudge().reply(question) for question in shuffled]
         assert [reply.payload for reply in together] == [reply.payload for reply in alone]
 
-    @given(st.text(max_size=200), st.text(max_size=400), st.one_of(st.none(), st.text(max_size=100)))
+    def test_a_passage_that_is_not_known_is_an_error(self):
+        """Of a context that is only an id nothing can be said; it is not irrelevant."""
+        question = Relevance(query="q", passage="")
+        assert LexicalJudge().reply(question).error == "the context has no text"
+
+    @given(
+        st.text(max_size=200), st.text(min_size=1, max_size=400), st.one_of(st.none(), st.text(max_size=100))
+    )
     def test_any_text_gets_a_readable_verdict(self, query, passage, reference):
         """Whatever the characters, the answer is on the scale."""
         assert grade(query, passage, reference=reference).grade in range(4)
 
     @given(
         st.lists(st.sampled_from(["solar", "panel", "cost", "angle", "roof", "battery"]), min_size=1),
-        st.text(max_size=80),
+        st.text(min_size=1, max_size=80),
     )
     def test_more_text_never_lowers_the_grade(self, query, passage):
         """Covered words stay covered."""

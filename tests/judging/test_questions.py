@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from itertools import permutations
 from typing import Any
 
 import jsonschema
@@ -14,12 +15,16 @@ from germane.judging.questions import (
     CitationSupport,
     Claims,
     Entities,
+    Grade,
+    Nuggeted,
     NuggetSupport,
     Question,
     Relevance,
     StatementRelevance,
     Sufficiency,
+    Sufficient,
     Support,
+    Supported,
     key_of,
 )
 from germane.judging.reading import readings, word
@@ -93,13 +98,59 @@ def test_every_input_is_in_the_key(question):
 def changes(question: Any) -> list[Any]:
     found = []
     for name, value in {field.name: getattr(question, field.name) for field in fields(question)}.items():
-        if name in {"context", "gold", "scale"}:
+        if name in {"context", "gold", "scale", "ranks"}:
             continue
         new = f"{value}!" if isinstance(value, str) else "new" if value is None else (*value, "more")
         if name == "history":
             new = (("user", "hi"),)
         found.append(replace(question, **{name: new}))
     return found
+
+
+@pytest.mark.parametrize("kind", [Support, NuggetSupport, Sufficiency])
+def test_the_order_of_contexts_is_in_no_key(kind):
+    """Another ranking of the same passages is the same question, and its answer names the places of each ranking."""
+    more = {"query": "q"} if kind is not Support else {}
+    more |= {Support: {"claims": ("c",)}, NuggetSupport: {"nuggets": ("n",)}}.get(kind, {})
+    keys = {key_of(kind(contexts=order, **more), {}, "") for order in permutations(("x", "y", "z"))}
+    assert len(keys) == 1
+
+
+def test_numbers_become_places_of_the_ranking():
+    """The judge counts the contexts as it sees them, sorted and without empty ones; what is read counts ranks."""
+    payload = {"claims": [{"claim": 1, "reasoning": "", "contexts": [1, 3]}]}
+    for order in permutations(("a", "b", "c", " ")):
+        question = Support(("claim",), order)
+        (verdict,) = question.read(payload)
+        assert question.inputs()["contexts"] == ["a", "b", "c"]
+        assert [order[place - 1] for place in verdict.contexts] in (["a", "c"], ["c", "a"])
+        assert list(verdict.contexts) == sorted(verdict.contexts)
+
+
+@pytest.mark.parametrize("empty", [" ", "\n\t ", "\u200b\ufeff", "\u3000"])
+def test_nothing_is_asked_about_nothing(empty):
+    """White space and invisible characters: not relevant, states, claims and names nothing, supports nothing."""
+    for question, answer in (
+        (Relevance(query="q", passage=empty), Grade(0, "the passage is empty")),
+        (
+            Relevance(query="q", passage=empty, scale="binary"),
+            Grade(0, "the passage is empty", "binary"),
+        ),
+        (StatementRelevance(query="q", passage=empty), ()),
+        (Claims(empty), ()),
+        (Entities(empty), ()),
+        (Support(("c",), (empty,)), (Supported((), "the contexts are empty"),)),
+        (NuggetSupport("q", ("n",), (empty,)), (Nuggeted("none", "the contexts are empty"),)),
+        (Sufficiency("q", (empty,)), Sufficient(False, "the contexts are empty")),
+    ):
+        assert question.read(question.unasked()) == answer
+    for question in KINDS:
+        assert question.unasked() is None
+
+
+def test_of_an_unknown_text_nothing_is_known():
+    """A context that is an id alone has no text: an error for whoever reads."""
+    assert str(Relevance(query="q", passage="").unasked()) == "the context has no text"
 
 
 def test_what_only_labels_know_is_in_no_models_key():
@@ -165,7 +216,7 @@ def cited(*items: tuple[int, Any, Any]) -> Any:
         (
             Support(("c", "d"), ("a", "b")),
             {"claims": [{"claim": "1", "contexts": [1]}]},
-            "the number of the claim",
+            "claim",
         ),
     ],
 )

@@ -61,11 +61,12 @@ def test_recall_and_precision():
     """Supported sentences of all four; needed citations of all four."""
     judge = FakeJudge(judged((True, [1]), (False, [])))
     report = evaluate([SAMPLE], ["citation_recall", "citation_precision"], judge=judge)
+    # shown by their texts: one, three, two
     assert report["citation_recall"].mean == 0.25
     assert report["citation_precision"].mean == 0.25
     (question,) = judge.asked
     assert isinstance(question, CitationSupport)
-    assert question.statements == ("Apples are red. [1][2]", "Pears are green. [3]")
+    assert question.statements == ("Apples are red. [1][3]", "Pears are green. [2]")
 
 
 def test_only_what_is_cited_is_shown():

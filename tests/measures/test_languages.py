@@ -57,4 +57,7 @@ def test_texts_reach_the_judge_as_they_are(language):
         asked.setdefault(question.kind, []).append(question)
     assert [q.inputs()["passage"] for q in asked["statements"]] == [passage, noise]
     assert {q.inputs()["text"] for q in asked["entities"]} == {reference, passage, noise}
-    assert asked["sufficiency"][0].inputs() == {"query": query, "contexts": [passage, noise]}
+    assert asked["sufficiency"][0].inputs() == {
+        "query": query,
+        "contexts": sorted([passage, noise]),
+    }

@@ -7,7 +7,7 @@ import unicodedata
 from functools import lru_cache
 from itertools import chain
 
-__all__ = ["sentences", "stem", "stems", "words"]
+__all__ = ["blank", "sentences", "stem", "stems", "words"]
 
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u0e31-\u0e3a\u0e47-\u0e4e"
 """Marks that belong to the letter before them: accents, Hebrew and Arabic points, Indic and Thai vowels."""
@@ -37,6 +37,11 @@ _BREAK = re.compile(
 )
 _BULLET = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+")
 _LOOK_BACK = 40
+
+
+def blank(text: str) -> bool:
+    """Whether a text shows nothing: it is empty, or white space and invisible characters alone."""
+    return not text or not (text[0].isalnum() or any(char.isprintable() and char != " " for char in text))
 
 
 def words(text: str) -> list[str]:

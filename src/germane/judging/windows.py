@@ -17,7 +17,7 @@ from germane.judging.judge import AnyQuestion
 from germane.judging.questions import Degree, NuggetSupport, Sufficiency, Support
 from germane.types import Json
 
-__all__ = ["Window", "halves", "joined"]
+__all__ = ["Window", "first_place", "halves", "joined"]
 
 _Windowed: TypeAlias = Support | NuggetSupport | Sufficiency
 _DEGREES = get_args(Degree)[::-1]
@@ -25,7 +25,7 @@ _DEGREES = get_args(Degree)[::-1]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A question about some of the contexts in a row; `start` is how many stand before them."""
+    """A question about some of the contexts, in the order in which they are shown; `start` is how many come before."""
 
     question: AnyQuestion
     start: int = 0
@@ -43,6 +43,12 @@ def halves(window: Window) -> tuple[Window, ...]:
         Window(replace(question, contexts=first), start),
         Window(replace(question, contexts=second), start + middle),
     )
+
+
+def first_place(whole: Window, window: Window) -> int:
+    """The place of the window's first context among all, in the order in which they were given."""
+    assert isinstance(whole.question, _Windowed)
+    return whole.question.ranks[window.start]
 
 
 def joined(question: AnyQuestion, answers: Sequence[tuple[Window, Json]]) -> Json:

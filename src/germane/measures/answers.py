@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from germane.judging.programs import Program, ask, ask_each
-from germane.judging.questions import Claims, StatementRelevance, Support, Supported, texts_of
+from germane.judging.questions import Claims, StatementRelevance, Support, Supported
 from germane.measures.defining import measure
 from germane.measures.judged import NO_CONTEXT, supported_items
-from germane.measures.labels import distinct_contexts, turns
+from germane.measures.labels import distinct_contexts, texts_of, turns
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
 from germane.types import Sample
@@ -57,7 +57,7 @@ def hallucination(sample: Sample) -> Program[Outcome]:
 
 @measure(
     "answer_relevancy",
-    needs=("response",),
+    needs=("response", "query"),
     formula="statements of the response that address the query / all its statements",
     reference="DeepEval answer relevancy; Ragas's measure of that name compares generated questions by embedding",
     nothing="the response states nothing: skipped",

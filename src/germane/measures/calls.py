@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from math import inf
 
 from germane.judging.programs import Program, ask
-from germane.judging.questions import Claims, Sufficiency, Support, texts_of
+from germane.judging.questions import Claims, Sufficiency, Support
 from germane.measures.defining import measure
 from germane.measures.ids import NO_GOLD, NO_IDS, documents, relevant
 from germane.measures.judged import NO_CONTEXT
-from germane.measures.labels import distinct_contexts, rankings, same, turns
+from germane.measures.labels import distinct_contexts, rankings, same, texts_of, turns
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, ok, skipped
 from germane.types import Context, Sample
@@ -127,7 +127,7 @@ def _repeats(lists: Sequence[Sequence[Context]]) -> Iterator[Item]:
 
 @measure(
     "calls_after_sufficiency",
-    needs=("contexts",),
+    needs=("contexts", "query"),
     formula="number of searches made after what had come back sufficed to answer",
     reference="germane",
     nothing="the contexts of all searches together do not suffice, or nothing retrieved: skipped",

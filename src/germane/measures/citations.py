@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from germane.judging.programs import Program, ask
 from germane.judging.questions import CitationSupport, Cited
-from germane.judging.text import sentences, words
+from germane.judging.text import blank, sentences, words
 from germane.measures.defining import measure
-from germane.measures.labels import rankings
+from germane.measures.labels import rankings, texts_of
 from germane.measures.outcome import Item, Outcome, proportion, skipped
 from germane.types import Context, Sample
 
@@ -23,6 +23,7 @@ _PART = re.compile(_RANGE)
 _NUMBERS = re.compile(rf"{_RANGE}(?:\s*[,;\uff0c\u3001]\s*{_RANGE})*")
 _WIDEST = 50
 """The most contexts that one range like [3-7] may name."""
+NO_SUCH, EMPTY = "there is no such context", "the context is empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +121,9 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
     items = []
     for one, verdict in zip(spoken, verdicts, strict=True):
         useful = verdict.contexts if verdict and verdict.supported else ()
-        why = verdict.reasoning if verdict else ""
+        why = verdict.reasoning if verdict else EMPTY
         items += [
-            Item(
-                f"[{place or '?'}] {one.text}", place in useful, why if place else "there is no such context"
-            )
+            Item(f"[{place or '?'}] {one.text}", place in useful, why if place else NO_SUCH)
             for place in one.places
         ]
     if not items:
@@ -133,32 +132,42 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
 
 
 def _uncited(one: Citing) -> str:
+    if any(one.places):
+        return "it cites a context that is empty"
     return "it cites a context that there is not" if one.places else "it cites nothing"
 
 
 def _judged(sample: Sample) -> Program[tuple[list[Citing], list[Cited | None]]]:
     """The sentences, and for each that cites a context: whether that supports it, in the contexts' own numbers.
 
-    The judge is shown the cited contexts alone, so that changing another changes no verdict. Contexts are counted
-    in the final list or, where there is none, over all calls as they came.
+    The judge is shown the cited contexts alone, so that changing another changes no verdict, in the order of their
+    texts, so that their ranks do not either; an empty one supports nothing. Contexts are counted in the final list
+    or, where there is none, over all calls as they came.
     """
     final = sample.contexts is not None
     contexts = [context for _, found in rankings(sample, final=final) for context in found]
     spoken = citing(sample.response or "", contexts)
-    used = sorted({place for one in spoken for place in one.places if place})
+    cited = {place for one in spoken for place in one.places if place}
+    text = dict(zip(cited, texts_of([contexts[place - 1] for place in cited]), strict=True))
+    used = sorted((place for place in cited if not blank(text[place])), key=lambda place: (text[place], place))
     number = {place: n for n, place in enumerate(used, 1)}
-    asked = [one for one in spoken if any(one.places)]
+    asked = [one for one in spoken if not number.keys().isdisjoint(one.places)]
     if not asked:
         return spoken, [None] * len(spoken)
     marked = tuple(_marked(one, number) for one in asked)
-    shown = tuple(contexts[place - 1].text for place in used)
-    answers: Iterator[Cited] = iter((yield from ask(CitationSupport(marked, shown))))
-    verdicts = (next(answers) if any(one.places) else None for one in spoken)
+    answers: Iterator[Cited] = iter(
+        (yield from ask(CitationSupport(marked, tuple(text[place] for place in used))))
+    )
+    verdicts = (None if number.keys().isdisjoint(one.places) else next(answers) for one in spoken)
     return spoken, [
-        verdict and Cited(verdict.supported, tuple(used[n - 1] for n in verdict.contexts), verdict.reasoning)
+        verdict
+        and Cited(
+            verdict.supported, tuple(sorted(used[n - 1] for n in verdict.contexts)), verdict.reasoning
+        )
         for verdict in verdicts
     ]
 
 
 def _marked(one: Citing, number: dict[int, int]) -> str:
-    return f"{one.text} {''.join(f'[{number[place]}]' for place in one.places if place)}"
+    marks = sorted(number[place] for place in one.places if place in number)
+    return f"{one.text} {''.join(f'[{mark}]' for mark in marks)}"

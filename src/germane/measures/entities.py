@@ -6,10 +6,10 @@ import difflib
 import unicodedata
 
 from germane.judging.programs import Program, Unanswered, ask_all
-from germane.judging.questions import Entities, texts_of
+from germane.judging.questions import Entities
 from germane.measures.defining import measure
 from germane.measures.judged import NO_CONTEXT
-from germane.measures.labels import distinct_contexts
+from germane.measures.labels import distinct_contexts, texts_of
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, error, proportion
 from germane.types import Sample

@@ -15,10 +15,9 @@ from germane.judging.questions import (
     Sufficiency,
     Support,
     Supported,
-    texts_of,
 )
 from germane.measures.defining import measure
-from germane.measures.labels import Settings, distinct_contexts, shown_beside, turns
+from germane.measures.labels import Settings, distinct_contexts, shown_beside, texts_of, turns
 from germane.measures.outcome import Item, Outcome, ok, proportion, share, skipped
 from germane.measures.ranked import UNIT
 from germane.types import Sample
@@ -54,7 +53,7 @@ def context_recall(sample: Sample) -> Program[Outcome]:
 
 @measure(
     "context_relevancy",
-    needs=("contexts",),
+    needs=("contexts", "query"),
     formula="relevant statements of the contexts / all their statements",
     reference="Es et al., RAGAS (EACL 2024), context relevance; DeepEval contextual relevancy",
     nothing="the contexts state nothing: skipped; nothing retrieved: 0",
@@ -96,7 +95,7 @@ def _stated(answers: Sequence[tuple[Statement, ...] | Unanswered]) -> Iterator[I
 
 @measure(
     "context_sufficiency",
-    needs=("contexts",),
+    needs=("contexts", "query"),
     formula="1 if the contexts together hold all that is needed to answer, else 0",
     reference="Joren et al., Sufficient Context (ICLR 2025)",
     nothing="nothing retrieved: 0",

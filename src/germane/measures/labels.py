@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from germane.errors import InputError
-from germane.judging.programs import Program, Unanswered, ask_all
+from germane.judging.programs import Missing, Program, Unanswered, ask_all
 from germane.judging.questions import Grade, Relevance, Scale
+from germane.judging.text import blank
 from germane.measures.measure import Source
 from germane.types import Context, Message, Sample
 
@@ -24,10 +25,12 @@ __all__ = [
     "Ranking",
     "Settings",
     "distinct_contexts",
+    "given",
     "place_labels",
     "rankings",
     "same",
     "shown_beside",
+    "texts_of",
     "turns",
 ]
 
@@ -98,14 +101,14 @@ def rankings(sample: Sample, *, final: bool = False) -> Iterator[tuple[str, tupl
     """
     if sample.calls and not (final and sample.contexts is not None):
         for call in sample.calls[-1:] if final else sample.calls:
-            yield call.query or sample.query, call.contexts
+            yield sample.query if blank(call.query or "") else call.query or "", call.contexts
     elif sample.contexts is not None:
         yield sample.query, sample.contexts
 
 
 def same(context: Context) -> tuple[str, str | None]:
-    """What two contexts share that are the same passage: their text or, without text, their id."""
-    return context.text, None if context.text else context.id
+    """What two contexts share that are the same passage: their text or, where that says nothing, their id."""
+    return ("", context.id) if blank(context.text) else (context.text, None)
 
 
 def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ...]:
@@ -118,6 +121,20 @@ def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ..
         for context in contexts[:k]:
             found.setdefault(same(context), context)
     return tuple(found.values())
+
+
+def texts_of(contexts: Sequence[Context]) -> tuple[str, ...]:
+    """The contexts' texts, in rank order, for a judge to read; Missing where one has an id and no text."""
+    for context in contexts:
+        if not context.text:
+            raise Missing(f"the context {context.id!r} has no text")
+    return tuple(context.text for context in contexts)
+
+
+def given(sample: Sample, name: str) -> str | None:
+    """The query, reference or response of a sample; None where it is not there or says nothing."""
+    text: str | None = getattr(sample, name)
+    return None if text is None or blank(text) else text
 
 
 def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
@@ -209,8 +226,8 @@ def _against_need(sample: Sample, settings: Settings) -> Callable[[Context], Rel
 def shown_beside(sample: Sample, settings: Settings) -> dict[str, str | None]:
     """The reference or response that relevance is judged against too, where the settings say so."""
     return {
-        "reference": sample.reference if settings.against in {"auto", "reference"} else None,
-        "response": sample.response if settings.against == "response" else None,
+        "reference": given(sample, "reference") if settings.against in {"auto", "reference"} else None,
+        "response": given(sample, "response") if settings.against == "response" else None,
     }
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from germane.judging.programs import Program, ask
-from germane.judging.questions import Claims, Nuggeted, NuggetSupport, texts_of
+from germane.judging.questions import Claims, Nuggeted, NuggetSupport
 from germane.measures.defining import measure
 from germane.measures.judged import NO_CONTEXT
-from germane.measures.labels import distinct_contexts
+from germane.measures.labels import distinct_contexts, given, texts_of
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, proportion, skipped
 from germane.types import Json, Sample
@@ -48,7 +48,7 @@ def _nugget(given: Json) -> Nugget:
 
 @measure(
     "nugget_recall",
-    needs=("contexts",),
+    needs=("contexts", "query"),
     formula="sum of support * weight / sum of weights, over the nuggets; support: full 1, partial 0.5 (strict: 0)",
     reference="Pradeep et al., AutoNuggetizer (TREC RAG 2024): V_strict, V, A_strict, A, W_strict, W",
     nothing="no nuggets and no reference, or no nugget of the chosen sort: skipped; nothing retrieved: 0",
@@ -74,17 +74,17 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool, text: str) -> P
     text is vital), else the claims of its reference, all vital. The default is AutoNuggetizer's V_strict.
     """
     shown = texts_of(distinct_contexts(sample)) if text == "contexts" else (sample.response or "",)
-    if text == "response" and not sample.response:
+    if text == "response" and given(sample, "response") is None:
         return skipped("no response")
     if not shown:
         return NO_CONTEXT
-    given = sample.metadata.get("nuggets")
-    if given is None and not sample.reference:
+    said = sample.metadata.get("nuggets")
+    if said is None and given(sample, "reference") is None:
         return skipped("no nuggets and no reference to make them of")
-    if given is None:
+    if said is None:
         known = tuple(map(Nugget, (yield from ask(Claims(sample.reference or "")))))
     else:
-        known = nuggets_of(given)
+        known = nuggets_of(said)
     chosen = [nugget for nugget in known if nugget.vital or nuggets != "vital"]
     if not chosen:
         return skipped("no nuggets of that sort" if known else "no nuggets")

@@ -13,10 +13,11 @@ from math import fsum
 from typing import Any, NamedTuple
 
 from germane.judging.programs import Program, Unanswered, ask
+from germane.judging.text import blank
 from germane.measures import ranked
 from germane.measures.bounds import bounds
 from germane.measures.graders import STRICT, Grader
-from germane.measures.labels import Label, Ranking, Settings, place_labels
+from germane.measures.labels import Label, Ranking, Settings, given, place_labels
 from germane.measures.measure import Measure, Source
 from germane.measures.outcome import Outcome, Result, error, incomplete, ok, safely, skipped
 from germane.measures.tables import fill_table, missing_verdicts
@@ -72,6 +73,9 @@ class Block:
     def _note_empty(self, sample: Sample) -> None:
         if sample.calls and (empty := sum(not call.contexts for call in sample.calls)):
             self.notes["search calls returned nothing and count 0"] += empty
+        lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
+        if empty := sum(bool(c.text) and blank(c.text) for contexts in lists for c in contexts):
+            self.notes["contexts are empty: no judge is asked about them"] += empty
 
     def _add(self, program: Program[Any]) -> int:
         self._programs.append(program)
@@ -172,19 +176,23 @@ def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | N
         return None if known else "no relevant document is known"
     if measure.labels == "human":
         return None if _has_labels(sample) else "no human labels"
-    if measure.settings.get("against") != "call" and not _shown(sample, settings):
-        return f"no {settings.against} to judge against"
-    return None
+    if measure.settings.get("against") == "call":
+        return None
+    if given(sample, "query") is None:
+        return "no query"
+    return None if _shown(sample, settings) else f"no {settings.against} to judge against"
 
 
 def _shown(sample: Sample, settings: Settings) -> bool:
     asked = settings.against in {"reference", "response"}
-    return not asked or getattr(sample, settings.against) is not None
+    return not asked or given(sample, settings.against) is not None
 
 
 def _absent(sample: Sample, need: str) -> bool:
     if need == "contexts":
         return sample.contexts is None and sample.calls is None
+    if need in {"query", "reference", "response"}:
+        return given(sample, need) is None
     return getattr(sample, need, None) in (None, "", ())
 
 

@@ -25,6 +25,8 @@ CONTEXT_FIELDS = (
 _READ = {spelling: (field.name, field.kind.read) for spelling, field in spellings(CONTEXT_FIELDS).items()}
 _EXAMPLE = '{"id": "d7", "text": "..."}'
 _NOTHING = FrozenDict()
+EMPTY = " "
+"""A passage whose text is known and empty; "" stands for one whose text is not known, only its id."""
 
 
 def read_context(value: Json) -> Context:
@@ -55,6 +57,8 @@ def _unusual(value: dict[str, Json]) -> Context:
         raise Wrong("has both grade and relevant: they are two scales", "keep one of them")
     if more:
         known["metadata"] = kinds.frozen({**known.get("metadata", {}), **more})
+    if "text" in known:
+        known["text"] = known["text"] or EMPTY
     return Context(**known)
 
 
@@ -69,7 +73,7 @@ def _checked(text: str, document: str | None, score: float | None) -> Context:
     Ten contexts a sample and a million samples are half a minute of it.
     """
     context = object.__new__(Context)
-    _put_text(context, text)
+    _put_text(context, text or EMPTY)
     _put_id(context, document)
     _put_score(context, score)
     _put_grade(context, None)

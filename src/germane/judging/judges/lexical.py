@@ -20,6 +20,7 @@ from germane.judging.questions import (
     Support,
 )
 from germane.judging.text import sentences, stems, words
+from germane.judging.unasked import without_asking
 from germane.judging.weights import terms
 from germane.types import FrozenDict, Json
 
@@ -57,7 +58,7 @@ class LexicalJudge(LocalJudge):
         rule = _RULES.get(question.kind)
         if rule is None:
             return Reply(error=f"the lexical rule cannot answer a question of kind {question.kind}")
-        return Reply(payload=rule(question))
+        return without_asking(question) or Reply(payload=rule(question))
 
 
 def _relevance(question: Relevance) -> Json:
@@ -113,7 +114,7 @@ def _entities(question: Entities) -> Json:
 
 def _sufficiency(question: Sufficiency) -> Json:
     """The contexts together have the query's words: what was asked is at least spoken of."""
-    found = stems("\n".join(question.contexts))
+    found = stems(question.about)
     query = terms(question.query)
     return {"reasoning": reason("query", query, found), "sufficient": coverage(query, found) >= ANSWERS}
 
@@ -150,7 +151,7 @@ def _citations(question: CitationSupport) -> Json:
 
 def _nuggets(question: NuggetSupport) -> Json:
     """Full where the contexts carry the nugget together, partial where they have less than half of its words."""
-    found = stems("\n".join(question.contexts))
+    found = stems(question.about)
     items = []
     for number, nugget in enumerate(question.nuggets, 1):
         wanted = terms(nugget)

@@ -19,6 +19,7 @@ from germane.judging.prompting import Prompts, fingerprint, part
 from germane.judging.providers import Service, find
 from germane.judging.reading import listed, readings, word
 from germane.judging.transport import HTTPTransport, Transport
+from germane.judging.unasked import apart, without_asking
 from germane.types import FrozenDict, Json, Usage, freeze
 
 __all__ = ["LLMJudge"]
@@ -149,12 +150,16 @@ class LLMJudge:
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """Readings, and lists of them, as the settings say."""
-        found = readings(questions, self.prompts, fuse=self._fuse)
+        asked, others = apart(questions)
+        found = readings(asked, self.prompts, fuse=self._fuse)
         lists = listed(found, self.prompts, self._batch) if self._batch > 1 else ([one] for one in found)
-        return [tuple(question for one in group for question in one.questions) for group in lists]
+        groups = [tuple(question for one in group for question in one.questions) for group in lists]
+        return groups + others
 
     def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
         """What one group would cost if nothing goes wrong: bytes of the request and of typical answers, by 4."""
+        if without_asking(questions[0]):
+            return Usage(cost_usd=0.0)
         ask = word(readings(questions, self.prompts, fuse=self._fuse), self.prompts)
         sent = len(self.habits.body(ask)) // 4
         back = sum(len(str(question.typical())) for question in questions) // 4
@@ -163,6 +168,8 @@ class LLMJudge:
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """One reply a question; what a list leaves open is asked singly."""
+        if (reply := without_asking(questions[0])) is not None:
+            return [reply]
         items = readings(questions, self.prompts, fuse=self._fuse)
         call = Call(self.ready(), self.habits, self.prompts, items)
         if not self._priced:

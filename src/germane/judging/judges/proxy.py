@@ -12,6 +12,7 @@ from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.prompting import Prompts
 from germane.judging.questions import canonical
 from germane.judging.reading import Ask, readings, word
+from germane.judging.unasked import apart, without_asking
 from germane.types import FrozenDict, Json, Usage
 
 __all__ = ["ProxyJudge"]
@@ -45,10 +46,13 @@ class ProxyJudge:
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """Questions about one text share a call: a runner counts them."""
-        return [tuple(reading.questions) for reading in readings(questions, self._prompts)]
+        asked, others = apart(questions)
+        return [*(tuple(reading.questions) for reading in readings(asked, self._prompts)), *others]
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """One reply a question; an unusable answer is asked again, told what was wrong."""
+        if (reply := without_asking(questions[0])) is not None:
+            return [reply]
         (reading,) = readings(questions, self._prompts)
         ask = word([reading], self._prompts)
         problem, requests = "", 0

@@ -19,7 +19,7 @@ from germane.judging.questions.support import (
     Sufficient,
     Support,
     Supported,
-    texts_of,
+    Together,
 )
 
 __all__ = [
@@ -40,8 +40,8 @@ __all__ = [
     "Sufficient",
     "Support",
     "Supported",
+    "Together",
     "canonical",
     "digest",
     "key_of",
-    "texts_of",
 ]

@@ -13,6 +13,7 @@ from germane.errors import AnswerError
 from germane.types import Json
 
 __all__ = [
+    "Miscounted",
     "Question",
     "canonical",
     "digest",
@@ -74,6 +75,13 @@ class Question(ABC, Generic[A]):
     @abstractmethod
     def read(self, payload: Json) -> A:
         """The typed answer in a payload; AnswerError says what is wrong with an unusable one."""
+
+    def unasked(self) -> Json | AnswerError | None:
+        """What holds without asking: the payload about an empty text, or an error where the text is not known.
+
+        None = it must be asked. It is what every judge that reads would say; who reads labels is asked all the same.
+        """
+        return None
 
     @abstractmethod
     def typical(self) -> Json:
@@ -138,6 +146,10 @@ def texts(payload: Json, name: str) -> tuple[str, ...]:
     raise AnswerError(f'every item of "{name}" must be a non-empty string, not {json.dumps(wrong)[:80]}')
 
 
+class Miscounted(AnswerError):
+    """Verdicts are missing, or cannot be told apart: a model may do better with one at a time."""
+
+
 def each_once(
     payload: Json, name: str, one: str, count: int, read: Callable[[Json, int], A]
 ) -> tuple[A, ...]:
@@ -145,14 +157,15 @@ def each_once(
     items = get(payload, name, (list, tuple), f"a list with one item a {one}")
     found: dict[int, A] = {}
     for item in items:
-        number = get(item, one, int, f"the number of the {one}")
+        number = item.get(one) if isinstance(item, dict) else item
+        if type(number) is not int or not isinstance(item, dict):
+            raise Miscounted(f'"{one}" must be the number of the {one}, not {json.dumps(number)[:80]}')
         if number not in range(1, count + 1) or number in found:
-            raise AnswerError(
-                f"{one} {number} was judged twice or does not exist: they are numbered from 1 to {count}"
-            )
+            told = f"{one} {number} was judged twice or does not exist"
+            raise Miscounted(f"{told}: they are numbered from 1 to {count}")
         found[number] = read(item, number)
     if missing := [n for n in range(1, count + 1) if n not in found]:
-        raise AnswerError(f"{len(items)} verdicts for {count} {name}: {one} {missing[0]} is missing")
+        raise Miscounted(f"{len(items)} verdicts for {count} {name}: {one} {missing[0]} is missing")
     return tuple(found[n] for n in range(1, count + 1))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from germane.judging.questions.base import Question, object_schema, texts
+from germane.judging.text import blank
 from germane.types import Json
 
 __all__ = ["Claims", "Entities"]
@@ -39,6 +40,10 @@ class Claims(Question[tuple[str, ...]]):
         """The claims, in order; none is an answer too."""
         return texts(payload, "claims")
 
+    def unasked(self) -> Json:
+        """An empty text claims nothing."""
+        return {"claims": []} if blank(self.text) else None
+
     def typical(self) -> Json:
         """One claim a sentence of about 60 characters."""
         count = max(1, len(self.text) // 60)
@@ -70,6 +75,10 @@ class Entities(Question[tuple[str, ...]]):
     def read(self, payload: Json) -> tuple[str, ...]:
         """The entities as the text spells them; none is an answer too."""
         return texts(payload, "entities")
+
+    def unasked(self) -> Json:
+        """An empty text names nothing."""
+        return {"entities": []} if blank(self.text) else None
 
     def typical(self) -> Json:
         """Words that begin with a capital or hold a digit, and at least one."""

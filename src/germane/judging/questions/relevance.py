@@ -7,11 +7,13 @@ from typing import ClassVar, Literal, NamedTuple
 
 from germane.errors import AnswerError
 from germane.judging.questions.base import Question, get, object_schema, texts
+from germane.judging.text import blank
 from germane.types import Context, Json
 
 __all__ = ["Grade", "Relevance", "Scale", "Statement", "StatementRelevance"]
 
 Scale = Literal["graded", "binary"]
+EMPTY = "the passage is empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,13 @@ class Relevance(Question[Grade]):
             raise AnswerError(f'"grade" must be 0, 1, 2 or 3, not {grade}')
         return Grade(grade, reasoning)
 
+    def unasked(self) -> Json | AnswerError:
+        """An empty passage is not relevant; of one that is only an id nobody who reads can tell."""
+        if not self.passage:
+            return AnswerError("the context has no text")
+        verdict = {"relevant": False} if self.scale == "binary" else {"grade": 0}
+        return {"reasoning": EMPTY, **verdict} if blank(self.passage) else None
+
     def typical(self) -> Json:
         """One sentence and a grade."""
         verdict = {"relevant": True} if self.scale == "binary" else {"grade": 2}
@@ -141,6 +150,10 @@ class StatementRelevance(Question[tuple[Statement, ...]]):
         )
         verdicts = [get(item, "relevant", bool, "true or false") for item in items]
         return tuple(map(Statement, said, verdicts))
+
+    def unasked(self) -> Json:
+        """An empty passage states nothing."""
+        return {"statements": []} if blank(self.passage) else None
 
     def typical(self) -> Json:
         """One statement for every 80 characters."""

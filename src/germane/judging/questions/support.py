@@ -1,15 +1,15 @@
-"""Questions about all the contexts together: what they support, and whether they suffice."""
+"""Questions about several contexts together: what they support, and whether they suffice."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, TypeVar, get_args
 
 from germane.errors import AnswerError
 from germane.judging.questions.base import Question, each_once, get, object_schema, places
-from germane.types import Context, Json
+from germane.judging.text import blank
+from germane.types import Json
 
 __all__ = [
     "CitationSupport",
@@ -21,12 +21,40 @@ __all__ = [
     "Sufficient",
     "Support",
     "Supported",
-    "texts_of",
+    "Together",
 ]
+
+A = TypeVar("A")
 
 _NUMBERS: Json = {"type": "array", "items": {"type": "integer"}}
 _REASON = "The passage states this in its first sentence."
+_EMPTY = "the contexts are empty"
 _MARK = re.compile(r"\[(\d+)\]")
+
+
+class Together(Question[A]):
+    """A question about several contexts, whose order does not matter: other ranks make no other question.
+
+    Whatever order it is made with, `contexts` are sorted by their text, without empty ones. A judge sees and numbers
+    them like that, and so do payloads; what `read` returns has places of the order that the question was made with.
+    """
+
+    __slots__ = ()
+
+    contexts: tuple[str, ...]
+    ranks: tuple[int, ...]
+    """The place, from 1, that each of the contexts had."""
+
+    def __post_init__(self) -> None:
+        """Sort."""
+        said = sorted((text, rank) for rank, text in enumerate(self.contexts, 1) if not blank(text))
+        object.__setattr__(self, "contexts", tuple(text for text, _ in said))
+        object.__setattr__(self, "ranks", tuple(rank for _, rank in said))
+
+    @property
+    def about(self) -> str:
+        """All the contexts."""
+        return "\n".join(self.contexts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +66,17 @@ class Supported:
 
 
 @dataclass(frozen=True, slots=True)
-class Support(Question[tuple[Supported, ...]]):
+class Support(Together[tuple[Supported, ...]]):
     """For each claim: which of these contexts support it, alone or together?"""
 
     kind: ClassVar[str] = "support"
 
     claims: tuple[str, ...]
     contexts: tuple[str, ...]
-
-    @property
-    def about(self) -> str:
-        """All the contexts."""
-        return "\n".join(self.contexts)
+    ranks: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def inputs(self) -> dict[str, Json]:
-        """Claims and contexts in their order (the numbers in the answer refer to it)."""
+        """Claims and contexts in the order of their numbers."""
         return {"claims": list(self.claims), "contexts": list(self.contexts)}
 
     def schema(self) -> dict[str, Json]:
@@ -65,12 +89,20 @@ class Support(Question[tuple[Supported, ...]]):
         return each_once(payload, "claims", "claim", len(self.claims), self._one)
 
     def _one(self, item: Json, _: int) -> Supported:
-        return Supported(places(item, len(self.contexts)), str(item.get("reasoning") or ""))
+        found = sorted(self.ranks[number - 1] for number in places(item, len(self.contexts)))
+        return Supported(tuple(found), str(item.get("reasoning") or ""))
+
+    def unasked(self) -> Json:
+        """Empty contexts support nothing."""
+        if self.contexts:
+            return None
+        numbers = range(1, len(self.claims) + 1)
+        return {"claims": [{"claim": n, "reasoning": _EMPTY, "contexts": []} for n in numbers]}
 
     def typical(self) -> Json:
         """Every claim supported by the first context."""
-        numbers = range(1, len(self.claims) + 1)
-        return {"claims": [{"claim": n, "reasoning": _REASON, "contexts": [1]} for n in numbers]}
+        numbers, first = range(1, len(self.claims) + 1), [1] if self.contexts else []
+        return {"claims": [{"claim": n, "reasoning": _REASON, "contexts": first} for n in numbers]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +114,7 @@ class Sufficient:
 
 
 @dataclass(frozen=True, slots=True)
-class Sufficiency(Question[Sufficient]):
+class Sufficiency(Together[Sufficient]):
     """Do these contexts together hold enough to answer the query?"""
 
     kind: ClassVar[str] = "sufficiency"
@@ -90,11 +122,7 @@ class Sufficiency(Question[Sufficient]):
     query: str
     contexts: tuple[str, ...]
     history: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def about(self) -> str:
-        """All the contexts."""
-        return "\n".join(self.contexts)
+    ranks: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def inputs(self) -> dict[str, Json]:
         """Query, contexts, and the history where there is one."""
@@ -109,6 +137,10 @@ class Sufficiency(Question[Sufficient]):
         """Yes or no, and why."""
         verdict = get(payload, "sufficient", bool, "true or false")
         return Sufficient(verdict, str(payload.get("reasoning") or ""))
+
+    def unasked(self) -> Json:
+        """Empty contexts do not suffice."""
+        return None if self.contexts else {"reasoning": _EMPTY, "sufficient": False}
 
     def typical(self) -> Json:
         """One sentence and a yes."""
@@ -193,7 +225,7 @@ class Nuggeted:
 
 
 @dataclass(frozen=True, slots=True)
-class NuggetSupport(Question[tuple[Nuggeted, ...]]):
+class NuggetSupport(Together[tuple[Nuggeted, ...]]):
     """For each nugget (one fact that a good answer holds): do these contexts support it in full, in part or not?"""
 
     kind: ClassVar[str] = "nuggets"
@@ -201,14 +233,10 @@ class NuggetSupport(Question[tuple[Nuggeted, ...]]):
     query: str
     nuggets: tuple[str, ...]
     contexts: tuple[str, ...]
-
-    @property
-    def about(self) -> str:
-        """All the contexts."""
-        return "\n".join(self.contexts)
+    ranks: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def inputs(self) -> dict[str, Json]:
-        """Query, nuggets and contexts in their order."""
+        """Query, nuggets and contexts in the order of their numbers."""
         return {"query": self.query, "nuggets": list(self.nuggets), "contexts": list(self.contexts)}
 
     def schema(self) -> dict[str, Json]:
@@ -224,6 +252,13 @@ class NuggetSupport(Question[tuple[Nuggeted, ...]]):
         """One Nuggeted a nugget, in order; every nugget exactly once."""
         return each_once(payload, "nuggets", "nugget", len(self.nuggets), self._one)
 
+    def unasked(self) -> Json:
+        """Empty contexts support no nugget."""
+        if self.contexts:
+            return None
+        numbers = range(1, len(self.nuggets) + 1)
+        return {"nuggets": [{"nugget": n, "reasoning": _EMPTY, "support": "none"} for n in numbers]}
+
     def _one(self, item: Json, number: int) -> Nuggeted:
         support = get(item, "support", str, "full, partial or none")
         if support not in get_args(Degree):
@@ -236,8 +271,3 @@ class NuggetSupport(Question[tuple[Nuggeted, ...]]):
         """Every nugget supported in full."""
         numbers = range(1, len(self.nuggets) + 1)
         return {"nuggets": [{"nugget": n, "reasoning": _REASON, "support": "full"} for n in numbers]}
-
-
-def texts_of(contexts: Sequence[Context]) -> tuple[str, ...]:
-    """The contexts' texts, in rank order."""
-    return tuple(context.text for context in contexts)
