@@ -108,7 +108,7 @@ class TestAnswers:
             ("I would say 3.", "no JSON object"),
             ("3", "one JSON object, not a int"),
             ('{"reasoning": "cut of', "broken or cut off"),
-            ('{"reasoning": "r", "grade": NaN}', "broken or cut off"),
+            ('{"reasoning": "r", "grade": NaN}', "NaN is no number"),
             ('{"reasoning": "r", "grade": 1} or {"reasoning": "r", "grade": 2}', "2 different JSON objects"),
             ('{"reasoning": "r"}', 'lacks "grade"'),
             ('{"reasoning": "r", "grade": "2"}', "a whole number from 0 to 3"),
@@ -442,6 +442,34 @@ class TestIdentity:
             patience=QUICK,
         )
         assert more.identity == LLMJudge("openai").identity
+
+    def test_one_temperature_is_one_key(self) -> None:
+        """However it is written."""
+        assert repr(LLMJudge("openai", temperature=0).identity) == repr(
+            LLMJudge("openai", temperature=0.0).identity
+        )
+
+    @pytest.mark.parametrize(
+        "setting",
+        [
+            {"reading": "fuzed"},
+            {"batch": 0},
+            {"batch": 2.5},
+            {"concurrency": 0},
+            {"max_output_tokens": 0},
+            {"rpm": 0},
+            {"tpm": -1.0},
+            {"rpm": float("nan")},
+            {"temperature": -1},
+            {"temperature": float("nan")},
+        ],
+        ids=str,
+    )
+    def test_a_setting_that_is_none_is_an_error(self, setting: dict[str, Any]) -> None:
+        """It says what to write; nothing is taken for something else in silence."""
+        (name,) = setting
+        with pytest.raises(InputError, match=rf"{name}.*write"):
+            LLMJudge("openai", **setting)
 
     def test_a_custom_prompt_is_another_key(self, tmp_path: Path) -> None:
         """Of that question alone."""

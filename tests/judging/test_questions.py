@@ -110,7 +110,7 @@ def changes(question: Any) -> list[Any]:
 @pytest.mark.parametrize("kind", [Support, NuggetSupport, Sufficiency])
 def test_the_order_of_contexts_is_in_no_key(kind):
     """Another ranking of the same passages is the same question, and its answer names the places of each ranking."""
-    more = {"query": "q"} if kind is not Support else {}
+    more: dict[str, Any] = {"query": "q"} if kind is not Support else {}
     more |= {Support: {"claims": ("c",)}, NuggetSupport: {"nuggets": ("n",)}}.get(kind, {})
     keys = {key_of(kind(contexts=order, **more), {}, "") for order in permutations(("x", "y", "z"))}
     assert len(keys) == 1
@@ -130,7 +130,7 @@ def test_numbers_become_places_of_the_ranking():
 @pytest.mark.parametrize("empty", [" ", "\n\t ", "\u200b\ufeff", "\u3000"])
 def test_nothing_is_asked_about_nothing(empty):
     """White space and invisible characters: not relevant, states, claims and names nothing, supports nothing."""
-    for question, answer in (
+    known: list[tuple[Question[Any], Any]] = [
         (Relevance(query="q", passage=empty), Grade(0, "the passage is empty")),
         (
             Relevance(query="q", passage=empty, scale="binary"),
@@ -142,7 +142,8 @@ def test_nothing_is_asked_about_nothing(empty):
         (Support(("c",), (empty,)), (Supported((), "the contexts are empty"),)),
         (NuggetSupport("q", ("n",), (empty,)), (Nuggeted("none", "the contexts are empty"),)),
         (Sufficiency("q", (empty,)), Sufficient(False, "the contexts are empty")),
-    ):
+    ]
+    for question, answer in known:
         assert question.read(question.unasked()) == answer
     for question in KINDS:
         assert question.unasked() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -48,6 +49,9 @@ class LLMJudge:
         price: Where it is not to be looked up.
         patience: Timeouts, deadline, attempts.
         trusted: False where `spec` stands in a file: a URL in it then gets no key from the environment.
+
+    Raises:
+        InputError: There is no such provider, or a setting is none.
     """
 
     stored = True
@@ -73,6 +77,11 @@ class LLMJudge:
         patience: Patience | None = None,
         trusted: bool = True,
     ) -> None:
+        _check(
+            reading, temperature, batch=batch, max_output_tokens=max_output_tokens, concurrency=concurrency
+        )
+        _check_rates(rpm=rpm, tpm=tpm)
+        temperature = None if temperature is None else float(temperature)
         self.service = find(spec, base_url, trusted=trusted)
         if headers and not self.service.trusted:
             raise InputError(
@@ -92,7 +101,7 @@ class LLMJudge:
             if self.service.provider in {"openai", "azure"}
             else "max_tokens",
         )
-        self._fuse, self._batch = reading == "fused", max(1, batch)
+        self._fuse, self._batch = reading == "fused", batch
         self._price = price
         self._pricing: Future[Price | None] | None = None
         self._priced = price is not None or bool(self.service.custom)
@@ -181,6 +190,23 @@ class LLMJudge:
         """Close the connections."""
         if self._endpoint is not None:
             await self._endpoint.close()
+
+
+def _check(reading: str, temperature: float | None, **counts: int | None) -> None:
+    """InputError where a setting is none: a judge that took it for another would give verdicts under a wrong key."""
+    if reading not in {"fused", "single"}:
+        raise InputError(f"there is no reading {reading!r}", fix="write fused or single")
+    if temperature is not None and not 0 <= temperature < math.inf:
+        raise InputError(f"temperature={temperature} is not possible", fix="write a number from 0, or None")
+    for name, value in counts.items():
+        if value is not None and (type(value) is not int or value < 1):
+            raise InputError(f"{name}={value!r} is not possible", fix="write a whole number from 1")
+
+
+def _check_rates(**rates: float | None) -> None:
+    for name, value in rates.items():
+        if value is not None and not 0 < value < math.inf:
+            raise InputError(f"{name}={value!r} is not possible", fix="write how many a minute: more than 0")
 
 
 def _identity(service: Service, temperature: float | None, parameters: Mapping[str, Json]) -> FrozenDict:
