@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import log2
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.evaluation import evaluate
-from germane.judges import FakeJudge
+from germane.judges import FakeJudge, Reply
 
 SAMPLE = {
     "query": "q",
@@ -66,6 +69,43 @@ def test_best_asks_only_where_people_said_nothing():
     fake = FakeJudge(judge)
     evaluate([SAMPLE], "P(labels=best)@4", judge=fake)
     assert [question.about for question in fake.asked] == ["a"]
+
+
+MIXED: dict[str, Any] = {
+    "query": "q",
+    "contexts": [
+        {"text": "a", "relevant": True},
+        {"text": "b", "grade": 3},
+        {"text": "c", "grade": 2},
+        {"text": "d", "grade": 1},
+    ],
+}
+
+
+@pytest.mark.parametrize("source", ["human", "best", "judge"])
+def test_labels_on_two_scales_count_as_yes_or_no(source):
+    """A yes is no grade of 1: a perfect ranking scores 1, thresholds stay what they are, and the report says so."""
+    names = [f"{name}(labels={source})" for name in ("nDCG", "context_precision", "context_relevance")]
+    report = evaluate([MIXED], [*names, f"P(labels={source},rel=1)@4"], judge="labels")
+    assert [summary.mean for summary in report.summaries] == [1.0, 1.0, 0.75, 1.0]
+    assert report.manifest["notes"] == {"samples have labels on two scales: all count as yes or no": 1}
+
+
+@pytest.mark.parametrize("contexts", [MIXED["contexts"][:1], MIXED["contexts"][1:]])
+def test_labels_on_one_scale_are_worth_what_they_say(contexts):
+    """Nothing is reduced, and there is nothing to say."""
+    report = evaluate([{"query": "q", "contexts": contexts[::-1]}], "nDCG(labels=human)")
+    ((score,), notes) = report.scores(), report.manifest["notes"]
+    assert score.value is not None
+    assert (score.value == 1.0, notes) == (len(contexts) == 1, {})
+
+
+def test_what_is_missing_beside_a_yes_will_be_a_yes_or_no():
+    """Bounds are of what the score can become: with the second place a no or a yes."""
+    sample = {"query": "q", "contexts": [{"text": "a"}, {"text": "b", "relevant": True}]}
+    failing = FakeJudge({"relevance": Reply(error="down")})
+    (score,) = evaluate([sample], "nDCG(labels=best)", judge=failing).scores()
+    assert score.bounds == pytest.approx((1 / log2(3), 1.0))
 
 
 MEASURES = ["context_precision", "context_position", "context_relevance", "nDCG", "RR"]

@@ -111,7 +111,8 @@ def _check(rank: int, place: Place, measure: Measure, call: int, votes: Votes) -
     if place.context.id is not None:
         check["id"] = place.context.id
     if isinstance(label, Label):
-        check |= {"grade": label.gain if label.gain % 1 else int(label.gain), "source": label.source}
+        grade = label.gain if label.binary else max(label.level, 0.0)
+        check |= {"grade": grade if grade % 1 else int(grade), "source": label.source}
     if 0 <= place.verdict < len(votes):
         check |= votes[place.verdict]
     return FrozenDict(check)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from germane.errors import InputError
@@ -36,6 +36,8 @@ __all__ = [
 
 AGAINST = ("auto", "query", "reference", "response")
 _BINARY = {True: math.inf, False: 0.0}
+HELPS = 2
+"""The grade, of 0 to 3, from which a context counts as relevant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,13 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """One label: `gain` is its worth to nDCG, `level` is held against a threshold (inf / 0 for yes / no)."""
+    """One label: `gain` is its worth to nDCG, `level` is held against a threshold (inf / 0 for yes / no: `binary`)."""
 
     gain: float
     level: float
     reasoning: str = ""
     source: str = "gold"
+    binary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +90,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """One call's places, best first; `query` is what this call searched for."""
+    """One call's places, best first; `query` is what this call searched for.
+
+    `mixed`: the sample's labels were on two scales, and what they are worth is a yes or no.
+    """
 
     query: str
     places: tuple[Place, ...]
     repeated: int = 0
+    mixed: bool = False
 
 
 def rankings(sample: Sample, *, final: bool = False) -> Iterator[tuple[str, tuple[Context, ...]]]:
@@ -161,14 +168,34 @@ def place_labels(
         return tuple(_gold(sample, query, contexts) for query, contexts in lists)
     cut = [(query, contexts[:depth]) for query, contexts in lists]
     if source == "human":
-        return tuple(
-            Ranking(query, tuple(Place(c, human_label(c)) for c in contexts)) for query, contexts in cut
+        return on_one_scale(
+            tuple(
+                Ranking(query, tuple(Place(c, human_label(c)) for c in contexts)) for query, contexts in cut
+            )
         )
     if against == "call":
         own = [_against_call(sample, query, settings) for query, _ in cut]
     else:
         own = [_against_need(sample, settings)] * len(cut)
-    return (yield from _judged(cut, own, people_first=source == "best"))
+    return on_one_scale((yield from _judged(cut, own, people_first=source == "best")))
+
+
+def on_one_scale(lists: tuple[Ranking, ...]) -> tuple[Ranking, ...]:
+    """One sample's rankings, where a yes stands beside grades with every label worth 1 or 0.
+
+    A yes has no place among the grades: worth 1, a perfect ranking with it above a 3 would not score 1. Thresholds
+    hold on both scales, so what is relevant stays as it is.
+    """
+    scales = {place.label.binary for one in lists for place in one.places if isinstance(place.label, Label)}
+    if len(scales) < 2:
+        return lists
+    return tuple(replace(one, places=tuple(map(_yes_or_no, one.places)), mixed=True) for one in lists)
+
+
+def _yes_or_no(place: Place) -> Place:
+    if not isinstance(place.label, Label):
+        return place
+    return replace(place, label=replace(place.label, gain=float(place.label.level >= HELPS)))
 
 
 def _gold(sample: Sample, query: str, contexts: Sequence[Context]) -> Ranking:
@@ -195,14 +222,15 @@ def human_label(context: Context) -> Label | Unanswered:
     if context.grade is not None:
         return Label(context.grade, context.grade, "", "human")
     if context.relevant is not None:
-        return Label(float(context.relevant), _BINARY[context.relevant], "", "human")
+        return Label(float(context.relevant), _BINARY[context.relevant], "", "human", binary=True)
     return Unanswered("no label")
 
 
 def verdict_label(verdict: Grade) -> Label:
     """A judge's verdict as a label."""
-    level = _BINARY[bool(verdict.grade)] if verdict.scale == "binary" else float(verdict.grade)
-    return Label(verdict.grade, level, verdict.reasoning, "judge")
+    binary = verdict.scale == "binary"
+    level = _BINARY[bool(verdict.grade)] if binary else float(verdict.grade)
+    return Label(verdict.grade, level, verdict.reasoning, "judge", binary)
 
 
 def _against_need(sample: Sample, settings: Settings) -> Callable[[Context], Relevance]:

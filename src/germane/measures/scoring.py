@@ -113,6 +113,8 @@ class Block:
             self.notes[
                 "contexts repeat a document that stands higher in the same list (the first counts)"
             ] += repeated
+        if any(ranking.mixed for ranking in rankings):
+            self.notes["samples have labels on two scales: all count as yes or no"] += 1
 
 
 class _Reading(NamedTuple):
@@ -269,4 +271,7 @@ def _partly(
     if len(whys) == len(read):
         return error(why)
     table = fill_table(lists, labelled.source, [labelled.qrels[index]] * len(lists))
-    return incomplete(why, bounds(measure, table, missing_verdicts(lists), scale=settings.scale))
+    labels = [place.label for ranking in lists for place in ranking.places]
+    binary = any(isinstance(label, Label) and label.binary for label in labels)
+    scale = "binary" if binary else settings.scale
+    return incomplete(why, bounds(measure, table, missing_verdicts(lists), scale=scale))
