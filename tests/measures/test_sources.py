@@ -86,8 +86,8 @@ MIXED: dict[str, Any] = {
 def test_labels_on_two_scales_count_as_yes_or_no(source):
     """A yes is no grade of 1: a perfect ranking scores 1, thresholds stay what they are, and the report says so."""
     names = [f"{name}(labels={source})" for name in ("nDCG", "context_precision", "context_relevance")]
-    report = evaluate([MIXED], [*names, f"P(labels={source},rel=1)@4"], judge="labels")
-    assert [summary.mean for summary in report.summaries] == [1.0, 1.0, 0.75, 1.0]
+    report = evaluate([MIXED], [*names, f"P(labels={source},rel=1)@4", "P(labels=human)@1"], judge="labels")
+    assert [summary.mean for summary in report.summaries] == [1.0, 1.0, 0.75, 1.0, 1.0]
     assert report.manifest["notes"] == {"samples have labels on two scales: all count as yes or no": 1}
 
 

@@ -93,6 +93,14 @@ class Block:
                 else:
                     found[index][grader.name] = direct if isinstance(direct, Outcome) else results[direct]
         labelled = {reading: self._labelled(reading, results) for reading in self._labels}
+        mixed = {
+            index
+            for one in labelled.values()
+            for index, lists in one.rankings.items()
+            if lists and lists[0].mixed
+        }
+        if mixed:
+            self.notes["samples have labels on two scales: all count as yes or no"] += len(mixed)
         for measure, wanted in ranked_by.items():
             mine = labelled[_reading(measure)]
             values = _ranked(measure, mine, self.settings)
@@ -113,8 +121,6 @@ class Block:
             self.notes[
                 "contexts repeat a document that stands higher in the same list (the first counts)"
             ] += repeated
-        if any(ranking.mixed for ranking in rankings):
-            self.notes["samples have labels on two scales: all count as yes or no"] += 1
 
 
 class _Reading(NamedTuple):
