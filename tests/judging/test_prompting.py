@@ -88,7 +88,7 @@ class TestTemplates:
         prompts = custom(tmp_path, "Sei streng.")
         ask = word(readings([SKY], prompts), prompts)
         assert ask.system.endswith("Sei streng.")
-        assert ask.user.startswith("<query>Why is the sky blue?</query>\n<passage>")
+        assert ask.user.startswith("<query>Why is the sky blue?</query><passage>")
 
 
 class TestSections:
@@ -102,7 +102,7 @@ class TestSections:
         prompts = Prompts()
         ask = word(readings([Support(("A.", "B\nC."), ("x", "y"))], prompts), prompts)
         assert "<claims>1. A.\n2. B C.</claims>" in ask.user
-        assert "<contexts><1>x</1>\n<2>y</2></contexts>" in ask.user
+        assert "<contexts><1>x</1><2>y</2></contexts>" in ask.user
 
     @pytest.mark.parametrize(
         "attack",

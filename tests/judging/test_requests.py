@@ -11,7 +11,16 @@ import pytest
 from germane.judging.judge import AnyQuestion
 from germane.judging.judges.llm import LLMJudge
 from germane.judging.prompting import FOLDER
-from germane.judging.questions import Claims, Entities, Relevance, StatementRelevance, Sufficiency, Support
+from germane.judging.questions import (
+    CitationSupport,
+    Claims,
+    Entities,
+    NuggetSupport,
+    Relevance,
+    StatementRelevance,
+    Sufficiency,
+    Support,
+)
 from germane.judging.reading import readings, word
 
 WORDS = (
@@ -101,6 +110,29 @@ class TestCaching:
         one, other = bodies([*asked, Entities("A b."), Entities("C d.")])
         assert shared(one, other).endswith("<passage>")
         assert "Because." in shared(one, other)
+
+    @pytest.mark.parametrize(
+        ("one", "other", "where"),
+        [
+            (Support(("A.",), ("x", "y")), Support(("B.", "C."), ("y", "x")), "<claims>1. "),
+            (
+                NuggetSupport("q", ("A.",), ("x", "y")),
+                NuggetSupport("q", ("B.",), ("x", "y")),
+                "<nuggets>1. ",
+            ),
+            (
+                CitationSupport(("A. [1]",), ("x", "y")),
+                CitationSupport(("B. [2]",), ("x", "y")),
+                "<statements>1. ",
+            ),
+        ],
+        ids=lambda value: getattr(value, "kind", ""),
+    )
+    def test_contexts_stand_before_what_is_asked_about_them(
+        self, one: AnyQuestion, other: AnyQuestion, where: str
+    ) -> None:
+        """They are the longest that two requests share: context_recall and faithfulness of one sample."""
+        assert shared(*bodies([one, other])).endswith(where)
 
     def test_requests_about_two_queries_share_the_instructions(self) -> None:
         """All of the system message."""

@@ -36,8 +36,8 @@ __all__ = [
 ]
 
 FOLDER = Path(__file__).with_name("prompts")
-FIRST = ("history", "query", "reference", "response", "claims", "statements", "entities")
-LAST = ("passage", "contexts", "text")
+FIRST = ("history", "query", "reference", "response")
+LAST = ("passage", "contexts", "text", "claims", "statements", "nuggets")
 TAGGED = {"contexts", "passages"}
 NONE = "(none)"
 
@@ -175,7 +175,7 @@ def sections(question: AnyQuestion) -> dict[str, Json]:
 
 
 def place(name: str) -> int:
-    """Where a section stands: what requests share first, the text last."""
+    """Where a section stands: what requests share first, then the text, then what is asked about it."""
     if name in LAST:
         return 100 + LAST.index(name)
     return FIRST.index(name) if name in FIRST else len(FIRST)
@@ -201,7 +201,7 @@ def inside(name: str, value: Json) -> str:
     if isinstance(value, str):
         return clean(value, names)
     if name in TAGGED:
-        return "\n".join(f"<{n}>{clean(item, names)}</{n}>" for n, item in enumerate(value, 1))
+        return "".join(f"<{n}>{clean(item, names)}</{n}>" for n, item in enumerate(value, 1))
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         return "\n".join(f"{n}. {' '.join(clean(item, names).split())}" for n, item in enumerate(value, 1))
     if isinstance(value, list | tuple) and all(

@@ -174,7 +174,7 @@ def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
         )
     if len(items) == 1:
         shown = sorted(first.shown.items(), key=lambda section: place(section[0]))
-        user = "\n".join(show(name, value) for name, value in shown)
+        user = "".join(show(name, value) for name, value in shown)
         return Ask(_name(first), _instructions(first, prompts), user, _schema(first), (first,))
     items = sorted(items, key=_shuffle)
     return Ask(
@@ -236,4 +236,4 @@ def _object(properties: Mapping[str, Json]) -> dict[str, Json]:
 
 def _list(items: Sequence[Reading]) -> str:
     before = [show(key, value) for key, value in items[0].shared().items()]
-    return "\n".join([*before, show(f"{items[0].text}s", [item.about for item in items])])
+    return "".join([*before, show(f"{items[0].text}s", [item.about for item in items])])
