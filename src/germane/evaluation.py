@@ -20,20 +20,23 @@ from typing import Any, TypeVar
 import germane
 from germane.errors import InputError
 from germane.judging.asking import Answerer, Pool
+from germane.judging.budget import Budget, check_price
 from germane.judging.driving import Trace, drive
-from germane.judging.judge import AnyQuestion, Judge
+from germane.judging.judge import AnyQuestion, Judge, Judges
+from germane.judging.judges.panel import Agreement, whole
 from germane.judging.judges.script import ScriptGrade, ScriptJudge
 from germane.judging.ledger import Ledger, SQLiteLedger
-from germane.judging.spending import Budget, check_price
+from germane.judging.spending import Spent
 from germane.measures.graders import Grader, graders_of
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure, parse_measures
 from germane.measures.scoring import Block, Job
 from germane.reports.gates import Gate
+from germane.reports.manifest import dump_grader, judge_entry
 from germane.reports.report import Report
 from germane.reports.store import MemoryStore, Store
 from germane.samples.reading import samples_from
-from germane.types import FrozenDict, Json, Judgement, Sample, Score
+from germane.types import Json, Judgement, Sample, Score
 
 __all__ = ["Evaluation", "Router", "aevaluate", "evaluate", "needs_judge"]
 
@@ -79,7 +82,8 @@ class Evaluation:
     """One run over jobs: what it is told, and what it has counted so far.
 
     `store` gets the rows of every block as soon as it is scored. `notes` count what a reader should know (repeated
-    documents, empty calls); `prompts` are the hashes of the wordings that were used.
+    documents, empty calls); `prompts` are the hashes of the wordings that were used; `failed` says whether any
+    question came to nothing, `agreement` how far a panel agreed.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -88,6 +92,8 @@ class Evaluation:
     prompts: dict[str, str] = field(default_factory=dict)
     graders: dict[tuple[Grader, ...], int] = field(default_factory=dict)
     sets: dict[str, int] = field(default_factory=dict)
+    failed: bool = False
+    agreement: Agreement = field(default_factory=Agreement)
 
     async def run(
         self, jobs: Iterable[Job], answerer: Answerer, on_block: Callable[[int], None] = lambda _: None
@@ -132,6 +138,14 @@ class Evaluation:
         if number:
             self.sets[sample_key(job.sample)] = number
 
+    def graded(self) -> dict[str, Json]:
+        """By what the samples were graded, and what a reader should know, for the manifest."""
+        return {
+            "graders": [[dump_grader(grader) for grader in graders] for graders in self.graders],
+            "sets": self.sets,
+            "notes": dict(sorted({**self.notes, **self.agreement.notes()}.items())),
+        }
+
     def _judgements(self, traces: Iterable[Trace]) -> Iterator[Judgement]:
         seen: set[str] = set()
         hashes: set[str] = set()
@@ -139,6 +153,8 @@ class Evaluation:
             for question, judgement in trace:
                 if judgement.key not in seen:
                     seen.add(judgement.key)
+                    self.agreement.add(judgement)
+                    self.failed |= not whole(judgement)
                     if judgement.prompt and judgement.prompt not in hashes:
                         hashes.add(judgement.prompt)
                         self.prompts[question.prompt] = judgement.prompt
@@ -187,7 +203,7 @@ async def aevaluate(
     samples: Iterable[Sample | dict[str, Json]],
     measures: Measure | str | Iterable[Measure | str],
     *,
-    judge: Judge | str | None = None,
+    judge: Judges | None = None,
     against: str = "auto",
     scale: str = "graded",
     ledger: Ledger | Path | str | None = None,
@@ -204,75 +220,49 @@ async def aevaluate(
     store = SQLiteLedger(Path(ledger)) if isinstance(ledger, str | Path) else ledger
     checked = (Job(sample=sample, graders=graders) for sample in samples_from(samples))
     parsed = [Gate.parse(gate) for gate in gates]
+    budget = Budget(max_cost, max_calls)
     try:
-        async with Pool(Router(who), store, budget=Budget(max_cost, max_calls)) as pool:
+        async with Pool(Router(who), store, budget=budget) as pool:
             await evaluation.run(checked, pool)
     finally:
         if isinstance(ledger, str | Path) and store is not None:
             store.close()
     return Report.build(
-        evaluation.store, manifest_of(evaluation, who, pool), gates=parsed, max_unmeasured=max_unmeasured
+        evaluation.store,
+        manifest_of(evaluation, who, pool.spent),
+        gates=parsed,
+        max_unmeasured=max_unmeasured,
+        over=budget.exceeded,
     )
 
 
-def resolve_judge(judge: Judge | str | None) -> Judge:
-    """A judge by name or as it is; InputError where none is named."""
+def resolve_judge(judge: Judges | None) -> Judge:
+    """A judge by name or as it is, several as a panel; InputError where none is named."""
     if judge is None:
         raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
-    if isinstance(judge, str):
-        from germane.judges import judge_named
+    from germane.judges import judge_from
 
-        return judge_named(judge)
-    return judge
+    return judge_from(judge)
 
 
-def manifest_of(evaluation: Evaluation, judge: Judge | None, pool: Pool | None) -> dict[str, Json]:
+def manifest_of(evaluation: Evaluation, judge: Judge | None, spent: Spent) -> dict[str, Json]:
     """What a report says about how it came to be."""
-    spent = pool.spent if pool is not None else None
     return {
         "schema_version": 1,
         "germane": germane.__version__,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "judge": {
-            "source": judge.name if judge is not None else None,
-            "identity": dict(judge.identity) if judge is not None else None,
-            "stand_in": judge.stand_in if judge is not None else "",
-            "calls": spent.calls if spent else 0,
-            "cached": spent.cached if spent else 0,
-            "requests": spent.requests if spent else 0,
-            "errors": spent.errors if spent else 0,
-            "tokens": {"input": spent.input_tokens, "output": spent.output_tokens}
-            if spent
-            else {"input": 0, "output": 0},
-            "cost_usd": spent.cost if spent else None,
-        },
+        "judge": judge_entry(judge, spent),
         "settings": {"against": evaluation.settings.against, "scale": evaluation.settings.scale},
         "prompts": dict(sorted(evaluation.prompts.items())),
-        "graders": [[dump_grader(grader) for grader in graders] for graders in evaluation.graders],
-        "sets": evaluation.sets,
-        "notes": dict(sorted(evaluation.notes.items())),
+        **evaluation.graded(),
     }
-
-
-def dump_grader(grader: Grader) -> dict[str, Json]:
-    """A grader as a JSON object: what a stored report needs to compute cases and verdicts again."""
-    shown: dict[str, Json] = {"name": grader.name, "measure": str(grader.measure)}
-    for name in ("weight", "required", "strict", "expected_relevant_count"):
-        if (value := getattr(grader, name)) not in (None, False, 1.0):
-            shown[name] = value
-    return shown
-
-
-def load_grader(row: dict[str, Json]) -> Grader:
-    """The grader in a JSON object."""
-    return Grader(**{**row, "measure": Measure.remembered(row["measure"])}, options=FrozenDict())
 
 
 def evaluate(
     samples: Iterable[Sample | dict[str, Json]],
     measures: Measure | str | Iterable[Measure | str],
     *,
-    judge: Judge | str | None = None,
+    judge: Judges | None = None,
     against: str = "auto",
     scale: str = "graded",
     ledger: Ledger | Path | str | None = None,
@@ -286,8 +276,8 @@ def evaluate(
     Args:
         samples: Samples, or mappings with the keys of a sample line (other tools' usual names are known).
         measures: Measures or their names: `[context_precision @ 5, "nDCG@10"]`.
-        judge: Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`). Needed as soon
-            as a measure asks; never chosen in silence.
+        judge: Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`); a list of these is a
+            panel that votes. Needed as soon as a measure asks; never chosen in silence.
         against: What relevance is judged against: auto, query, reference, response.
         scale: Which scale relevance is asked on: graded (0-3) or binary.
         ledger: Where answers are kept for the next evaluation: a path or a ledger. None keeps none.

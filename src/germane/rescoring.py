@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from germane.errors import InputError
-from germane.evaluation import Evaluation, dump_grader, run_coroutine
+from germane.evaluation import Evaluation, run_coroutine
 from germane.judging.recorded import Recorded
+from germane.judging.spending import Spent
 from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
@@ -15,14 +16,6 @@ from germane.reports.looking import StoredJudge, settings_of
 from germane.reports.report import Report
 
 __all__ = ["rescore"]
-
-_NOTHING_ASKED = {
-    "calls": 0,
-    "requests": 0,
-    "errors": 0,
-    "tokens": {"input": 0, "output": 0},
-    "cost_usd": 0.0,
-}
 
 
 def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = ()) -> Report:
@@ -44,10 +37,8 @@ def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str]
     )
     manifest = {
         **report.manifest,
-        "judge": {**(report.manifest.get("judge") or {}), **_NOTHING_ASKED, "cached": answers.found},
-        "graders": [[dump_grader(grader) for grader in graders] for graders in evaluation.graders],
-        "sets": evaluation.sets,
-        "notes": dict(sorted(evaluation.notes.items())),
+        "judge": {**(report.manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()},
+        **evaluation.graded(),
     }
     scored = Report.build(evaluation.store, manifest, gates=parsed, max_unmeasured=limit)
     for summary in scored.summaries:

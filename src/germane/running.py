@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import shlex
 import shutil
 import signal
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from germane.answering import answered, prepared, script_of
@@ -20,69 +19,26 @@ from germane.errors import InputError, Interrupted, JudgeError, LedgerError
 from germane.evaluation import Evaluation, Router, manifest_of, needs_judge
 from germane.forecast import Forecast, forecast_jobs
 from germane.judging.asking import Pool
+from germane.judging.budget import Budget, check_price
 from germane.judging.judge import Judge
-from germane.judging.ledger import Ledger, SQLiteLedger
-from germane.judging.spending import Budget, check_price
+from germane.judging.ledger import SQLiteLedger
+from germane.judging.spending import Spent
 from germane.measures.graders import CODE_JUDGE
 from germane.measures.labels import Settings
 from germane.measures.measure import parse_measures
 from germane.measures.scoring import Job
+from germane.options import Options, configured
 from germane.reports.gates import Gate
-from germane.reports.report import Report, read_manifest, write_manifest
-from germane.reports.store import FolderStore, load_judgement
+from germane.reports.manifest import judge_entry, read_manifest
+from germane.reports.report import Report
+from germane.reports.store import FolderStore
 from germane.samples.notices import Notices
-from germane.setup import JudgeOptions, open_ledger, pick_judge
+from germane.session import Session
+from germane.setup import at, judge_words, ledger_path, pick_judge, settled
 from germane.suite import Item, Suite, load_suite
-from germane.types import Json, Judgement
+from germane.types import Json
 
-__all__ = ["Options", "Watch", "forecast", "run"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options(JudgeOptions):
-    """What a run is told, as plain JSON values: kept in the manifest, so that `--resume` needs nothing else.
-
-    But for headers, which may hold keys.
-    """
-
-    paths: tuple[str, ...] = ()
-    measures: tuple[str, ...] = ()
-    judge: str | None = None
-    against: str | None = None
-    scale: str | None = None
-    targets: tuple[str, ...] = ()
-    targets_file: str | None = None
-    columns: tuple[tuple[str, str], ...] = ()
-    doc_id: str | None = None
-    wanted: str | None = None
-    limit: int | None = None
-    sample: int | None = None
-    seed: int = 0
-    gates: tuple[str, ...] = ()
-    max_unmeasured: float = 0.05
-    ledger: str | None = None
-    no_cache: bool = False
-    max_cost: float | None = None
-    max_calls: int | None = None
-    folder: str = ""
-
-    def over(self, stored: dict[str, Json]) -> Options:
-        """These options where they say something, else the stored ones."""
-        default = asdict(Options())
-        said = {name: value for name, value in asdict(self).items() if value != default[name]}
-        if self.judge is not None:
-            said["panel"] = self.panel
-        return Options(**{**_tuples({name: stored[name] for name in default if name in stored}), **said})
-
-
-def _tuples(values: dict[str, Json]) -> dict[str, Json]:
-    """JSON lists as the tuples that they were."""
-    deep = {
-        name: [tuple(v) if isinstance(v, list) else v for v in value]
-        for name, value in values.items()
-        if isinstance(value, list)
-    }
-    return {**values, **{name: tuple(value) for name, value in deep.items()}}
+__all__ = ["Watch", "forecast", "run"]
 
 
 class Watch:
@@ -100,6 +56,9 @@ class Watch:
     def scored(self, done: int) -> None:
         """So many samples are finished."""
 
+    def failed(self, command: str) -> None:
+        """Some questions came to nothing; the command asks them again."""
+
 
 def run(
     options: Options, watch: Watch | None = None, *, resume: Path | None = None, retry_errors: bool = False
@@ -112,7 +71,7 @@ def run(
     Raises InputError before anything is spent, JudgeError where the judge cannot be used at all, Interrupted
     (naming the command that continues) after Ctrl-C.
     """
-    options = _configured(options)
+    options = configured(options)
     stored = read_manifest(resume) if resume is not None else {}
     begun = _Run(
         options.over(stored.get("options") or {}), watch or Watch(), stored, resume, retry_errors=retry_errors
@@ -123,21 +82,7 @@ def run(
 
 def forecast(options: Options, watch: Watch | None = None) -> Forecast:
     """What `run` would ask and what that would cost: no judge is asked. Targets are: what they answer is needed."""
-    return _Run(_configured(options), watch or Watch(), {}, None, retry_errors=False).expect()
-
-
-def _configured(options: Options) -> Options:
-    """The options, with what the project's config says where no flag says it."""
-    config, default = read_config(Path.cwd()), Options()
-    given = {name: config.get(name) for name in ("against", "scale", "max_unmeasured", "jobs", "gates")}
-    if isinstance(given["gates"], str):
-        given["gates"] = (given["gates"],)
-    unsaid = {
-        name: value
-        for name, value in given.items()
-        if value is not None and getattr(options, name) == getattr(default, name)
-    }
-    return replace(options, **unsaid)
+    return _Run(configured(options), watch or Watch(), {}, None, retry_errors=False).expect()
 
 
 class _Run:
@@ -157,11 +102,9 @@ class _Run:
         self.suite = _suite(options, self.notices)
         self.settings = Settings.of(options.against or self.suite.setting("against"), options.scale)
         self.gates = (*self.suite.gates, *map(Gate.parse, options.gates))
-        self.created = stored.get("created") or _now()
-        self.resumed = resume is not None
-        self.folder = resume or _new_folder(options, self.suite.paths)
-        self.known = {} if resume is None else dict(_known(resume, errors=not retry_errors))
-        self.pool: Pool | None = None
+        self.stored, self.resume, self.retry_errors = stored, resume, retry_errors
+        self.budget = Budget(options.max_cost, options.max_calls)
+        self.spent = Spent()
         self.said = options
         """What flags say, as opposed to what a resumed folder's manifest says: only flags are trusted with a key."""
 
@@ -170,59 +113,70 @@ class _Run:
         judge = self._judge()
         check_price(judge, self.options.max_cost)
         items = list(self.suite.items()) if self._must_ask() else self.suite.items()
-        ledger = self._ledger()
-        begun_before = self.folder.exists()
-        write_manifest(self.folder, self._manifest({}), "running")
-        store = FolderStore(self.folder)
-        evaluation = Evaluation(settings=self.settings, store=store)
+        folder = self.resume or _new_folder(self.options, self.suite.paths)
+        session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors)
+        evaluation = Evaluation(settings=self.settings, store=FolderStore(folder))
         try:
-            asyncio.run(self._work(items, evaluation, judge, ledger))
-        except Interrupted as stopped:
-            self._interrupted()
-            raise type(stopped)(f"{stopped}; continue with: {self._again()}") from None
-        except (JudgeError, LedgerError, OSError) as failure:
-            self._interrupted()
-            kind = LedgerError if isinstance(failure, OSError) else type(failure)
-            raise kind(f"{failure}\nwhat was answered is kept; continue with: {self._again()}") from None
+            session.write("running", self._made(judge, session))
+            asyncio.run(self._work(items, evaluation, judge, session))
+        except (Interrupted, JudgeError, LedgerError, OSError) as failure:
+            self._stopped(session, judge)
+            flags = (self.budget.too_low, "...") if self.budget.too_low else ()
+            raise session.explained(failure, session.total(self.spent), *flags) from None
         except InputError:
-            if not begun_before and not isinstance(items, list):  # nothing was asked: a bad line came first
-                shutil.rmtree(self.folder, ignore_errors=True)
+            if not session.existed and not isinstance(
+                items, list
+            ):  # nothing was asked: a bad line came first
+                shutil.rmtree(folder, ignore_errors=True)
             raise
+        else:
+            report = self._report(evaluation, judge, session)
+            session.close(complete=True)
+            return report
         finally:
-            if ledger is not None:
-                ledger.close()
-        manifest = self._manifest(manifest_of(evaluation, judge, self.pool))
-        report = Report.build(store, manifest, gates=self.gates, max_unmeasured=self.options.max_unmeasured)
+            session.close()
+
+    def _report(self, evaluation: Evaluation, judge: Judge | None, session: Session) -> Report:
+        manifest = session.manifest(manifest_of(evaluation, judge, session.total(self.spent)))
+        report = Report.build(
+            evaluation.store,
+            {**manifest, **self._warnings()},
+            gates=self.gates,
+            max_unmeasured=self.options.max_unmeasured,
+            over=self.budget.exceeded,
+        )
         report.write_manifest("complete")
+        if evaluation.failed and judge is not None and _costs(judge):
+            self.watch.failed(session.command("--retry-errors"))
         return report
 
     def expect(self) -> Forecast:
         """What judging would cost."""
         judge = self._judge()
+        check_price(judge, self.options.max_cost)
         items = list(self.suite.items())
-        ledger = self._ledger()
+        ledger = self._known_answers()
         with tempfile.TemporaryDirectory() as scratch:
             if self._must_ask():
                 items = asyncio.run(_collected(items, Path(scratch), self.watch))
             jobs = (_job(prepared(item, self.suite.document_ids(), Counter())) for item in items)
             return forecast_jobs(jobs, judge, ledger, self.settings)
 
-    def _interrupted(self) -> None:
+    def _known_answers(self) -> SQLiteLedger | None:
+        """The ledger where there is one: a dry run makes none."""
+        path = ledger_path(Path(self.options.ledger) if self.options.ledger else None)
+        return None if self.options.no_cache or not path.is_file() else SQLiteLedger(path)
+
+    def _stopped(self, session: Session, judge: Judge | None) -> None:
         with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
-            write_manifest(self.folder, self._manifest({}), "interrupted")
+            session.write("interrupted", self._made(judge, session))
 
-    def _ledger(self) -> SQLiteLedger | None:
-        return (
-            None
-            if self.options.no_cache
-            else open_ledger(Path(self.options.ledger) if self.options.ledger else None)
-        )
+    def _made(self, judge: Judge | None, session: Session) -> dict[str, Json]:
+        """What a manifest says before the report is complete."""
+        return {"judge": judge_entry(judge, session.total(self.spent)), **self._warnings()}
 
-    def _again(self) -> str:
-        """The command that continues this run."""
-        url = f" --base-url {shlex.quote(self.options.base_url)}" if self.options.base_url else ""
-        headers = "".join(f" --header {shlex.quote(f'{name}=...')}" for name, _ in self.options.headers)
-        return f"germane run --resume {shlex.quote(str(self.folder))}{url}{headers}"
+    def _warnings(self) -> dict[str, Json]:
+        return {"warnings": [str(notice) for notice in self.notices]} if len(self.notices) else {}
 
     def _must_ask(self) -> bool:
         """Whether any case needs a target: their answers are all on disk before anything is judged."""
@@ -236,10 +190,11 @@ class _Run:
         for gate in self.gates if graders else ():
             gate.check_named({name for grader in graders for name in (grader.name, str(grader.measure))})
         needed = needs_judge(grader for grader in graders if grader.measure != CODE_JUDGE)
+        self.options = settled(self.options, self.suite.asking())
         flag, in_file, url = self._named()
         found = pick_judge(flag, in_file, options=replace(self.options, base_url=url), needed=needed)
         if found is not None and self.options.judge is None:
-            self.options = replace(self.options, judge=getattr(found, "members", (found,))[0].name)
+            self.options = replace(self.options, judge=judge_words(flag, in_file)[0])
         return found if needed else None
 
     def _named(self) -> tuple[str | None, str | None, str | None]:
@@ -251,7 +206,7 @@ class _Run:
         if self.said.judge is None:
             in_file = self.options.judge or in_file
             if in_file and self.said.base_url is None and self.options.base_url:
-                in_file = f"{in_file.partition('@')[0]}@{self.options.base_url}"
+                in_file = at(in_file, self.options.base_url)
         return self.said.judge, in_file, self.said.base_url
 
     async def _work(
@@ -259,37 +214,31 @@ class _Run:
         items: Sequence[Item] | Iterator[Item],
         evaluation: Evaluation,
         judge: Judge | None,
-        ledger: Ledger | None,
+        session: Session,
     ) -> None:
         if isinstance(items, list):
-            items = [
-                item
-                async for item in answered(items, self.folder, self.watch.answering, resumed=self.resumed)
-            ]
+            told = self.watch.answering
+            items = [item async for item in answered(items, session.folder, told, resumed=session.resumed)]
         assert isinstance(evaluation.store, FolderStore)
         evaluation.store.start()
-        self.pool = Pool(
+        pool = Pool(
             Router(judge),
-            ledger,
-            known=self.known,
-            budget=Budget(self.options.max_cost, self.options.max_calls),
+            session.ledger,
+            known=session.known,
+            receipts=session.receipts,
+            budget=self.budget,
             before_asking=self.suite.check,
             on_progress=self.watch.judging,
         )
         try:
-            async with self.pool:
-                with _stopping(self.pool):
+            async with pool:
+                with _stopping(pool):
                     rule = self.suite.document_ids()
                     ready = (prepared(item, rule, evaluation.notes) for item in items)
-                    await evaluation.run(map(_job, ready), self.pool, self.watch.scored)
+                    await evaluation.run(map(_job, ready), pool, self.watch.scored)
         finally:
+            self.spent = pool.spent
             evaluation.store.close()
-
-    def _manifest(self, made: dict[str, Json]) -> dict[str, Json]:
-        options = asdict(replace(self.options, folder=str(self.folder)))
-        del options["headers"]
-        warnings = {"warnings": [str(notice) for notice in self.notices]} if len(self.notices) else {}
-        return {"schema_version": 1, **made, "created": self.created, "options": options, **warnings}
 
 
 async def _collected(items: list[Item], folder: Path, watch: Watch) -> list[Item]:
@@ -359,20 +308,5 @@ def _new_folder(options: Options, paths: Sequence[Path]) -> Path:
     return folder
 
 
-def _known(folder: Path, *, errors: bool) -> Iterator[tuple[str, Judgement]]:
-    """The judgements that an interrupted or finished run left in its folder; a half-written line is passed over."""
-    import json
-
-    path = folder / "judgements.jsonl"
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            with contextlib.suppress(ValueError, TypeError):
-                judgement = load_judgement(json.loads(line))
-                if errors or judgement.error is None:
-                    yield judgement.key, judgement
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+def _costs(judge: Judge) -> bool:
+    return any(member.stored for member in getattr(judge, "members", (judge,)))

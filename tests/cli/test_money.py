@@ -60,7 +60,7 @@ def test_max_cost_stops_below_the_limit(cli: Cli, data: Path, tmp_path: Path) ->
         assert "stopped at --max-cost" in ran.err
     with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
         paid = ledger.db.execute("SELECT sum(cost_usd), max(cost_usd) FROM judgements").fetchone()
-    assert limit - 3 * paid[1] < paid[0] <= limit
+    assert limit - 3 * paid[1] < paid[0] <= limit * (1 + 1e-9)
 
 
 def test_a_cost_limit_without_a_price_is_refused(cli: Cli, data: Path, tmp_path: Path) -> None:
@@ -112,4 +112,4 @@ def test_a_panel_by_flags(cli: Cli, data: Path, tmp_path: Path) -> None:
             == 2
         )
         ran = cli("run", "--resume", "r", "--base-url", server.url, "--json", env=KEY)
-        assert ran.json["judge"]["calls"] == 0
+        assert (ran.json["judge"]["calls"], ran.json["judge"]["cached"], server.count) == (40, 0, 40)

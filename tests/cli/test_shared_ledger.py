@@ -13,7 +13,8 @@ from germane import evaluate
 from germane.errors import LedgerError
 from germane.judging.judges.llm import LLMJudge
 from germane.judging.ledger import SQLiteLedger
-from germane.running import Options, run
+from germane.options import Options
+from germane.running import run
 from germane.testing import ModelServer
 from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
@@ -94,7 +95,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(
     """LedgerError names the ledger and the command; what was committed is there; continued, only the rest is asked."""
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("germane.running.open_ledger", lambda _: SmallDisk(tmp_path / "l.sqlite"))
+    monkeypatch.setattr("germane.session.open_ledger", lambda _: SmallDisk(tmp_path / "l.sqlite"))
     options = Options(
         paths=("data.jsonl",),
         measures=("context_precision@5",),
@@ -111,9 +112,11 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(
         with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
             kept = len(ledger)
         assert 0 < kept < SAMPLES * CONTEXTS
+        before = server.count
         ran = cli("run", "--resume", "r", "--base-url", server.url, "--json")
         assert ran.code == 0, ran.err
-        assert ran.json["judge"]["calls"] == SAMPLES * CONTEXTS - kept
+        assert server.count - before == SAMPLES * CONTEXTS - kept
+        assert ran.json["judge"]["calls"] == server.count
 
 
 def test_a_full_disk_in_python(tmp_path: Path) -> None:

@@ -54,11 +54,26 @@ def ask(judge: Counting, questions: Sequence[AnyQuestion], ledger: SQLiteLedger 
 
 
 def test_equal_questions_are_asked_once() -> None:
-    """Two equal questions in flight share one answer, and the second counts as cached."""
+    """Two equal questions in flight share one answer: no earlier evaluation paid for it, so it is not cached."""
     judge = Counting()
     pool = ask(judge, [relevance(1), relevance(1), relevance(2)])
     assert len(judge.asked) == 2
-    assert (pool.spent.calls, pool.spent.cached) == (2, 1)
+    assert (pool.spent.calls, pool.spent.shared, pool.spent.cached) == (2, 1, 0)
+
+
+def test_what_comes_again_is_shared_whether_it_was_asked_or_known(tmp_path: Path) -> None:
+    """An answer counts as cached once; when it is needed again in the same evaluation it is shared."""
+    ledger = SQLiteLedger(tmp_path / "l.sqlite")
+    ask(Counting(), [relevance(1)], ledger)
+
+    async def run() -> Pool:
+        async with Pool(lambda _: Counting(), ledger) as pool:
+            await pool.judge([relevance(1), relevance(1), relevance(2)])
+            await pool.judge([relevance(1), relevance(2)])
+        return pool
+
+    spent = asyncio.run(run()).spent
+    assert (spent.calls, spent.shared, spent.cached) == (1, 3, 1)
 
 
 def test_a_second_pool_asks_nothing(tmp_path: Path) -> None:
@@ -112,7 +127,7 @@ def test_without_a_ledger_an_answer_is_remembered_all_the_same() -> None:
 
     pool = asyncio.run(run())
     assert len(judge.asked) == 2
-    assert (pool.spent.calls, pool.spent.cached) == (2, 2)
+    assert (pool.spent.calls, pool.spent.shared, pool.spent.cached) == (2, 2, 0)
 
 
 class Failing(Counting):

@@ -10,11 +10,11 @@ from germane import evaluate
 from germane.errors import InputError, LimitReached
 from germane.judges import LLMJudge
 from germane.judging.asking import Pool
+from germane.judging.budget import Budget, check_price
 from germane.judging.judge import AnyQuestion, LocalJudge, Reply
 from germane.judging.judges.panel import PanelJudge, repeated
 from germane.judging.ledger import SQLiteLedger
 from germane.judging.questions import Relevance
-from germane.judging.spending import Budget, check_price
 from germane.types import FrozenDict, Usage
 
 
@@ -75,12 +75,13 @@ def test_cost_stops_before_its_limit(tmp_path: Path, concurrency: int, estimate:
         assert judge.asked >= 7
 
 
-def test_a_group_that_does_not_fit_is_not_asked() -> None:
-    """Two groups of three under a limit of five: the second is not started."""
-    judge = Paid(together=3)
-    with pytest.raises(LimitReached, match="3 calls were made, and the next request asks more"):
-        ask(judge, 6, Budget(max_calls=5))
-    assert judge.asked == 3
+def test_a_group_that_does_not_fit_is_cut_down() -> None:
+    """Groups of three under a limit of five: of the second two are asked, and a limit of one asks one."""
+    for limit in (5, 1):
+        judge = Paid(together=3)
+        with pytest.raises(LimitReached, match=f"--max-calls {limit}: {limit} calls were made"):
+            ask(judge, 6, Budget(max_calls=limit))
+        assert judge.asked == limit
 
 
 def test_what_is_known_costs_nothing(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_required():
             await evaluation.run((Job(sample=sample, graders=(grader,)) for sample in samples), pool)
         from germane.evaluation import manifest_of
 
-        return Report.build(evaluation.store, manifest_of(evaluation, None, pool))
+        return Report.build(evaluation.store, manifest_of(evaluation, None, pool.spent))
 
     assert run_coroutine(run(SAMPLES[:1])).verdict.exit_code == 0
     report = run_coroutine(run(SAMPLES))

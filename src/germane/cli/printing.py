@@ -17,6 +17,7 @@ from rich.progress import Progress as Bar
 
 from germane.judging.asking import Pool
 from germane.reports import formats, text
+from germane.reports.clean import clean_lines
 from germane.reports.report import Report
 from germane.running import Watch
 
@@ -24,8 +25,8 @@ __all__ = ["Progress", "finish", "say"]
 
 
 def say(message: str) -> None:
-    """One line on stderr."""
-    print(message, file=sys.stderr)
+    """A message on stderr, harmless to a terminal."""
+    print(clean_lines(message), file=sys.stderr)
 
 
 def finish(
@@ -70,6 +71,7 @@ class Progress(Watch):
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         self._log = _Warnings(self)
+        self._hints: list[str] = []
 
     def __enter__(self) -> Self:
         logging.getLogger("germane").addHandler(self._log)
@@ -94,7 +96,7 @@ class Progress(Watch):
     def warn(self, text: str) -> None:
         """One warning, above the bar."""
         if self._bar is not None:
-            self._bar.console.print(f"warning: {text}", markup=False, highlight=False)
+            self._bar.console.print(f"warning: {clean_lines(text)}", markup=False, highlight=False)
         else:
             say(f"warning: {text}")
 
@@ -105,6 +107,15 @@ class Progress(Watch):
     def judging(self, pool: Pool) -> None:
         """So many questions have their answer."""
         self._show("judging", pool.answered, pool.expected)
+
+    def failed(self, command: str) -> None:
+        """How to ask again; said at the end."""
+        self._hints.append(f"ask again what failed: {command}")
+
+    def last_words(self) -> None:
+        """What is said below the report."""
+        for hint in self._hints:
+            say(hint)
 
     def _show(self, what: str, done: int, total: int) -> None:
         if self._bar is not None and self._task is not None:

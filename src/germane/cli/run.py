@@ -142,7 +142,8 @@ def run(
     """
     from germane.cli.printing import Progress, finish
     from germane.cli.values import headers, pairs, parameters, prices
-    from germane.running import Options, forecast, run
+    from germane.options import Options
+    from germane.running import forecast, run
 
     outputs = output or []
     folders = [path for path in outputs if not path.suffix]
@@ -150,8 +151,7 @@ def run(
     options = Options(
         paths=tuple(map(str, paths or [])),
         measures=tuple(measure or []),
-        judge=judge[0] if judge else None,
-        panel=tuple(judge[1:]) if judge else (),
+        judge=" ".join(judge) if judge else None,
         repeat=repeat,
         vote=vote,
         price=prices(price),
@@ -193,7 +193,9 @@ def run(
         return
     with Progress() as watch:
         report = run(options, watch, resume=resume, retry_errors=retry_errors)
-    finish(report, files, as_json=json, quiet=quiet)
+    finish(report, files, as_json=json, quiet=quiet, code=False)
+    watch.last_words()
+    raise typer.Exit(report.verdict.exit_code)
 
 
 def _writable(path: Path) -> None:

@@ -10,20 +10,19 @@ A question to a panel becomes one question to each of its members, whose answers
 from __future__ import annotations
 
 import asyncio
-import datetime
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, Self
 
 from germane.errors import Interrupted
-from germane.judging.judge import AnyQuestion, Judge, Reply
+from germane.judging.budget import Budget
+from germane.judging.judge import AnyQuestion, Judge
 from germane.judging.judges.panel import PanelJudge
 from germane.judging.keyring import Keyring
 from germane.judging.ledger import Ledger
-from germane.judging.programs import Answer, Unanswered, answered
-from germane.judging.spending import Budget, Spent
+from germane.judging.programs import Answer, answered
+from germane.judging.spending import Receipts, Spent, Tally
 from germane.judging.waiting import Arrived, Asked, Batch, Lane, batch_for
 from germane.types import Judgement
 
@@ -47,6 +46,7 @@ class Pool:
         route: Who answers a question.
         ledger: Where answers are kept; None keeps none.
         known: Judgements by key that hold without looking further (a resumed evaluation's own).
+        receipts: What this evaluation has paid for in earlier sessions, and where it writes that down.
         budget: What may be spent; where it is used up, the pool stops with LimitReached.
         before_asking: Called once, before the first question is put to a judge that costs: the last chance to raise.
         on_progress: Called with the pool whenever something was answered.
@@ -58,11 +58,12 @@ class Pool:
         ledger: Ledger | None = None,
         *,
         known: Mapping[str, Judgement] | None = None,
+        receipts: Receipts | None = None,
         budget: Budget | None = None,
         before_asking: Callable[[], None] | None = None,
         on_progress: Callable[[Pool], None] = lambda _: None,
     ) -> None:
-        self.spent = Spent()
+        self.tally = Tally(receipts)
         self.expected = 0
         self.answered = 0
         self._route, self._ledger, self._on_progress = route, ledger, on_progress
@@ -77,6 +78,11 @@ class Pool:
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
+
+    @property
+    def spent(self) -> Spent:
+        """What was asked and paid in this session."""
+        return self.tally.spent
 
     async def __aenter__(self) -> Self:
         return self
@@ -154,10 +160,13 @@ class Pool:
             judgement = found.get(one.key)
             answer = None if judgement is None else answered(one.question, judgement)
             if answer is not None and (answer.usable or answer.judgement.error is not None):
-                self._known_already(one).take(one.place, answer)
+                self._known_already(one, answer)
+                one.batch.take(one.place, answer)
             elif (asked := self._open.get(one.key)) is not None:
-                asked.waiting.append((self._known_already(one), one.place))
+                self._known_already(one)
+                asked.waiting.append((one.batch, one.place))
             else:
+                self.tally.first(one.key)
                 self._open[one.key] = asked = Asked(
                     one.key, one.question, one.judge, [(one.batch, one.place)]
                 )
@@ -179,10 +188,9 @@ class Pool:
             found |= await loop.run_in_executor(self._disk, self._ledger.get, list(keys))
         return found
 
-    def _known_already(self, one: Arrived) -> Batch:
-        self.spent.cached += 1
+    def _known_already(self, one: Arrived, answer: Answer | None = None) -> None:
+        self.tally.known(one.key, one.judge, answer)
         self.answered += 1
-        return one.batch
 
     def _queue(self, asked: list[Asked]) -> None:
         judge = asked[0].judge
@@ -195,15 +203,21 @@ class Pool:
             self._lanes.setdefault(id(judge), Lane(judge)).add(asked)
             self._pump()
 
-    def _convene(self, asked: Asked, panel: PanelJudge) -> None:
+    def _convene(self, asked: Asked, panel: PanelJudge, said: Sequence[Answer] = ()) -> None:
+        members = panel.next_members(asked.question, said)
+        if not members:
+            self._combine(asked, panel, said)
+            return
         batch = Batch(
-            len(panel.members),
-            lambda votes: self._settle(
-                asked, answered(asked.question, panel.combine(asked.key, asked.question, votes))
-            ),
+            len(members),
+            lambda more: self._convene(asked, panel, [*said, *more]),
             partial(self._fail, [asked]),
         )
-        self._ask(batch, [(asked.question, member) for member in panel.members])
+        self._ask(batch, [(asked.question, member) for member in members])
+
+    def _combine(self, asked: Asked, panel: PanelJudge, votes: Sequence[Answer]) -> None:
+        self.tally.combined(asked.key, [vote.judgement.key for vote in votes])
+        self._settle(asked, answered(asked.question, panel.combine(asked.key, asked.question, votes)))
 
     def _pump(self) -> None:
         """Start what may be started. What a limit forbids waits for what is in flight, which may cost less."""
@@ -211,36 +225,42 @@ class Pool:
             while (group := lane.next()) is not None:
                 reserved = self._budget.reserve(lane.judge, [asked.question for asked in group])
                 if reserved is None:
-                    if not any(one.running for one in self._lanes.values()):
-                        self.stop(self._budget.reached(self.spent.calls))
-                    return
+                    if any(one.running for one in self._lanes.values()) or not self._cut(lane, group):
+                        return
+                    continue
                 if self._before_asking is not None and lane.judge.stored:
                     last_chance, self._before_asking = self._before_asking, None
                     last_chance()
                 lane.start()
                 self._spawn(self._put(lane, group, reserved))
 
+    def _cut(self, lane: Lane, group: list[Asked]) -> bool:
+        """Cut a group down to what the limits allow; where that is nothing, the pool stops."""
+        questions = [asked.question for asked in group]
+        if fitting := self._budget.fitting(lane.judge, questions):
+            lane.cut(fitting)
+            return True
+        self.stop(self._budget.reached(lane.judge, questions))
+        return False
+
     async def _put(self, lane: Lane, group: list[Asked], reserved: float) -> None:
         try:
             replies = await lane.judge.answer(tuple(asked.question for asked in group))
         finally:
             lane.running -= 1
-        self._budget.settle(reserved, [reply.usage for reply in replies])
-        for asked, reply in zip(group, replies, strict=True):
-            self._take(asked, reply)
+        self._budget.settle(lane.judge, reserved, [reply.usage for reply in replies])
+        answers = [asked.answer(reply) for asked, reply in zip(group, replies, strict=True)]
+        self.tally.paid(lane.judge, [answer.judgement for answer in answers])
+        for asked, answer in zip(group, answers, strict=True):
+            self._take(asked, answer)
         self._pump()
         if len(self._unsaved) >= _ROWS or not any(one.running for one in self._lanes.values()):
             self._save()
         elif self._unsaved and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_SECONDS, self._save)
 
-    def _take(self, asked: Asked, reply: Reply) -> None:
-        answer = _answer(asked, reply)
-        judgement = answer.judgement
-        self.spent.calls += 1 if asked.judge.stored else 0
-        self.spent.errors += judgement.error is not None
-        self.spent.add(judgement.usage)
-        if judgement.error is None and asked.judge.stored and self._ledger is not None:
+    def _take(self, asked: Asked, answer: Answer) -> None:
+        if answer.judgement.error is None and asked.judge.stored and self._ledger is not None:
             self._unsaved.append((asked, answer))
         else:
             self._settle(asked, answer)
@@ -276,22 +296,3 @@ class Pool:
             first = stands[asked.key]
             self._settle(asked, answer if first is answer.judgement else answered(asked.question, first))
         self._on_progress(self)
-
-
-def _answer(asked: Asked, reply: Reply) -> Answer:
-    judgement = Judgement(
-        key=asked.key,
-        kind=asked.question.kind,
-        judge=asked.judge.name,
-        prompt=asked.judge.prompt_hash(asked.question),
-        answer=reply.payload if reply.error is None else None,
-        error=reply.error,
-        usage=reply.usage,
-        ms=reply.ms,
-        at=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
-        provenance=reply.provenance,
-    )
-    answer = answered(asked.question, judgement)
-    if isinstance(answer.value, Unanswered) and judgement.error is None:
-        return Answer(replace(judgement, answer=None, error=answer.value.why), answer.value)
-    return answer

@@ -1,23 +1,34 @@
-"""What judging costs: counted as answers come, and held under the limits that the user set."""
+"""What judging costs: counted as answers come, and written down for an evaluation that takes several sessions."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+from typing import IO
 
-from germane.errors import InputError, LimitReached
-from germane.judging.judge import AnyQuestion, Judge
-from germane.types import Usage
+from germane.judging.judge import Judge
+from germane.judging.programs import Answer
+from germane.types import Json, Judgement, Usage
 
-__all__ = ["Budget", "Spent", "check_price"]
+__all__ = ["Receipts", "Spent", "Tally"]
+
+_REMEMBERED = 100_000
+"""A question that comes again after so many others may count as cached instead of shared: memory has an end."""
 
 
 @dataclass(slots=True)
 class Spent:
-    """What judging has cost so far. `calls` are questions put to a judge, `cached` those answered before."""
+    """What judging has cost so far.
+
+    `calls` are questions put to a judge and paid for, `cached` those that an earlier evaluation had answered,
+    `shared` those that this evaluation had asked already; `errors` are calls that came to nothing.
+    """
 
     calls: int = 0
     cached: int = 0
+    shared: int = 0
     errors: int = 0
     requests: int = 0
     input_tokens: int = 0
@@ -33,67 +44,132 @@ class Spent:
         self.cost_usd += usage.cost_usd or 0.0
         self.unpriced += usage.requests if usage.cost_usd is None else 0
 
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+
     @property
     def cost(self) -> float | None:
         """US dollars, or None as soon as one request's price is not known."""
         return None if self.unpriced else self.cost_usd
 
+    def as_json(self) -> dict[str, Json]:
+        """As it stands in manifests and reports."""
+        return {
+            "calls": self.calls,
+            "cached": self.cached,
+            "shared": self.shared,
+            "requests": self.requests,
+            "errors": self.errors,
+            "tokens": {"input": self.input_tokens, "output": self.output_tokens},
+            "cost_usd": self.cost,
+        }
 
-class Budget:
-    """Limits of what one evaluation may spend: what is in flight counts with what it is likely to cost.
+
+class Tally:
+    """Counts what one session asks, what it need not ask, and what it pays.
 
     Args:
-        max_cost: US dollars at most.
-        max_calls: Questions put to a judge at most: the report's `calls`. Answers that are known do not count.
+        receipts: What earlier sessions of the same evaluation have paid for, and where this one writes it down.
     """
 
-    def __init__(self, max_cost: float | None = None, max_calls: int | None = None) -> None:
-        self._max_cost, self._max_calls = max_cost, max_calls
-        self._cost, self._calls = 0.0, 0
+    def __init__(self, receipts: Receipts | None = None) -> None:
+        self.spent = Spent()
+        self._receipts = receipts or Receipts()
+        self._seen: set[int] = set()
 
-    def reserve(self, judge: Judge, questions: Sequence[AnyQuestion]) -> float | None:
-        """Set aside what these questions are likely to cost; None where that would exceed a limit."""
-        if not judge.stored or (self._max_cost is None and self._max_calls is None):
-            return 0.0
-        cost = 0.0 if self._max_cost is None else _likely(judge, questions)
-        if self._max_cost is not None and self._cost + cost > self._max_cost:
-            return None
-        if self._max_calls is not None and self._calls + len(questions) > self._max_calls:
-            return None
-        self._cost += cost
-        self._calls += len(questions)
-        return cost
+    def first(self, key: str) -> bool:
+        """Whether this question has not come before; remembers it."""
+        if hash(key) in self._seen:
+            return False
+        if len(self._seen) >= _REMEMBERED:
+            self._seen.clear()
+        self._seen.add(hash(key))
+        return True
 
-    def settle(self, reserved: float, usages: Iterable[Usage]) -> None:
-        """Put what was paid in the place of what was set aside, as far as it is known."""
-        paid = [usage.cost_usd for usage in usages if usage.requests or usage.cost_usd is not None]
-        known = [cost for cost in paid if cost is not None]
-        if len(known) == len(paid):
-            self._cost += sum(known) - reserved
+    def known(self, key: str, judge: Judge, answer: Answer | None) -> None:
+        """A question that need not be asked, with its answer unless that is still on its way.
 
-    def reached(self, calls: int) -> LimitReached:
-        """Why nothing more is asked."""
-        if self._max_calls is not None and self._calls >= self._max_calls:
-            return LimitReached(f"stopped at --max-calls {self._max_calls}: {calls} calls were made")
-        if self._max_cost is None:
-            rest = f"{calls} calls were made, and the next request asks more than the rest allows"
-            return LimitReached(f"stopped at --max-calls {self._max_calls}: {rest}")
-        rest = f"${self._cost:.4f} was spent, and the next request would exceed it"
-        return LimitReached(f"stopped at --max-cost {self._max_cost:g}: {rest}")
+        What an earlier session of this evaluation paid for is neither shared nor cached, and a failure is no answer.
+        """
+        members = sum(one.stored for one in getattr(judge, "members", (judge,)))
+        if not self.first(key):
+            self.spent.shared += members
+        elif answer is not None and answer.usable and key not in self._receipts:
+            self.spent.cached += members
+
+    def paid(self, judge: Judge, judgements: Sequence[Judgement]) -> None:
+        """What a judge said to questions that were put to it together."""
+        paid = Spent(calls=len(judgements) if judge.stored else 0)
+        for judgement in judgements:
+            paid.errors += judgement.error is not None
+            paid.add(judgement.usage)
+        self.spent += paid
+        if judge.stored:
+            self._receipts.add([judgement.key for judgement in judgements], paid)
+
+    def combined(self, key: str, votes: Iterable[str]) -> None:
+        """A panel's answer was made of these: it is paid for where one of them is."""
+        if any(vote in self._receipts for vote in votes):
+            self._receipts.add([key])
 
 
-def _likely(judge: Judge, questions: Sequence[AnyQuestion]) -> float:
-    estimate = getattr(judge, "forecast", None)
-    usage: Usage = Usage() if estimate is None else estimate(tuple(questions))
-    return usage.cost_usd or 0.0
+class Receipts:
+    """What one evaluation has paid for, over all of its sessions: which questions, and what they cost.
+
+    With a path, a line is written whenever answers come in, before they are used: what a killed session has paid is
+    known to the next one.
+
+    Args:
+        path: The file of lines; None keeps them in memory.
+        resumed: Whether earlier sessions' lines hold; else the file begins anew.
+    """
+
+    def __init__(self, path: Path | None = None, *, resumed: bool = False) -> None:
+        self.earlier = Spent()
+        self._keys: set[int] = set()
+        self._path = path
+        self._file: IO[str] | None = None
+        if path is not None and not resumed:
+            path.unlink(missing_ok=True)
+        for row in _rows(path) if path is not None else ():
+            self._keys.update(int(key, 16) for key in row.pop("keys"))
+            self.earlier += Spent(**row)
+
+    def __contains__(self, key: str) -> bool:
+        return _short(key) in self._keys
+
+    def add(self, keys: Iterable[str], spent: Spent | None = None) -> None:
+        """These questions were paid for together; without `spent` by what was paid for before."""
+        short = [_short(key) for key in keys]
+        self._keys.update(short)
+        if self._path is not None:
+            row = {**asdict(spent or Spent()), "keys": [f"{key:x}" for key in short]}
+            self._begun(self._path).write(json.dumps(row) + "\n")
+
+    def _begun(self, path: Path) -> IO[str]:
+        """The file, every line of which is written at once; an evaluation that pays nothing has none."""
+        if self._file is None:
+            self._file = path.open("a", encoding="utf-8", buffering=1)
+            self._file.write("\n")  # ends a line that a killed run left half written
+        return self._file
+
+    def close(self) -> None:
+        """Nothing more is paid."""
+        if self._file is not None:
+            self._file.close()
 
 
-def check_price(judge: Judge | None, max_cost: float | None) -> None:
-    """InputError where a limit in dollars is set and nobody knows what the judge costs."""
-    members: Sequence[Judge] = getattr(judge, "members", (judge,)) if judge is not None else ()
-    for member in members if max_cost is not None else ():
-        if hasattr(member, "forecast") and getattr(member, "price", None) is None:
-            raise InputError(
-                f"--max-cost: the price of {member.name} is not known",
-                fix="give it, as in --price 0.15/0.60 (US dollars for a million tokens in/out), or limit --max-calls",
-            )
+def _short(key: str) -> int:
+    """64 bits of a key: enough to tell an evaluation's questions apart, and small in memory."""
+    return int(key[:16], 16)
+
+
+def _rows(path: Path) -> Iterable[dict[str, Json]]:
+    """The lines of a file; one that a killed run left half written is passed over."""
+    if path.exists():
+        for line in path.read_text("utf-8", errors="replace").splitlines():
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            yield row

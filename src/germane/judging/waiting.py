@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from germane.judging.judge import AnyQuestion, Judge
-from germane.judging.programs import Answer
+from germane.judging.judge import AnyQuestion, Judge, Reply
+from germane.judging.programs import Answer, Unanswered, answered
+from germane.types import Judgement
 
 __all__ = ["Arrived", "Asked", "Batch", "Lane", "batch_for"]
 
@@ -73,6 +75,25 @@ class Asked:
     judge: Judge
     waiting: list[tuple[Batch, int]]
 
+    def answer(self, reply: Reply) -> Answer:
+        """The judgement that a reply is, and what it says; one that cannot be read is an error."""
+        judgement = Judgement(
+            key=self.key,
+            kind=self.question.kind,
+            judge=self.judge.name,
+            prompt=self.judge.prompt_hash(self.question),
+            answer=reply.payload if reply.error is None else None,
+            error=reply.error,
+            usage=reply.usage,
+            ms=reply.ms,
+            at=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+            provenance=reply.provenance,
+        )
+        answer = answered(self.question, judgement)
+        if isinstance(answer.value, Unanswered) and judgement.error is None:
+            return Answer(replace(judgement, answer=None, error=answer.value.why), answer.value)
+        return answer
+
     def settle(self, answer: Answer) -> None:
         """Hand the answer to everybody who waits."""
         for batch, place in self.waiting:
@@ -109,6 +130,12 @@ class Lane:
         """Take that group out of the queue."""
         (self._first or self._then).popleft()
         self.running += 1
+
+    def cut(self, size: int) -> None:
+        """Leave so many questions in that group; the others become the group after it."""
+        queue = self._first or self._then
+        group = queue.popleft()
+        queue.extendleft((group[size:], group[:size]))
 
     def clear(self) -> list[Asked]:
         """Empty the queue; what stood in it."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from germane.errors import InputError
 from germane.reports.cases import CaseResult
 from germane.reports.clean import cell, shorten
+from germane.reports.manifest import spent_in_words
 from germane.reports.schema import CaseRow, Document, SystemLine
 from germane.reports.store import dump_score
 
@@ -34,6 +35,9 @@ def json_document(report: Report, *, scores: bool = True) -> Document:
             "source": judge.get("source"),
             "calls": judge.get("calls", 0),
             "cached": judge.get("cached", 0),
+            "shared": judge.get("shared", 0),
+            "requests": judge.get("requests", 0),
+            "errors": judge.get("errors", 0),
             "tokens": {"input": tokens.get("input", 0), "output": tokens.get("output", 0)},
             "cost_usd": judge.get("cost_usd"),
         },
@@ -132,7 +136,7 @@ def _markdown(report: Report) -> Iterator[str]:
         yield f"| {' | '.join([_escaped(s.system), *row] if several else row)} |\n"
     judge = report.manifest.get("judge") or {}
     if judge.get("source"):
-        yield f"\nJudge: {_escaped(judge['source'])}, {judge.get('calls', 0)} calls, {judge.get('cached', 0)} cached.\n"
+        yield f"\nJudge: {_escaped(judge['source'])}: {spent_in_words(judge)}.\n"
     if judge.get("stand_in"):
         yield f"\n> {_escaped(judge['stand_in'])}\n"
     yield f"\n**{'Passed' if report.verdict.passed else 'Not passed'}** (exit code {report.verdict.exit_code}): "

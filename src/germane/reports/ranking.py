@@ -23,6 +23,9 @@ _NO_JUDGE: JudgeLine = {
     "source": "gold",
     "calls": 0,
     "cached": 0,
+    "shared": 0,
+    "requests": 0,
+    "errors": 0,
     "tokens": {"input": 0, "output": 0},
     "cost_usd": None,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.reports.cases import CaseKey, CaseResult, cases_of, required_gates
 from germane.reports.gates import Gate, Verdict, check_gate, decide
+from germane.reports.manifest import load_grader, write_manifest
 from germane.reports.schema import Document
 from germane.reports.store import FolderStore, Store
 from germane.reports.summary import MeasureSummary, summarise
@@ -52,9 +54,10 @@ class Report:
         gates: Sequence[Gate] = (),
         max_unmeasured: float = 0.05,
         interrupted: bool = False,
+        over: str = "",
     ) -> Report:
-        """A report from an evaluation's rows; decides its gates."""
-        declared = {"gates": [str(gate) for gate in gates], "max_unmeasured": max_unmeasured}
+        """A report from an evaluation's rows; decides its gates. `over` says which limit was exceeded, if one was."""
+        declared = {"gates": [str(gate) for gate in gates], "max_unmeasured": max_unmeasured, "over": over}
         report = cls(store, {**manifest, **declared}, Verdict(0, ()), _summaries(store))
         results = [result for gate in gates for result in check_gate(gate, report.summaries)]
         if required := report._required():
@@ -62,6 +65,9 @@ class Report:
         report.verdict = decide(
             results, report.summaries, max_unmeasured=max_unmeasured, interrupted=interrupted
         )
+        if over:
+            found = report.verdict
+            report.verdict = replace(found, exit_code=found.exit_code or 3, reasons=(over, *found.reasons))
         return report
 
     @classmethod
@@ -88,7 +94,11 @@ class Report:
             raise InputError(f"{path} was not finished", fix=f"continue it: germane run --resume {path}")
         gates = [Gate.parse(gate) for gate in manifest.get("gates", ())]
         return cls.build(
-            FolderStore(path), manifest, gates=gates, max_unmeasured=manifest.get("max_unmeasured", 0.05)
+            FolderStore(path),
+            manifest,
+            gates=gates,
+            max_unmeasured=manifest.get("max_unmeasured", 0.05),
+            over=manifest.get("over", ""),
         )
 
     def save(self, folder: str | Path) -> Report:
@@ -151,8 +161,6 @@ class Report:
 
     @cached_property
     def _sets(self) -> list[dict[str, Grader]]:
-        from germane.evaluation import load_grader
-
         return [{row["name"]: load_grader(row) for row in rows} for rows in self.manifest.get("graders", ())]
 
     def _required(self) -> list[str]:
@@ -227,22 +235,3 @@ class _Spans(dict[str, tuple[float, float]]):
             return Measure.parse(name).definition.range
         except InputError:
             return default  # type: ignore[no-any-return]
-
-
-def write_manifest(folder: Path, manifest: Mapping[str, Json], status: str) -> None:
-    """Write manifest.json in one step: it appears whole or not at all."""
-    text = json.dumps({**manifest, "status": status}, ensure_ascii=False, indent=1)
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / "manifest.json.part"
-    temporary.write_text(text + "\n", "utf-8")
-    temporary.replace(folder / "manifest.json")
-
-
-def read_manifest(folder: Path) -> dict[str, Json]:
-    """The manifest of a report folder, finished or not; InputError where there is none."""
-    try:
-        return dict(json.loads((folder / "manifest.json").read_text("utf-8")))
-    except (OSError, ValueError):
-        raise InputError(
-            f"{folder} is no report folder that can be continued", fix="start a new run"
-        ) from None

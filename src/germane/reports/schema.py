@@ -23,11 +23,18 @@ class Tokens(TypedDict):
 
 
 class JudgeLine(TypedDict):
-    """Who judged, and what that cost. `calls` are questions asked, `cached` those answered before."""
+    """Who judged, and what that cost, over all sessions of the evaluation.
+
+    `calls` are questions asked and paid for, `cached` those that an earlier evaluation had answered, `shared` those that
+    this one had asked already; `errors` are calls that came to nothing, `requests` include those sent again.
+    """
 
     source: str | None
     calls: int
     cached: int
+    shared: int
+    requests: int
+    errors: int
     tokens: Tokens
     cost_usd: float | None
 

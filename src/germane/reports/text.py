@@ -14,6 +14,7 @@ from rich.text import Text
 from germane.measures.measure import Measure
 from germane.reports.clean import shorten
 from germane.reports.looking import strips
+from germane.reports.manifest import spent_in_words
 from germane.reports.summary import MeasureSummary
 
 if TYPE_CHECKING:
@@ -124,17 +125,7 @@ def _cost(report: Report) -> Text:
     judge = report.manifest.get("judge") or {}
     if not judge.get("source"):
         return Text("judge    none asked")
-    price = judge.get("cost_usd")
-    tokens = judge.get("tokens") or {}
-    calls, cached = judge.get("calls", 0), judge.get("cached", 0)
-    share = f" ({cached / (calls + cached):.0%})" if cached else ""
-    line = f"judge    {judge['source']}: {calls} calls, {cached} cached{share}"
-    if tokens.get("input") or tokens.get("output"):
-        money = "price unknown" if price is None else f"${price:.4f}"
-        line += f", {judge.get('requests', 0)} requests, {tokens['input']:,} + {tokens['output']:,} tokens, {money}"
-    if judge.get("errors"):
-        line += f", {judge['errors']} failed"
-    return Text(line)
+    return Text(f"judge    {judge['source']}: {spent_in_words(judge)}")
 
 
 def _verdict(report: Report) -> Text:

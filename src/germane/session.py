@@ -1,0 +1,106 @@
+"""A run's folder while it works: what earlier sessions left in it, what was paid for, and how it is continued."""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from germane.errors import GermaneError, Interrupted, JudgeError, LedgerError
+from germane.judging.ledger import SQLiteLedger
+from germane.judging.spending import Receipts, Spent
+from germane.options import Options
+from germane.reports.manifest import spent_in_words, write_manifest
+from germane.reports.store import earlier
+from germane.setup import open_ledger
+from germane.types import Json, Judgement
+
+__all__ = ["Session"]
+
+
+class Session:
+    """One session of a run, in its report folder.
+
+    Args:
+        options: What the run is told.
+        folder: The report folder.
+        stored: The manifest of the sessions before; {} where this is the first.
+        retry_errors: Whether what failed before is asked again.
+    """
+
+    def __init__(
+        self, options: Options, folder: Path, stored: dict[str, Json], *, retry_errors: bool = False
+    ) -> None:
+        self.options, self.folder, self.resumed = options, folder, bool(stored)
+        self.created: str = stored.get("created") or _now()
+        self.existed = folder.exists()
+        self.known = dict(_known(folder, errors=not retry_errors)) if stored else {}
+        folder.mkdir(parents=True, exist_ok=True)
+        self.receipts = Receipts(folder / "receipts.jsonl", resumed=self.resumed)
+        self.ledger = self._open_ledger()
+
+    def _open_ledger(self) -> SQLiteLedger:
+        """The ledger; where none is wanted, one in the folder that lasts until the report is complete."""
+        if not self.options.no_cache:
+            return open_ledger(Path(self.options.ledger) if self.options.ledger else None)
+        if not self.resumed:
+            self._drop_own_ledger()
+        return SQLiteLedger(self._own_ledger)
+
+    @property
+    def _own_ledger(self) -> Path:
+        return self.folder / "ledger.sqlite"
+
+    def _drop_own_ledger(self) -> None:
+        for ending in ("", "-wal", "-shm"):
+            Path(f"{self._own_ledger}{ending}").unlink(missing_ok=True)
+
+    def manifest(self, made: dict[str, Json]) -> dict[str, Json]:
+        """What was made, with what is needed to continue."""
+        options = asdict(replace(self.options, folder=str(self.folder)))
+        del options["headers"]
+        return {"schema_version": 1, **made, "created": self.created, "options": options}
+
+    def write(self, status: str, made: dict[str, Json]) -> None:
+        """Write the manifest of a report that is not complete."""
+        write_manifest(self.folder, self.manifest(made), status)
+
+    def total(self, spent: Spent) -> Spent:
+        """What all sessions have spent. Only the last one says what need not be asked: it goes through everything."""
+        return self.receipts.earlier + spent
+
+    def command(self, *flags: str) -> str:
+        """The command that continues this run."""
+        url = ("--base-url", self.options.base_url) if self.options.base_url else ()
+        headers = [word for name, _ in self.options.headers for word in ("--header", f"{name}=...")]
+        return shlex.join(["germane", "run", "--resume", str(self.folder), *flags, *url, *headers])
+
+    def explained(self, failure: BaseException, spent: Spent, *flags: str) -> GermaneError:
+        """The same error, with what was spent and the command that continues; `flags` are to be given with it."""
+        again = f"continue with: {self.command(*flags)}"
+        if spent.calls or spent.requests:
+            again += f"\nspent so far: {spent_in_words(spent.as_json())}"
+        if isinstance(failure, Interrupted):
+            return type(failure)(f"{failure}; {again}")
+        kind = type(failure) if isinstance(failure, JudgeError | LedgerError) else LedgerError
+        return kind(f"{failure}\nwhat was answered is kept; {again}")
+
+    def close(self, *, complete: bool = False) -> None:
+        """Release the files; a ledger of its own is gone with the last session."""
+        self.ledger.close()
+        self.receipts.close()
+        if complete and self.options.no_cache:
+            self._drop_own_ledger()
+
+
+def _known(folder: Path, *, errors: bool) -> Iterator[tuple[str, Judgement]]:
+    """The judgements that earlier sessions left in the folder."""
+    for judgement in earlier(folder):
+        if errors or judgement.error is None:
+            yield judgement.key, judgement
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
