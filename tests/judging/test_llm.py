@@ -16,8 +16,9 @@ from germane.judging.judges.llm import LLMJudge
 from germane.judging.patience import Patience
 from germane.judging.prices import Price
 from germane.judging.providers import PROVIDERS
-from germane.judging.questions import Claims, Relevance, Support, key_of
+from germane.judging.questions import CitationSupport, Claims, NuggetSupport, Relevance, Support, key_of
 from germane.testing import Act, Asked, ModelServer, storm
+from germane.types import Json
 
 QUICK = Patience(connect=1, read=0.5, deadline=20, backoff=0.01)
 SKY = Relevance(query="why is the sky blue", passage="the sky is blue")
@@ -28,6 +29,14 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for provider in PROVIDERS.values():
         for name in (provider.key, provider.base):
             monkeypatch.delenv(name, raising=False)
+
+
+GRADED = '{"reasoning": "r", "grade": 2}'
+
+
+def call(name: str, arguments: str) -> Json:
+    """One tool call of a completion."""
+    return {"id": "1", "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def passages(count: int) -> list[Relevance]:
@@ -92,6 +101,7 @@ class TestAnswers:
             '```json\n{"reasoning": "r", "grade": 2}\n```',
             'Here you are: {"reasoning": "r", "grade": 2} I hope that {this} helps.',
             '<think>Maybe {"grade": 0}? No.</think>\n{"reasoning": "r", "grade": 2}',
+            'Maybe {"grade": 0} or {"gra</think>\n{"reasoning": "r", "grade": 2}',
             '{"reasoning": "r", "grade": 2}\n{"reasoning": "r", "grade": 2}',
             '\ufeff\n {"reasoning": "r", "grade": 2}',
         ],
@@ -114,6 +124,14 @@ class TestAnswers:
             ('{"reasoning": "r", "grade": "2"}', "a whole number from 0 to 3"),
             ('{"reasoning": "r", "grade": 5}', "0, 1, 2 or 3, not 5"),
             ('{"reasoning": "r", "grade": true}', "a whole number from 0 to 3"),
+            ('{"reasoning": "r", "relevant": true}', 'lacks "grade"'),
+            ('{"reasoning": "r", "grade": 0, "grade": 3}', 'says "grade" twice'),
+            ('{"reasoning": "r", "grade": 2, "sure": 1e999}', "1e999 is no number"),
+            (
+                '{"reasoning": "r", "grade": 2, "x": ' + "[" * 900 + "]" * 900 + "}",
+                "nested more than 32 deep",
+            ),
+            ('<think>Maybe {"reasoning": "draft", "grade": 0} hm', "a thought without an end"),
             ("[]", "not a list"),
         ],
     )
@@ -134,6 +152,18 @@ class TestAnswers:
             *(["assistant", "user"] if text else []),
         ]
 
+    def test_what_no_schema_names_is_not_kept(self) -> None:
+        """Nor does it matter: a yes with a grade beside it is a yes."""
+        binary = Relevance(query="q", passage="p", scale="binary")
+        reply, _ = one(Act(text='{"reasoning": "r", "relevant": true, "grade": 7}'), question=binary)
+        assert reply.payload == {"reasoning": "r", "relevant": True}
+
+    def test_strings_may_hold_line_breaks_and_marks_of_thoughts(self) -> None:
+        """As models write them."""
+        text = 'So: {"reasoning": "it says </think>\nand more", "grade": 2}'
+        reply, _ = one(Act(text=text))
+        assert reply.payload == {"reasoning": "it says </think>\nand more", "grade": 2}
+
     def test_three_unusable_answers_are_an_error(self) -> None:
         """Never a number read out of free text, never "irrelevant"."""
         reply, server = one(*[Act(text="The grade is 3.")] * 3)
@@ -150,6 +180,36 @@ class TestAnswers:
             "1 verdicts for 3 claims: claim 2 is missing" in server.asked[1].json["messages"][-1]["content"]
         )
 
+    @pytest.mark.parametrize(
+        ("question", "name", "one"),
+        [
+            (Support(("a", "b", "c"), ("x",)), "claims", "claim"),
+            (CitationSupport(("A. [1]", "B. [2]"), ("x", "y")), "statements", "statement"),
+            (NuggetSupport(query="q", nuggets=("a", "b"), contexts=("x",)), "nuggets", "nugget"),
+        ],
+    )
+    def test_what_cannot_be_told_apart_is_asked_one_by_one(
+        self, question: AnyQuestion, name: str, one: str
+    ) -> None:
+        """A model that always gives one verdict gives one for each, and they are put together."""
+
+        def short(payload: Json) -> Json:
+            return {name: payload[name][:1]}
+
+        with ModelServer([Act(change=short)] * 9) as server:
+            (reply,) = ask(judge_of(server), [question])
+        count = reply.provenance["singly"]
+        assert [item[one] for item in reply.payload[name]] == list(range(1, count + 1))
+        assert len(question.read(reply.payload)) == count
+        assert server.count == 3 + count
+
+    def test_claims_that_fail_alone_too_are_an_error(self) -> None:
+        """Which says so."""
+        none = Act(text='{"claims": []}')
+        reply, server = one(*[none] * 6, question=Support(("a", "b"), ("x",)))
+        assert str(reply.error).startswith("asked one by one too: no usable answer in 3 attempts")
+        assert server.count == 6
+
     def test_a_cut_answer_is_asked_again_with_more_room(self) -> None:
         """Seen by the finish reason, even where the text could be read."""
         with ModelServer([Act(cut=True), Act(finish="length")]) as server:
@@ -163,6 +223,55 @@ class TestAnswers:
         _, server = one(Act(cut=True))
         assert "max_completion_tokens" not in server.asked[0].json
         assert server.asked[1].json["max_completion_tokens"] == 4096
+
+    @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+    def test_a_limit_among_the_users_parameters_is_the_limit(self, name: str) -> None:
+        """It is raised where it cut an answer off, and never stands beside another."""
+        with ModelServer([Act(cut=True)]) as server:
+            (reply,) = ask(judge_of(server, parameters={name: 50}), [SKY])
+        assert reply.error is None
+        assert [asked.json[name] for asked in server.asked] == [50, 4096]
+        assert all(
+            len({"max_tokens", "max_completion_tokens"} & asked.json.keys()) == 1 for asked in server.asked
+        )
+
+    @pytest.mark.parametrize(
+        ("said", "rooms"),
+        [
+            ("max_tokens is too large: 4096. This model supports at most 2,000 completion tokens", [2000]),
+            (
+                "'max_tokens' or 'max_completion_tokens' is too large: 4096. This model's maximum context length is 2048 tokens and your request has 300 input tokens (4096 > 2048 - 300).",
+                [1748],
+            ),
+            ("max_completion_tokens: too large for this model", [2048]),
+        ],
+    )
+    def test_more_room_than_the_model_has_is_stepped_down(self, said: str, rooms: list[int]) -> None:
+        """To what the error says, or by half; that is no reason to call the texts too long."""
+
+        def script(asked: Asked) -> Act | None:
+            room = asked.json.get("max_completion_tokens")
+            if room is None:
+                return Act(cut=True)
+            return Act(status=400, error=said) if room > 2048 else None
+
+        with ModelServer(script) as server:
+            (reply,) = ask(judge_of(server), [SKY])
+        assert reply.error is None
+        assert [asked.json.get("max_completion_tokens") for asked in server.asked] == [None, 4096, *rooms]
+
+    def test_an_answer_that_needs_more_than_the_model_has_is_an_error(self) -> None:
+        """At once: the same request would be paid for again."""
+
+        def script(asked: Asked) -> Act:
+            if asked.json.get("max_completion_tokens", 0) > 500:
+                return Act(status=400, error="max_completion_tokens must be at most 500")
+            return Act(cut=True)
+
+        with ModelServer(script) as server:
+            (reply,) = ask(judge_of(server, max_output_tokens=500), [SKY])
+        assert "the answer is longer than the 500 tokens that the endpoint allows" in str(reply.error)
+        assert server.count == 2
 
     @pytest.mark.parametrize(
         ("act", "error"),
@@ -182,6 +291,46 @@ class TestAnswers:
         assert reply.payload is None
         assert error in str(reply.error)
         assert server.count == 1
+
+    @pytest.mark.parametrize("code", ["json_validate_failed", "tool_use_failed"])
+    def test_an_answer_that_the_server_threw_away_is_asked_again(self, code: str) -> None:
+        """The same way: it is no sign that the server takes no schema."""
+        reply, server = one(Act(status=400, error=f"Failed to generate JSON ({code})"))
+        assert reply.error is None
+        assert [asked.rung for asked in server.asked] == ["schema", "schema"]
+
+    @pytest.mark.parametrize(
+        ("completion", "problem"),
+        [
+            ({"usage": {"prompt_tokens": "12", "completion_tokens": 2.5}}, ""),
+            ({"usage": {"prompt_tokens": -1, "completion_tokens": -3}}, ""),
+            ({"usage": {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": [1]}}, ""),
+            ({"usage": [3], "model": {"a": 1}}, ""),
+            ({"finish_reason": ["length"]}, ""),
+            ({"content": ["no part"]}, "the answer is empty"),
+            ({"error": {"code": 502, "message": "upstream"}}, "the provider failed: upstream"),
+            ({"tool_calls": [call("search", "{}")]}, '"relevance" was to be called, not search'),
+            (
+                {"tool_calls": [call("relevance", '{"grade": 0}'), call("relevance", '{"grade": 3}')]},
+                "called 2 times with different arguments",
+            ),
+            ({"tool_calls": [call("relevance", GRADED), call("relevance", GRADED)]}, ""),
+            ({"tool_calls": [7]}, "not a NoneType"),
+        ],
+    )
+    def test_a_completion_of_an_odd_shape_fails_nothing_else(
+        self, completion: dict[str, Json], problem: str
+    ) -> None:
+        """What can be used is used, the rest is asked again; no other question is touched."""
+        message = {name: completion[name] for name in ("content", "tool_calls") if name in completion}
+        choice: dict[str, Json] = {"message": {"content": GRADED, **message}, "finish_reason": "stop"}
+        choice |= {name: completion[name] for name in ("finish_reason", "error") if name in completion}
+        rest: dict[str, Json] = {k: completion[k] for k in ("usage", "model") if k in completion}
+        body: dict[str, Json] = {"choices": [choice], **rest}
+        reply, server = one(Act(body=json.dumps(body)))
+        assert reply.error is None
+        assert server.count == (2 if problem else 1)
+        assert problem in server.asked[-1].raw.decode().replace('\\"', '"')
 
     def test_tokens_that_are_not_told_are_estimated_and_marked(self) -> None:
         """Bytes by four."""
@@ -266,6 +415,53 @@ class TestLadder:
         assert all(reply.error is None for reply in replies)
         assert [gone in asked.json for asked in server.asked] == [True, False, False, False]
         assert all("max_tokens" in asked.json for asked in server.asked[1:] if gone != "temperature")
+
+    def test_a_text_with_both_names_of_the_limit_is_no_loop(self) -> None:
+        """It is renamed once; then the error stands."""
+        act = Act(status=400, error="'max_tokens' is not supported. Use 'max_completion_tokens' instead.")
+        with ModelServer(lambda _: act) as server:
+            (reply,) = ask(judge_of(server, parameters={"max_tokens": 500}), [SKY])
+        assert "is not supported" in str(reply.error)
+        assert server.count == 4
+
+    def test_json_with_other_keys_is_no_schema_either(self) -> None:
+        """A server that ignores the schema and answers some JSON: noticed after two."""
+        script = lambda asked: None if "JSON Schema" in asked.raw.decode() else Act(text='{"score": 3}')  # noqa: E731
+        with ModelServer(script) as server:
+            replies = in_turn(judge_of(server), passages(6))
+        assert all(reply.error is None for reply in replies)
+        assert server.count == 8
+
+    def test_one_finds_out_what_many_are_waiting_to_ask(self) -> None:
+        """After the first rejection nothing leaves that would be rejected too."""
+        with ModelServer(schema=False, tools=False, temperature=False, latency=0.05) as server:
+            replies = ask(judge_of(server), passages(200))
+        assert all(reply.error is None for reply in replies)
+        assert server.count <= 200 + 16 + 3
+
+    def test_an_endpoint_that_takes_nothing_is_given_up(self) -> None:
+        """Where no answer ever came, after some tens of rejections."""
+        with (
+            ModelServer(lambda _: Act(status=400, error="bad")) as server,
+            pytest.raises(JudgeError, match="took none of 30 requests, the last: HTTP 400: bad"),
+        ):
+            ask(judge_of(server, concurrency=4), passages(200))
+        assert server.count <= 40
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "Developer instruction is not enabled for models/gemma-3-27b-it",
+            "Conversation roles must alternate user/assistant/user/assistant/...",
+        ],
+    )
+    def test_other_ways_to_refuse_a_system_message(self, said: str) -> None:
+        """Its words then begin the user's."""
+        script = lambda asked: Act(status=400, error=said) if asked.system else None  # noqa: E731
+        with ModelServer(script) as server:
+            replies = in_turn(judge_of(server), passages(2))
+        assert all(reply.error is None for reply in replies)
+        assert [asked.rung for asked in server.asked] == ["schema"] * 3
 
     def test_without_a_system_message(self) -> None:
         """Its words then begin the user's."""

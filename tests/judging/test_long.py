@@ -109,6 +109,40 @@ class TestWindows:
         assert reply.error is None
         assert reply.provenance["windows"] == 2
 
+    def test_as_many_tokens_as_a_context_holds_may_be_chance(self) -> None:
+        """Asked something longer, a server that reads all of it counts more: the verdict stands, and no other falls."""
+        passage = "and more of the same " * 420
+        sizes: list[int] = []
+
+        def script(asked: Asked) -> Act:
+            sizes.append(len(asked.user))
+            return Act(read=2048 + (sizes[-1] - sizes[0]) // 4)
+
+        with ModelServer(script) as server:
+            questions = [Relevance(query="q", passage=passage[:end]) for end in (None, 8700, 8600)]
+            replies = ask(judge_of(server), questions)
+        assert [reply.error for reply in replies] == [None] * 3
+        assert server.count == 4
+
+    @pytest.mark.parametrize("read", [0, 30])
+    def test_a_count_of_what_was_not_cached_is_no_sign(self, read: int) -> None:
+        """No context is that small; and 0 says nothing."""
+        with ModelServer(lambda _: Act(read=read)) as server:
+            (reply,) = ask(judge_of(server), [Relevance(query="q", passage="a word " * 2000)])
+        assert reply.error is None
+        assert server.count == 1
+
+    def test_a_server_that_reads_more_after_all_cuts_nothing_off(self) -> None:
+        """What one odd count said of it is forgotten."""
+        acts = [Act(read=1000), Act(read=1000), Act(read=4500), None, None]
+        with ModelServer(acts) as server:
+            replies = [
+                ask(judge, [Relevance(query=f"q{n}", passage="a word " * 2000)])[0]
+                for judge in [judge_of(server)]
+                for n in range(3)
+            ]
+        assert [reply.error is None for reply in replies] == [False, True, True]
+
     def test_what_was_too_long_once_is_not_tried_again(self) -> None:
         """The next sample starts with windows."""
         questions = [Support((f"it is word{n}",), CONTEXTS) for n in range(2, 5)]

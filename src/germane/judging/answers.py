@@ -1,28 +1,49 @@
 """The one JSON object in what a model wrote: fences, thoughts and prose around it are passed over.
 
-Nothing is guessed: an object that is cut off, two different objects, or none is an AnswerError whose text
-can be sent back to the model.
+Nothing is guessed: an object that is cut off or says a thing twice, two different objects, a thought without an end,
+or nothing of the kind is an AnswerError whose text can be sent back to the model.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Mapping
 from typing import NoReturn
 
 from germane.errors import AnswerError
 from germane.types import Json
 
-__all__ = ["object_in"]
+__all__ = ["fitted", "object_in"]
+
+DEEPEST = 32
+"""So many lists and objects within each other are more than any answer has."""
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
+    raise AnswerError(f"{constant[:20]} is no number that JSON has")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
-_THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)
-_KEY = re.compile(r'\{\s*(?:"|\Z)')
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if math.isfinite(number) else _refuse(digits)
+
+
+def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise AnswerError(f'the answer says "{twice[:40]}" twice')
+    return found
+
+
+_DECODER = json.JSONDecoder(
+    parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_once, strict=False
+)
+_MARK = re.compile(r'(?P<opens><think(?:ing)?>)|(?P<ends></think(?:ing)?>)|\{\s*(?:"|\Z)')
+_END = re.compile(r"</think(?:ing)?>")
 
 
 def object_in(text: str) -> dict[str, Json]:
@@ -31,28 +52,61 @@ def object_in(text: str) -> dict[str, Json]:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError):
         return _search(text)
-    if isinstance(value, dict):
-        return value
     if isinstance(value, str):  # JSON inside a JSON string
         return _search(value)
-    raise AnswerError(f"the answer must be one JSON object, not a {type(value).__name__}")
+    if not isinstance(value, dict):
+        raise AnswerError(f"the answer must be one JSON object, not a {type(value).__name__}")
+    return _shallow(value)
+
+
+def fitted(payload: Json, schema: Mapping[str, Json]) -> Json:
+    """The payload without what its schema does not name."""
+    if isinstance(payload, dict) and "properties" in schema:
+        parts: Mapping[str, Json] = schema["properties"]
+        return {name: fitted(payload[name], part) for name, part in parts.items() if name in payload}
+    if isinstance(payload, list) and "items" in schema:
+        return [fitted(item, schema["items"]) for item in payload]
+    return payload
+
+
+def _shallow(value: dict[str, Json]) -> dict[str, Json]:
+    if _deep(value, DEEPEST):
+        raise AnswerError(f"the answer is nested more than {DEEPEST} deep")
+    return value
+
+
+def _deep(value: Json, left: int) -> bool:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return left < 0 or any(_deep(item, left - 1) for item in inside)
 
 
 def _search(text: str) -> dict[str, Json]:
-    text = _THOUGHT.sub("", text)
+    """The one object outside of thoughts. What looks like the mark of a thought inside an object's strings is none."""
     found: list[dict[str, Json]] = []
     position, cut = 0, False
-    while (match := _KEY.search(text, position)) is not None:
-        try:
-            value, position = _DECODER.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
-            cut, position = True, match.start() + 1
-            if not found:
-                break
-            continue
-        if value not in found:
-            found.append(value)
+    while (mark := _MARK.search(text, position)) is not None:
+        position = mark.end()
+        if mark["ends"]:  # the prompt's template began this thought
+            found, cut = [], False
+        elif mark["opens"]:
+            position = _past_thought(text, position)
+        else:
+            try:
+                value, position = _DECODER.raw_decode(text, mark.start())
+            except (ValueError, RecursionError):
+                cut, end = True, _END.search(text, position)
+                position = end.start() if end else len(text)
+                continue
+            if _shallow(value) not in found:
+                found.append(value)
     return _only(found, cut=cut)
+
+
+def _past_thought(text: str, position: int) -> int:
+    end = _END.search(text, position)
+    if end is None:
+        raise AnswerError("the answer is a thought without an end")
+    return end.end()
 
 
 def _only(found: list[dict[str, Json]], *, cut: bool) -> dict[str, Json]:

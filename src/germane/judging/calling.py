@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from time import monotonic
 
-from germane.errors import AnswerError
-from germane.judging.endpoint import Endpoint, Rejected, Spending, Unanswered
+from germane.errors import AnswerError, GermaneError
+from germane.judging.answers import fitted
+from germane.judging.completions import Answered, Refused
+from germane.judging.endpoint import Endpoint, Rejected, Unanswered
+from germane.judging.exchange import Exchange, TooLong
 from germane.judging.judge import AnyQuestion, Reply
-from germane.judging.ladder import ROOM, RUNGS, Answered, Correction, Habits, Refused, TooLong, answered
+from germane.judging.ladder import RUNGS, Correction, Habits
 from germane.judging.patience import Deadline
 from germane.judging.prices import Price
 from germane.judging.prompting import Prompts
+from germane.judging.questions.base import Miscounted
 from germane.judging.reading import Ask, Reading, readings, word
-from germane.judging.windows import Window, halves, joined
+from germane.judging.singly import singly, together
+from germane.judging.windows import Window, first_place, halves, joined
 from germane.types import FrozenDict, Json, Usage
 
 __all__ = ["Call"]
@@ -21,10 +26,8 @@ __all__ = ["Call"]
 NOTED = 4000
 """Characters of an unusable answer that are shown to the model again."""
 
-SHORT, DENSE, FULL = 4000, 8, {1024 << n for n in range(8)}
-"""A prompt of more than SHORT characters was cut off on its way where the server read less than one token in DENSE
-characters (whatever the script, there are two to eight times as many), or exactly as many as a context of the usual
-sizes holds. Ollama does so and says nothing."""
+SAID = 300
+"""Characters of what was wrong with it."""
 
 
 class Call:
@@ -33,14 +36,14 @@ class Call:
     def __init__(
         self, endpoint: Endpoint, habits: Habits, prompts: Prompts, items: Sequence[Reading]
     ) -> None:
-        self.endpoint, self.habits, self.prompts, self.items = endpoint, habits, prompts, items
-        self.spending, self._deadline = Spending(), Deadline(endpoint.patience.deadline)
+        self.habits, self.prompts, self.items = habits, prompts, items
+        self._attempts, self._deadline = endpoint.patience.attempts, Deadline(endpoint.patience.deadline)
+        self.exchange = Exchange(endpoint, habits, self._deadline)
         self._windows: list[Window] = []
+        self._parts: list[AnyQuestion] = []
         self._payloads: dict[int, Json] = {}
         self._errors: dict[int, str] = {}
-        self._rung = 0
-        self._model = ""
-        self._room: int | None = None
+        self._miscounted = False
         self._note: Correction | None = None
 
     async def run(self) -> None:
@@ -55,10 +58,16 @@ class Call:
             self._fail(f"no answer within {self._deadline.seconds:g} s", self.items)
         except Unanswered as error:
             self._fail(str(error), self.items)
+        except GermaneError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever one answer holds, it fails its own questions alone
+            self._fail(
+                f"the answer could not be read: {type(error).__name__}: {str(error)[:SAID]}", self.items
+            )
 
     def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
         """One reply a question; what the call cost stands on the first."""
-        ms = (monotonic() - self.spending.started) * 1000
+        ms = (monotonic() - self.exchange.spending.started) * 1000
         told = self._provenance()
         usage, found = self._usage(price), []
         for question in questions:
@@ -70,24 +79,26 @@ class Call:
         return found
 
     def _usage(self, price: Price | None) -> Usage:
-        spent = self.spending
+        spent = self.exchange.spending
         tokens = spent.input_tokens, spent.output_tokens
         cost = None if price is None else price.cost(*tokens, spent.cached_tokens)
         return Usage(requests=spent.requests, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=cost)
 
     def _provenance(self) -> FrozenDict:
         """How it came about, as far as it is out of the ordinary."""
-        spent = self.spending
+        spent = self.exchange.spending
         counts = {"reasked": spent.reasked, "waits": spent.waits, "faults": spent.faults}
         told: dict[str, Json] = {name: count for name, count in counts.items() if count}
-        if self._rung:
-            told["rung"] = RUNGS[self._rung]
-        if self._model and self._model != self.habits.model:
-            told["model"] = self._model
+        if self.exchange.rung:
+            told["rung"] = RUNGS[self.exchange.rung]
+        if self.exchange.model not in {"", self.habits.model}:
+            told["model"] = self.exchange.model
         if len(self.items) > 1:
             told["list"] = len(self.items)
         if self._windows:
             told["windows"] = len(self._windows)
+        if self._parts:
+            told["singly"] = len(self._parts)
         if spent.estimated:
             told["tokens"] = "estimated"
         return FrozenDict(told)
@@ -115,7 +126,7 @@ class Call:
                 await self._in_windows(window)
                 return
             try:
-                await self._attempts(items)
+                await self._answers(items)
             except TooLong:
                 if not windowed:
                     raise
@@ -125,8 +136,7 @@ class Call:
 
     def _fits(self, items: Sequence[Reading]) -> bool:
         """Whether these may fit into one request, as far as is known."""
-        habits = self.habits
-        return not habits.too_long or len(habits.body(word(items, self.prompts))) < habits.too_long
+        return self.habits.fits(len(self.habits.body(word(items, self.prompts))))
 
     async def _in_windows(self, whole: Window) -> None:
         """Ask about halves of the contexts, and halves of these, until they fit; then put the answers together."""
@@ -139,10 +149,12 @@ class Call:
                 todo[:0] = smaller
                 continue
             try:
-                await self._attempts(items)
+                await self._answers(items)
             except TooLong as error:
                 if not smaller:
-                    raise Refused(f"context {window.start + 1} alone is too long: {error}") from None
+                    raise Refused(
+                        f"context {first_place(whole, window)} alone is too long: {error}"
+                    ) from None
                 todo[:0] = smaller
                 continue
             self._windows.append(window)
@@ -154,124 +166,81 @@ class Call:
         except AnswerError as error:
             raise Refused(str(error)) from None
 
-    async def _attempts(self, items: Sequence[Reading]) -> None:
+    async def _answers(self, items: Sequence[Reading]) -> None:
+        """An answer, or an error, for each; what a model cannot count together is asked one by one."""
+        await self._attempt(items)
+        left = [question for item in self._open(items) for question in item.questions]
+        parts = singly(left[0]) if self._miscounted and len(left) == 1 else ()
+        self._parts += parts
+        for part in parts:
+            await self._attempt(readings([part], self.prompts))
+            if id(part) not in self._payloads:
+                self._errors[id(left[0])] = f"asked one by one too: {self._errors[id(part)]}"
+                return
+        if parts:
+            self._payloads[id(left[0])] = together([self._payloads[id(part)] for part in parts])
+
+    async def _attempt(self, items: Sequence[Reading]) -> None:
         """As many attempts at a usable answer as there are, each told what was wrong with the one before."""
-        self._note = self._room = None
-        attempts = self.endpoint.patience.attempts
-        problem = ""
-        for _ in range(attempts):
-            ask = word(items, self.prompts)
-            problem = self._take(ask, await self._send(ask))
+        self._note, problem = None, ""
+        self.exchange.begin()
+        spending = self.exchange.spending
+        for _ in range(self._attempts):
+            problem = await self._try(word(items, self.prompts))
             left = list(self._open(items))
             if not left or (len(items) > 1 and len(left) < len(items)):
                 return
             if len(items) == 1 and left[0] is not items[0]:
                 items, self._note = left[:1], Correction("", problem)
-            self.spending.reasked += 1
-        self.spending.reasked -= 1
-        self._fail(f"no usable answer in {attempts} attempts; the last: {problem}", items)
+            spending.reasked += 1
+        spending.reasked -= 1
+        self._fail(f"no usable answer in {self._attempts} attempts; the last: {problem}", items)
+
+    async def _try(self, ask: Ask) -> str:
+        """Ask once, and keep what can be used; says what was wrong, and notes it for the next attempt."""
+        self._miscounted = False
+        try:
+            got = await self.exchange.send(ask, self._note)
+        except AnswerError as error:
+            self._note = Correction("", str(error)[:SAID])
+            return self._note.problem
+        if got.cut:
+            self.exchange.widen(got)
+            return "it was cut off at the token limit"
+        problem = self._take(ask, got)
+        if problem:
+            self._note = Correction(got.text[:NOTED], problem)
+            if not self._miscounted:
+                self.habits.shapeless()
+        elif self._note is None:
+            self.habits.worked(self.exchange.rung)
+        return problem
 
     def _take(self, ask: Ask, got: Answered) -> str:
-        """Keep what can be used of an answer; says what was wrong, and notes it for the next attempt."""
-        if got.cut:
-            used = got.output_tokens or 0
-            self._room = max(2 * (self._room or self.habits.limit or 0), 2 * used, ROOM)
-            return "it was cut off at the token limit"
+        """Keep what can be used of an answer; says what is wrong with the rest."""
         try:
             parts = list(ask.split(got.payload()))
         except AnswerError as error:
-            self.habits.no_json()
-            self._note = Correction(got.text[:NOTED], str(error))
-            return str(error)
+            return str(error)[:SAID]
         problem = ""
         for question, part in parts:
             problem = self._keep(question, part) or problem
-        if problem:
-            self._note = Correction(got.text[:NOTED], problem)
-        elif self._note is None:
-            self.habits.worked(self._rung)
         return problem
 
     def _keep(self, question: AnyQuestion, part: Json | AnswerError) -> str:
         """Keep one question's part if it can be read; else says what is wrong with it."""
         if isinstance(part, AnswerError):
-            return str(part)
+            return str(part)[:SAID]
         try:
+            part = fitted(part, question.schema())
             question.read(part)
         except AnswerError as error:
-            return str(error)
-        except (TypeError, ValueError, KeyError, AttributeError):
+            self._miscounted = isinstance(error, Miscounted)
+            return str(error)[:SAID]
+        except Exception:  # noqa: BLE001 - what a model may write into an answer nobody can list
             return "the answer is not of the shape that the JSON Schema says"
         self._payloads[id(question)] = part
         return ""
 
-    async def _send(self, ask: Ask) -> Answered:
-        """One answer of the model, stepping down the ladder where the endpoint does not take the request."""
-        habits = self.habits
-        while True:
-            self._rung = max(self._rung, habits.rung)
-            version = habits.version
-            body = habits.body(ask, self._note, self._room, self._rung)
-            try:
-                response = await self.endpoint.post(body, self.spending, self._deadline)
-            except Rejected as error:
-                if error.too_long:
-                    habits.refused(len(body))
-                    raise TooLong(
-                        f"the texts are too long for the model: about {_tokens(len(body)):,} tokens ({error})"
-                    ) from None
-                if habits.version == version:
-                    self._step_down(error)
-                continue
-            got = answered(response)
-            self._count(got, len(body))
-            if self._note is None:
-                self._whole(ask, got, len(body))
-            return got
-
-    def _whole(self, ask: Ask, got: Answered, size: int) -> None:
-        """TooLong where the server cannot have read all of the prompt."""
-        if got.input_tokens is None or len(ask.user) <= SHORT:
-            return
-        told, habits = got.input_tokens + got.cached_tokens, self.habits
-        full = told in FULL and told * 4 < len(ask.user)
-        sparse = told * DENSE < len(ask.user) and told * DENSE < len(" ".join(ask.user.split()))
-        if full or sparse or (habits.reads and told >= 0.95 * habits.reads):
-            habits.reads = max(told, habits.reads)
-            habits.refused(4 * told)
-            raise TooLong(
-                f"the server read {told:,} tokens of about {_tokens(size):,}: it cuts off in silence what is longer"
-                " than its context; give the model a longer one (Ollama: OLLAMA_CONTEXT_LENGTH)"
-            )
-
-    def _step_down(self, error: Rejected) -> None:
-        """Learn from an error what to leave out, or raise it."""
-        said = error.text.lower()
-        if any(words in said for words in _FILTERED):
-            raise Refused(f"the provider's content filter refused the texts ({error})")
-        if self.habits.learn(said, self._rung):
-            return
-        if self.habits.proven or self._rung == len(RUNGS) - 1:
-            raise error
-        self._rung += 1
-
-    def _count(self, got: Answered, size: int) -> None:
-        spent = self.spending
-        sent, back = got.input_tokens, got.output_tokens
-        if sent is None or back is None:
-            spent.estimated = True
-            sent, back = size // 4, len(got.text.encode("utf-8", "replace")) // 4
-        spent.input_tokens += sent
-        spent.output_tokens += back
-        spent.cached_tokens += got.cached_tokens
-        self.endpoint.used(sent + back, size)
-        self._model = got.model
-
 
 _NOTHING = Usage(cost_usd=0.0)
-_FILTERED = ("content_filter", "content management policy", "content policy", "moderation", "flagged")
-
-
-def _tokens(size: int) -> int:
-    """About how many tokens a request of so many bytes is."""
-    return size // 4

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -117,8 +117,10 @@ class Endpoint:
         self._alive = self._worked = False
         self._answers, self._slowest = 0, 0.0
 
-    async def post(self, body: bytes, spending: Spending, deadline: Deadline) -> dict[str, Json]:
-        """The JSON object that the endpoint answers with.
+    async def post(
+        self, body: Callable[[], bytes], size: int, spending: Spending, deadline: Deadline
+    ) -> dict[str, Json]:
+        """The JSON object that the endpoint answers with. The body, of about that size, is asked for as it leaves.
 
         Raises:
             Rejected: it does not take the request.
@@ -129,7 +131,7 @@ class Endpoint:
         while True:
             try:
                 with deadline.held():
-                    sent = await self._depart(len(body))
+                    sent = await self._depart(size)
                 return await self._once(body, spending, sent, last=faults + 1 >= self.patience.attempts)
             except CircuitOpen as held:
                 raise self._gone(f"{held}; not asked any more") from None
@@ -174,12 +176,15 @@ class Endpoint:
         wait = self._rpm.reserve(1) if self._rpm else 0.0
         return max(wait, self._tpm.reserve(size / 4)) if self._tpm else wait
 
-    async def _once(self, body: bytes, spending: Spending, sent: float, *, last: bool) -> dict[str, Json]:
+    async def _once(
+        self, body: Callable[[], bytes], spending: Spending, sent: float, *, last: bool
+    ) -> dict[str, Json]:
         stall = _Stall(self.level, self._usual(STALLED))
         try:
+            content = body()
             spending.requests += 1
             status, headers, raw = await self._send(
-                body, sent, self.patience.read if last else self._usual(LEAST)
+                content, sent, self.patience.read if last else self._usual(LEAST)
             )
         except Fault as fault:
             self._faulty(str(fault))

@@ -45,7 +45,9 @@ class ForeignTransport:
 
     def __init__(self, service: Service, key: str, headers: Mapping[str, str]) -> None:
         self.url = service.url
-        self.secrets: Sequence[str] = [value.split()[-1] for value in (key, *headers.values()) if len(value) > 8]
+        self.secrets: Sequence[str] = [
+            value.split()[-1] for value in (key, *headers.values()) if len(value) > 8
+        ]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._provider, self._extra_headers = service.provider, dict(headers)
         self._model = _model(service, key)

@@ -8,19 +8,21 @@ message, a name for the token limit) is left out, for good.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from germane.errors import AnswerError
-from germane.judging.answers import object_in
 from germane.judging.reading import Ask
+from germane.judging.scouting import Scouting
+from germane.judging.truncation import Truncation
 from germane.types import Json
 
-__all__ = ["RUNGS", "Answered", "Correction", "Habits", "Refused", "TooLong", "answered"]
+__all__ = ["ROOM", "RUNGS", "Correction", "Habits"]
 
 RUNGS = ("schema", "tool", "prompt")
 LOWEST = len(RUNGS) - 1
 TWICE = 2
+LIMITS = ("max_tokens", "max_completion_tokens")
 ROOM = 4096
 """Tokens to ask for where an answer was cut off without a limit of ours."""
 
@@ -28,6 +30,13 @@ _WORDS = {
     "schema": ("response_format", "response format", "schema", "structured", "guided", "grammar"),
     "tool": ("tool", "function"),
 }
+_UNKNOWN = re.compile(
+    r"un(?:supported|recogni[sz]ed|known|expected)|not (?:supported|permitted|allowed)|extra"
+)
+_SYSTEM = re.compile(
+    r"system.*(?:role|message)|(?:role|message).*system|developer (?:instruction|message|role)|roles? must alternate",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,45 +47,53 @@ class Correction:
     problem: str
 
 
-class Refused(Exception):
-    """The model or its provider declined to answer; asking again would not help."""
-
-
-class TooLong(Refused):
-    """The texts are more than the model takes at once."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Habits:
     """What an endpoint and model take; changes are learned from its answers and counted by `version`.
 
-    `too_long` is the size of the smallest request that was more than the model takes, 0 = none yet; `reads` is how many
-    tokens a server reads that cuts off the rest in silence.
+    `limit` is the user's own of an answer's tokens, `most` what the model allows (0 = not known), `too_long` the size
+    of the smallest request that was more than it takes (0 = none yet), `heard` whether there ever was an answer,
+    `hopeless` why nobody is to ask any more.
     """
 
     model: str
     temperature: float | None = None
     limit: int | None = None
     parameters: Mapping[str, Json] = field(default_factory=dict)
-    limit_name: str = "max_tokens"
+    limit_name: str = LIMITS[0]
+    most: int = 0
+    renamed: bool = False
     rung: int = 0
     proven: bool = False
+    heard: bool = False
     ignored: int = 0
+    rejected: int = 0
+    hopeless: str = ""
     system: bool = True
     version: int = 0
     too_long: int = 0
-    reads: int = 0
+    truncation: Truncation = field(default_factory=Truncation)
+    scouting: Scouting = field(default_factory=Scouting)
+
+    def __post_init__(self) -> None:
+        """A token limit among the user's own parameters is the limit, under the name that they gave it."""
+        own = dict(self.parameters)
+        for name in LIMITS:
+            if type(own.get(name)) is int:
+                self.limit, self.limit_name = own.pop(name), name
+        self.parameters = own
 
     def body(self, ask: Ask, note: Correction | None = None, room: int | None = None, rung: int = 0) -> bytes:
-        """The request as bytes: constant instructions first, the text last."""
+        """The request as bytes: constant instructions first, the text last; `room` is how long the answer may be."""
         rung = max(rung, self.rung)
         request: dict[str, Json] = {"model": self.model, "messages": self._messages(ask, note, rung)}
         if self.temperature is not None:
             request["temperature"] = self.temperature
-        if room or self.limit:
-            request[self.limit_name] = room or self.limit
         request.update(_structure(ask, rung))
         request.update(self.parameters)
+        if limit := room or self.limit:
+            request = {name: value for name, value in request.items() if name not in LIMITS}
+            request[self.limit_name] = limit
         return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
     def _messages(self, ask: Ask, note: Correction | None, rung: int) -> list[Json]:
@@ -96,15 +113,13 @@ class Habits:
                 messages[-1] = {"role": "user", "content": f"{user}\n\n{told}"}
         return messages
 
-    def learn(self, said: str, rung: int) -> bool:
-        """Whether an error's text says what to leave out next time; then it is left out."""
+    def learn(self, said: str, rung: int, *, limited: bool = False) -> bool:
+        """Whether an error's text says what to leave out or rename next time; then it is done."""
         if "temperature" in said and self.temperature is not None:
             self.temperature = None
-        elif "max_completion_tokens" in said and self.limit_name == "max_tokens":
-            self.limit_name = "max_completion_tokens"
-        elif "max_tokens" in said and self.limit_name == "max_completion_tokens":
-            self.limit_name = "max_tokens"
-        elif self.system and "system" in said and ("role" in said or "message" in said):
+        elif limited and self._misnamed(said):
+            (self.limit_name,), self.renamed = set(LIMITS) - {self.limit_name}, True
+        elif self.system and _SYSTEM.search(said):
             self.system = False
         elif rung < LOWEST and any(word in said for word in _WORDS[RUNGS[rung]]):
             self.rung = max(self.rung, rung + 1)
@@ -113,6 +128,17 @@ class Habits:
         self.version += 1
         return True
 
+    def _misnamed(self, said: str) -> bool:
+        """Whether the token limit is to have its other name. Once: a text may hold both names whatever it says."""
+        (other,) = set(LIMITS) - {self.limit_name}
+        unknown = self.limit_name in said and _UNKNOWN.search(said) is not None
+        return not self.renamed and (other in said or unknown)
+
+    def fits(self, size: int) -> bool:
+        """Whether a request of so many bytes may be no more than the model takes, as far as is known."""
+        reads = 4 * self.truncation.reads
+        return not (self.too_long and size >= self.too_long) and not (reads and size >= reads)
+
     def refused(self, size: int) -> None:
         """A request of that size was too long."""
         self.too_long = min(size, self.too_long or size)
@@ -120,10 +146,12 @@ class Habits:
     def worked(self, rung: int) -> None:
         """A first answer on this rung could be used."""
         if not self.proven:
+            self.scouting.done()
+            self.version += rung > self.rung
             self.proven, self.rung = True, max(self.rung, rung)
 
-    def no_json(self) -> None:
-        """An answer was no JSON: a server that takes a schema and ignores it is told the schema in words."""
+    def shapeless(self) -> None:
+        """An answer was not of the schema: a server that takes a schema and ignores it is told it in words."""
         if not self.proven:
             self.ignored += 1
             if self.ignored >= TWICE and self.rung < LOWEST:
@@ -144,60 +172,3 @@ def _structure(ask: Ask, rung: int) -> dict[str, Json]:
         choice = {"type": "function", "function": {"name": ask.name}}
         return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
     return {}
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """What came back: the text that should be JSON, how it ended, and what it used (None = not said)."""
-
-    text: str
-    finish: str
-    model: str
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int = 0
-
-    @property
-    def cut(self) -> bool:
-        """Whether the answer ended at the token limit."""
-        return self.finish in {"length", "max_tokens"}
-
-    def payload(self) -> dict[str, Json]:
-        """The JSON object in the answer; AnswerError where there is none."""
-        if not self.text.strip():
-            raise AnswerError("the answer is empty")
-        return object_in(self.text)
-
-
-def answered(body: Mapping[str, Json]) -> Answered:
-    """The answer in a response's JSON; Refused where the model or its provider declined to give one."""
-    try:
-        choice = body["choices"][0]
-        message = choice["message"]
-        refusal, finish = message.get("refusal"), choice.get("finish_reason") or ""
-        text = _text(message)
-    except (KeyError, IndexError, TypeError, AttributeError):
-        return Answered("", "", "")
-    if refusal:
-        raise Refused(f"the model refused to answer: {str(refusal)[:300]}")
-    if finish == "content_filter":
-        raise Refused("the provider's content filter stopped the answer")
-    return Answered(text, finish, str(body.get("model") or ""), *_tokens(body.get("usage")))
-
-
-def _tokens(usage: Json) -> tuple[int | None, int | None, int]:
-    if not isinstance(usage, dict):
-        return None, None, 0
-    sent, back = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    return sent, back, cached
-
-
-def _text(message: Mapping[str, Json]) -> str:
-    if calls := message.get("tool_calls"):
-        arguments = calls[0]["function"]["arguments"]
-        return arguments if isinstance(arguments, str) else json.dumps(arguments)
-    content = message.get("content") or ""
-    if isinstance(content, list):
-        content = "".join(part.get("text") or "" for part in content if isinstance(part, dict))
-    return str(content)

@@ -11,7 +11,18 @@ from time import time
 
 from germane.types import Json
 
-__all__ = ["broke", "retry_after", "said", "status_in", "too_long", "useless"]
+__all__ = [
+    "broke",
+    "fewer",
+    "filtered",
+    "retry_after",
+    "said",
+    "status_in",
+    "too_long",
+    "unfinished",
+    "unfit",
+    "useless",
+]
 
 
 _TOO_LONG = re.compile(
@@ -71,6 +82,53 @@ def useless(status: int, said: str) -> bool:
             word in low for word in ("response_format", "schema", "structured", "tool", "parameters")
         )
     return status in {401, 402, 429} or "model_not_found" in low
+
+
+_FILTERED = ("content_filter", "content management policy", "content policy", "moderation", "flagged")
+_UNFIT = ("json_validate_failed", "tool_use_failed", "failed_generation")
+_UNFINISHED = ("try again with higher max_tokens", "output limit was reached")
+_ROOM = re.compile(
+    r"max_(?:completion_|output_|new_)?tokens|maxoutputtokens|(?:completion|output) tokens|in the completion"
+)
+_OVER = re.compile(
+    r"too (?:large|big|high)|at most|less than|maximum|exceed|greater than|>|supported range|up to"
+)
+_CONTEXT = re.compile(r"context (?:length|window|size)(?: is| of)? (\d+)")
+_PROMPT = re.compile(r"(\d+) (?:input tokens|prompt tokens|in the messages|tokens from the input)")
+_NUMBER = re.compile(r"\d[\d,]*")
+LEAST = 64
+"""Tokens in which no answer fits."""
+
+
+def filtered(said: str) -> bool:
+    """Whether a filter of the provider's refused the texts."""
+    low = said.lower()
+    return any(words in low for words in _FILTERED)
+
+
+def unfit(said: str) -> bool:
+    """Whether the server itself threw an answer away that did not fit the schema (Groq)."""
+    low = said.lower()
+    return any(words in low for words in _UNFIT)
+
+
+def unfinished(said: str) -> bool:
+    """Whether the answer was longer than the room it was given, and nothing of it came back (OpenAI)."""
+    low = said.lower()
+    return any(words in low for words in _UNFINISHED)
+
+
+def fewer(said: str, asked: int) -> int | None:
+    """How many tokens an answer may be asked to have instead of `asked`; None where the error is about another thing."""
+    low = said.lower()
+    if not (_ROOM.search(low) and _OVER.search(low)):
+        return None
+    if (whole := _CONTEXT.search(low)) and (prompt := _PROMPT.search(low)):
+        left = int(whole[1]) - int(prompt[1])
+        return left if LEAST <= left < asked else None
+    told = [int(number.replace(",", "")[:9]) for number in _NUMBER.findall(low)]
+    left = max((number for number in told if LEAST <= number < asked), default=asked // 2)
+    return left if left >= LEAST else None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

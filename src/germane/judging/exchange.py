@@ -1,0 +1,188 @@
+"""Requests of one call to a model: each is worded as the endpoint takes it, until there is an answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from germane.errors import AnswerError, JudgeError
+from germane.judging.completions import Answered, Refused, answered
+from germane.judging.endpoint import Endpoint, Rejected, Spending
+from germane.judging.ladder import LOWEST, ROOM, Correction, Habits
+from germane.judging.patience import Deadline
+from germane.judging.reading import Ask
+from germane.judging.scouting import Superseded
+from germane.judging.statuses import fewer, filtered, unfinished, unfit
+from germane.judging.truncation import LONGER
+
+__all__ = ["Exchange", "TooLong"]
+
+STEPS = 12
+"""Requests for one answer at most, whatever the endpoint does not take."""
+
+HOPELESS = 30
+"""Rejections that teach nothing after which an endpoint is given up that never answered."""
+
+
+class TooLong(Refused):
+    """The texts are more than the model takes at once."""
+
+
+class Exchange:
+    """What one call has sent and learned: `rung` of the ladder, `spending`, the `model` that answered last."""
+
+    def __init__(self, endpoint: Endpoint, habits: Habits, deadline: Deadline) -> None:
+        self.endpoint, self.habits = endpoint, habits
+        self.spending, self.rung, self.model = Spending(), 0, ""
+        self._deadline = deadline
+        self._sent: tuple[int, int | None] = (0, None)
+        self._room = self._most = self._had = 0
+
+    def begin(self) -> None:
+        """Another question: how much room the answer needs is not known yet."""
+        self._room = self._most = self._had = 0
+
+    def widen(self, got: Answered) -> None:
+        """Give the next answer more room, since this one was cut off; Refused where there is no more."""
+        self._had = max(got.output_tokens or 0, self._limit() or 0)
+        self._room = max(2 * self._had, ROOM)
+        self._check_room("it was cut off there")
+
+    async def send(self, ask: Ask, note: Correction | None = None) -> Answered:
+        """One answer of the model, stepping down the ladder where the endpoint does not take the request.
+
+        Raises:
+            Refused: the model or its provider declined; TooLong where that is for the length of the texts.
+            Rejected: the endpoint does not take the request, however it is worded.
+            AnswerError: the endpoint itself threw the answer away.
+            JudgeError: it took no request of any call so far.
+        """
+        try:
+            return await self._send(ask, note)
+        finally:
+            self.habits.scouting.end(self)
+
+    async def _send(self, ask: Ask, note: Correction | None) -> Answered:
+        for step in range(1, STEPS + 1):
+            await self._turn()
+            size = len(self._body(ask, note))
+            try:
+                got = await self._post(ask, note, size)
+            except Superseded:
+                continue
+            except Rejected as error:
+                if unfinished(error.text):
+                    return Answered("", "length")
+                await self._rejected(error, size, last=step == STEPS)
+                continue
+            if note is None:
+                await self._whole(ask, got, size)
+            return got
+        raise AnswerError("the endpoint was busy with finding out what it takes")
+
+    async def _turn(self) -> None:
+        """Wait, with the clock stopped, for a call that is finding out what the endpoint takes."""
+        if self.habits.scouting.waits(self):
+            with self._deadline.held():
+                await self.habits.scouting.turn()
+
+    def _body(self, ask: Ask, note: Correction | None) -> bytes:
+        """The request, as it leaves: what was learned while it waited for its place is in it."""
+        habits = self.habits
+        if habits.hopeless:
+            raise JudgeError(f"{self.endpoint.transport.url} cannot be used: {habits.hopeless}")
+        if habits.scouting.waits(self):
+            raise Superseded
+        self.rung = max(self.rung, habits.rung)
+        self._sent = habits.version, self._limit()
+        return habits.body(ask, note, self._sent[1], self.rung)
+
+    async def _post(self, ask: Ask, note: Correction | None, size: int) -> Answered:
+        body = partial(self._body, ask, note)
+        response = await self.endpoint.post(body, size, self.spending, self._deadline)
+        self.habits.heard = True
+        got = answered(response, ask.name)
+        self._count(got, size)
+        return got
+
+    def _limit(self) -> int | None:
+        """Tokens that the answer may have: ours or the user's limit, but no more than the model allows."""
+        wanted, most = self._room or self.habits.limit, [n for n in (self._most, self.habits.most) if n]
+        return min([wanted, *most]) if wanted else None
+
+    def _check_room(self, why: str) -> None:
+        if (limit := self._limit()) is not None and limit <= self._had:
+            raise Refused(f"the answer is longer than the {limit:,} tokens that the endpoint allows ({why})")
+
+    async def _rejected(self, error: Rejected, size: int, *, last: bool) -> None:
+        """Learn from a rejection how to ask instead, or raise it."""
+        version, limit = self._sent
+        if limit and (less := fewer(error.text, limit)):
+            self._lower(less, error)
+        elif error.too_long:
+            self.habits.refused(size)
+            raise TooLong(f"the texts are too long for the model: about {size // 4:,} tokens ({error})")
+        elif filtered(error.text):
+            raise Refused(f"the provider's content filter refused the texts ({error})")
+        elif unfit(error.text):
+            raise AnswerError(f"the endpoint says that it is not of the schema: {error.text}")
+        else:
+            self.habits.scouting.start(self)
+            await self._turn()
+            if self.habits.version == version:
+                self._step_down(error, limited=limit is not None)
+        if last:
+            raise error
+
+    def _lower(self, most: int, error: Rejected) -> None:
+        """Ask for no more tokens than that; what is left beside this prompt is no other call's business."""
+        self._most = min(most, self._most or most)
+        if "context" not in error.text.lower():
+            self.habits.most = min(most, self.habits.most or most)
+        self._check_room(str(error))
+
+    def _step_down(self, error: Rejected, *, limited: bool) -> None:
+        """Leave out what the error names, or try one rung lower; raise it where nothing is left to try."""
+        habits = self.habits
+        if habits.learn(error.text.lower(), self.rung, limited=limited):
+            return
+        habits.rejected += 1
+        if habits.rejected >= HOPELESS and not habits.heard:
+            habits.hopeless = f"it took none of {HOPELESS} requests, the last: {error}"
+        if habits.proven or self.rung == LOWEST:
+            raise error
+        self.rung += 1
+
+    async def _whole(self, ask: Ask, got: Answered, size: int) -> None:
+        """TooLong where the server cannot have read all of the prompt."""
+        if got.input_tokens is None:
+            return
+        told, truncation = got.input_tokens + got.cached_tokens, self.habits.truncation
+        if truncation.known(told, ask.user) or (
+            truncation.suspected(told, ask.user) and await self._cuts(ask, told)
+        ):
+            raise TooLong(
+                f"the server read {told:,} tokens of about {size // 4:,}: it cuts off in silence what is longer"
+                " than its context; give the model a longer one (Ollama: OLLAMA_CONTEXT_LENGTH)"
+            )
+
+    async def _cuts(self, ask: Ask, told: int) -> bool:
+        """Whether something longer is as many tokens to the server."""
+        longer = replace(ask, user=ask.user + LONGER)
+        try:
+            again = await self._post(longer, None, len(self.habits.body(longer)))
+        except Rejected as error:
+            return error.too_long
+        return self.habits.truncation.proven(told, (again.input_tokens or 0) + again.cached_tokens)
+
+    def _count(self, got: Answered, size: int) -> None:
+        spent = self.spending
+        sent, back = got.input_tokens, got.output_tokens
+        if sent is None or back is None:
+            spent.estimated = True
+            sent, back = size // 4, len(got.text.encode("utf-8", "replace")) // 4
+        spent.input_tokens += sent
+        spent.output_tokens += back
+        spent.cached_tokens += got.cached_tokens
+        self.endpoint.used(sent + back, size)
+        self.model = got.model
