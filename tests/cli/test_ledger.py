@@ -1,6 +1,13 @@
 """`germane ledger`: what is in it, out and in again, what is not wanted any more, is it whole."""
 
 import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +43,10 @@ def ledger(tmp_path: Path) -> Path:
         made.put([answer(n) for n in range(6)])
         made.put([answer(n, "ollama:small", "claims", None) for n in range(6, 9)])
     return path
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def count(path: Path) -> int:
@@ -169,3 +180,156 @@ def test_a_report_s_judgements_fill_a_ledger(cli: Cli, tmp_path: Path) -> None:
     cli(*run, "--ledger", "mine.sqlite", "-o", "report")
     cli("ledger", "import", "report/judgements.jsonl", "--ledger", "yours.sqlite")
     assert cli(*run, "--ledger", "yours.sqlite").json["judge"]["calls"] == 0
+
+
+def test_an_export_never_overwrites_the_ledger(cli: Cli, ledger: Path, tmp_path: Path) -> None:
+    """Nor its log, under whatever name."""
+    (tmp_path / "link").symlink_to(ledger)
+    with SQLiteLedger(ledger) as used:  # its files must not be opened here: that would end SQLite's locks
+        used.put([answer(9)])
+        own = [tmp_path / "l.sqlite", tmp_path / "l.sqlite-wal"]
+        before = [(path.stat().st_ino, path.stat().st_size) for path in own]
+        for name in ("l.sqlite", "l.sqlite-wal", "link"):
+            ran = cli("ledger", "export", "-o", name, "--ledger", ledger)
+            assert ran.code == 2
+            assert "is the ledger's own file" in ran.err
+        assert [(path.stat().st_ino, path.stat().st_size) for path in own] == before
+    assert count(ledger) == 10
+
+
+def test_an_export_that_fails_leaves_the_earlier_one(cli: Cli, ledger: Path, tmp_path: Path) -> None:
+    """A damaged answer on the way: exit 2, the file of yesterday is whole, and nothing half-written is left."""
+    export = ("ledger", "export", "-o", "all.jsonl", "--ledger", ledger)
+    assert cli(*export).code == 0
+    before = (tmp_path / "all.jsonl").read_bytes()
+    data = ledger.read_bytes()
+    ledger.write_bytes(data.replace(b'{"grade":3', b'{"grade":0', 1))
+    ran = cli(*export)
+    assert ran.code == 2
+    assert "germane ledger check" in ran.err
+    assert (tmp_path / "all.jsonl").read_bytes() == before
+    assert not list(tmp_path.glob("*.part"))
+    ledger.write_bytes(data)
+    assert (
+        cli("ledger", "export", "-o", "/dev/stdout", "--ledger", ledger, "--kind", "claims").out.count("\n")
+        == 3
+    )
+
+
+def test_half_a_surrogate_pair_goes_out_and_in(cli: Cli, tmp_path: Path) -> None:
+    """What a judge wrote is exported whatever it is, and imported equal."""
+    odd = Judgement(
+        key="ab" * 16, kind="relevance", judge="a", answer={"grade": 1, "reasoning": "half \ud83d"}
+    )
+    with SQLiteLedger(tmp_path / "l.sqlite") as one:
+        one.put([odd])
+    assert cli("ledger", "export", "-o", "a.jsonl", "--ledger", "l.sqlite").code == 0
+    assert cli("ledger", "import", "a.jsonl", "--ledger", "m.sqlite").code == 0
+    with SQLiteLedger(tmp_path / "m.sqlite") as other:
+        assert other.get([odd.key]) == {odd.key: odd}
+
+
+def test_importing_a_missing_file_makes_no_ledger(cli: Cli, tmp_path: Path) -> None:
+    """Exit 2 with its name, before anything is made."""
+    ran = cli("ledger", "import", "none.jsonl", "--ledger", "l.sqlite")
+    assert ran.code == 2
+    assert "none.jsonl is no file that can be read" in ran.err
+    assert not files(tmp_path)
+
+
+def test_what_is_no_ledger_is_left_alone(cli: Cli, tmp_path: Path) -> None:
+    """An empty file, a folder and another program's database: exit 2, what it is, and no byte changed."""
+    (tmp_path / "empty").touch()
+    (tmp_path / "folder").mkdir()
+    with sqlite3.connect(tmp_path / "other.db") as db:
+        db.execute("CREATE TABLE recipes (name TEXT)")
+    db.close()
+    before = files(tmp_path)
+    for words in (["stats"], ["prune", "--kind", "x"], ["check"]):
+        for name, said in (
+            ("empty", "is empty"),
+            ("folder", "is a folder"),
+            ("other.db", "it holds recipes"),
+        ):
+            ran = cli("ledger", *words, "--ledger", name)
+            assert ran.code == 2, (words, name)
+            assert said in ran.err
+    assert files(tmp_path) == before
+
+
+def test_a_prune_that_fits_nothing_says_what_there_is(cli: Cli, ledger: Path) -> None:
+    """A kind that is misspelt is found out."""
+    ran = cli("ledger", "prune", "--kind", "nonsense", "--ledger", ledger)
+    assert "judges ollama:small, openai:test; of kinds claims, relevance" in ran.err
+    assert "0 judgements were deleted" in ran.err
+    assert count(ledger) == 9
+
+
+def test_a_prune_on_a_full_disk_says_that_it_deleted(tmp_path: Path) -> None:
+    """The file cannot be written anew, but the answers are gone: exit 0 and a warning."""
+    large = [replace(answer(n), answer={"text": "x" * 3000}) for n in range(1, 28)] * 15
+    with SQLiteLedger(tmp_path / "l.sqlite") as made:
+        made.put([replace(one, key=f"{n:032x}") for n, one in enumerate(large)])
+        made.put([replace(answer(0, kind="claims"), key="f" * 32)])
+    prune = "ledger prune --kind claims --ledger l.sqlite"
+    limited = f"ulimit -f 1500; exec {sys.executable} -m germane {prune}"
+    done = subprocess.run(["sh", "-c", limited], cwd=tmp_path, capture_output=True, check=False, timeout=60)
+    assert b"1 judgements were deleted" in done.stderr
+    assert b"warning: the file keeps its size" in done.stderr
+    assert done.returncode == 0
+    assert count(tmp_path / "l.sqlite") == len(large)
+
+
+def test_a_ledger_where_nobody_can_write_is_read(ledger: Path) -> None:
+    """Stats, export and check work in a folder and on a file that are read-only, and leave them as they are."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        shutil.copy(ledger, folder / "l.sqlite")
+        (folder / "l.sqlite").chmod(0o444)
+        folder.chmod(0o555)
+        for verb, said in (
+            ("stats", "9 judgements"),
+            ("export", '"key"'),
+            ("check", "is sound: 9 judgements"),
+        ):
+            done = as_nobody("ledger", verb, "--ledger", str(folder / "l.sqlite"))
+            assert said in done.stdout, done.stderr
+            assert done.returncode == 0
+        done = as_nobody("ledger", "prune", "--kind", "claims", "--ledger", str(folder / "l.sqlite"))
+        assert done.returncode == 2
+        assert "permissions" in done.stderr
+        assert [path.name for path in folder.iterdir()] == ["l.sqlite"]
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+def as_nobody(*words: str) -> subprocess.CompletedProcess[str]:
+    """As somebody whom permissions hold back, which root is not without ado."""
+    held_back = ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []
+    return subprocess.run(
+        [*held_back, sys.executable, "-m", "germane", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("named", ["flag", "environment", "file"])
+def test_a_tilde_is_the_home_folder(cli: Cli, ledger: Path, tmp_path: Path, named: str) -> None:
+    """However the ledger is named."""
+    home = tmp_path / "home"
+    home.mkdir()
+    ledger.rename(home / "l.sqlite")
+    env = {"HOME": str(home), "USERPROFILE": str(home)}
+    if named == "file":
+        (tmp_path / "germane.toml").write_text('ledger = "~/l.sqlite"\n')
+    if named == "environment":
+        env["GERMANE_LEDGER"] = "~/l.sqlite"
+    flag = ["--ledger=~/l.sqlite"] if named == "flag" else []
+    for verb in ("stats", "check"):
+        ran = cli("ledger", verb, *flag, env=env)
+        assert ran.code == 0, ran.err
+        assert "9 judgements" in ran.out
+    assert not (tmp_path / "~").exists()

@@ -101,19 +101,20 @@ def prune(
         )
     with _reading(ledger) as found:
         count = upkeep.count(found, chosen)
-        if not count:
-            judges, kinds = upkeep.known(found)
-            say(f"judges: {', '.join(judges) or 'none'}; kinds: {', '.join(kinds) or 'none'}")
-    if count and not dry_run:
-        with open_ledger(ledger) as found:
-            count = upkeep.prune(found, chosen)
-            say(f"{count:,} judgements were deleted")
-            try:
-                upkeep.shrink(found)
-            except LedgerError as error:
-                say(f"warning: the file could not be made smaller: {error}")
-    else:
+        judges, kinds = upkeep.known(found)
+    if not count:
+        say(
+            f"nothing fits; this ledger has answers of judges {', '.join(judges)}; of kinds {', '.join(kinds)}"
+        )
+    if dry_run or not count:
         say(f"{count:,} judgements {'would be' if dry_run else 'were'} deleted")
+        return
+    with open_ledger(ledger) as found:
+        say(f"{upkeep.prune(found, chosen):,} judgements were deleted")
+        try:
+            upkeep.shrink(found)
+        except LedgerError as error:
+            say(f"warning: the file keeps its size, with room for new answers: {error.__cause__}")
 
 
 @app.command("check")

@@ -128,7 +128,10 @@ def _beside(path: Path, what: str) -> Path:
 
 @contextmanager
 def _copied(path: Path) -> Iterator[Path]:
-    """A copy of a ledger and its log, taken while neither changed."""
+    """A copy of a ledger and its log, taken while neither changed.
+
+    This process must not have the ledger open: to close one of its files ends SQLite's locks on it.
+    """
     if path.is_dir():
         raise LedgerError(f"{path} is a folder; name the ledger's file in it")
     if not path.exists() and not beside(path).exists():

@@ -1,0 +1,122 @@
+"""Importing judgements: a line that is wrong is named with its field, and what is right comes in in one spelling."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from germane.errors import InputError
+from germane.judging.importing import import_rows
+from germane.judging.ledger import SQLiteLedger
+from germane.judging.rows import dump_judgement
+from germane.types import FrozenDict, Json, Judgement, Usage
+
+KEY = "ab" * 16
+ROW: dict[str, Json] = {"key": KEY, "kind": "relevance", "judge": "openai:test", "answer": {"grade": 1}}
+ABSENT = object()
+
+
+def brought(tmp_path: Path, *lines: str) -> tuple[list[int], dict[str, Judgement]]:
+    """What became of the lines, and what stands under the key."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(line + "\n" for line in lines), "utf-8")
+    with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
+        done = import_rows(ledger, path)
+        return [done.added, done.known, done.errors], ledger.get([KEY])
+
+
+def line(**changed: object) -> str:
+    return json.dumps({name: value for name, value in {**ROW, **changed}.items() if value is not ABSENT})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (line(kind=None), "kind cannot be null"),
+        (line(kind=ABSENT), "kind is missing"),
+        (line(judge=12), "judge cannot be 12"),
+        (line(judge="half \ud83d"), "judge cannot be"),
+        (line(judge="a\0b"), "judge cannot be"),
+        (line(prompt=None), "prompt cannot be null"),
+        (line(key="ab"), "32 hexadecimal digits"),
+        (line(key=" ".join(["ab"] * 16)), "32 hexadecimal digits"),
+        (line(key=7), "key cannot be 7"),
+        (line(answer=ABSENT), "neither an answer nor an error"),
+        (line(error=5), "error cannot be 5"),
+        (line(usage=None), "usage cannot be null"),
+        (line(usage=[1]), "usage cannot be"),
+        (line(usage={"requests": None}), "usage.requests cannot be null"),
+        (line(usage={"requests": True}), "usage.requests cannot be true"),
+        (line(usage={"input": 2**70}), "usage.input cannot be"),
+        (line(usage={"input": 2**63}), "usage.input cannot be"),
+        (line(usage={"output": -1}), "usage.output cannot be -1"),
+        (line(usage={"cost_usd": -5}), "usage.cost_usd cannot be -5"),
+        (line(usage={"cost_usd": float("nan")}), "usage.cost_usd cannot be NaN"),
+        (line(usage={"cost_usd": "1"}), "usage.cost_usd cannot be"),
+        (line(ms="fast"), "ms cannot be"),
+        (line(ms=float("inf")), "ms cannot be"),
+        (line(at=5), "at cannot be 5"),
+        (line(at="yesterday"), "at cannot be"),
+        (line(at="2026-01-01T00:00:00"), "with its zone"),
+        (line(at="0001-01-01T00:00:00+12:00"), "at cannot be"),
+        (line(provenance=[1, 2]), "provenance cannot be"),
+        (line(provenance="x"), "provenance cannot be"),
+        (line(answer={"grade": float("nan")}), "not a number that can be stored"),
+        (line()[:-1] + ', "deep": ' + "[" * 500 + "]" * 500 + "}", "nested deeper than 100 levels"),
+        (line()[:-1] + ', "deep": ' + "[" * 99999 + "]" * 99999 + "}", "nested too deep"),
+        ("[1]", "no JSON object"),
+        ('{"key":', "this is no judgement"),
+    ],
+)
+def test_a_field_that_cannot_be_is_named(tmp_path: Path, wrong: str, said: str) -> None:
+    """With file and line, and what to write instead; nothing of the batch comes in."""
+    with pytest.raises(InputError) as caught:
+        brought(tmp_path, line(), wrong)
+    assert "rows.jsonl:2: " in str(caught.value)
+    assert said in str(caught.value)
+    assert caught.value.fix
+    with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
+        assert not len(ledger)
+
+
+def test_one_key_in_two_spellings_is_one(tmp_path: Path) -> None:
+    """Upper and lower case: the first answer stays, and the counts say so."""
+    counts, found = brought(tmp_path, line(), line(key=KEY.upper(), answer={"grade": 3}), line(error="x"))
+    assert counts == [1, 1, 1]
+    assert found[KEY].answer == {"grade": 1}
+    counts, _ = brought(tmp_path, line(key=KEY.upper()), line(key="cd" * 16))
+    assert counts == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "at", ["2026-11-21T12:00:00Z", "2026-11-21T21:00:00+09:00", "2026-11-21T12:00:00.000+00:00"]
+)
+def test_times_are_kept_in_one_zone(tmp_path: Path, at: str) -> None:
+    """UTC, as the ledger writes them: --since and --before compare them."""
+    _, found = brought(tmp_path, line(at=at))
+    assert found[KEY].at == "2026-11-21T12:00:00.000+00:00"
+
+
+def test_a_mark_of_byte_order_and_empty_lines_are_passed_over(tmp_path: Path) -> None:
+    """Editors leave them; lines still count."""
+    counts, _ = brought(tmp_path, "\ufeff" + line(), "", "  \r", line(key="cd" * 16) + "\r")
+    assert counts == [2, 0, 0]
+
+
+def test_whatever_a_report_holds_is_imported(tmp_path: Path) -> None:
+    """Every field filled, and the least of them."""
+    full = Judgement(
+        key=KEY,
+        kind="relevance",
+        judge="openai:test",
+        prompt="abc",
+        answer={"grade": 1, "reasoning": "ü \ud83d"},
+        usage=Usage(requests=1, input_tokens=2, output_tokens=3, cost_usd=0.5),
+        ms=1.5,
+        at="2026-11-21T12:00:00.000+00:00",
+        provenance=FrozenDict({"rung": "schema"}),
+    )
+    least = Judgement(key="cd" * 16, kind="claims", judge="labels", answer=False)
+    counts, found = brought(tmp_path, json.dumps(dump_judgement(full)), json.dumps(dump_judgement(least)))
+    assert counts == [2, 0, 0]
+    assert found[KEY] == full
