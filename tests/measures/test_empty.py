@@ -122,3 +122,14 @@ def test_a_citation_of_an_empty_context_supports_nothing():
     assert [sections["statements"] for sections in shown] == ["1. Pears are green. [1]"]
     assert report["citation_recall"].mean == 0.5
     assert report["citation_precision"].mean == pytest.approx(1 / 3)
+
+
+def test_a_turn_without_words_is_not_shown():
+    """A tool call says nothing; of a turn in parts the texts are shown."""
+    history = [
+        {"role": "user", "content": [{"type": "text", "text": "Hi."}, {"type": "image", "url": "x"}]},
+        {"role": "assistant", "tool_calls": [{"tool": "search", "input": "x"}]},
+        {"role": "assistant", "content": " "},
+    ]
+    _, shown = run([{"query": "q", "contexts": ["One."], "history": history}], "context_precision")
+    assert [sections["history"] for sections in shown] == ["user: Hi."]

@@ -41,7 +41,17 @@ LAST = ("passage", "contexts", "text", "claims", "statements", "nuggets")
 TAGGED = {"contexts", "passages"}
 NONE = "(none)"
 
+_UNSEEN = (
+    r"[\s\x00-\x1f\x7f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    r"\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*+"
+)
+"""What a reader does not see and a model may pass over: white space, controls, zero widths, fillers, selectors.
+
+Possessive: what is passed over is never tried again, so that no text makes the search slow.
+"""
+
 _VARIABLE = re.compile(r"\{\{([^{}\n]*)\}\}")
+_WORDS = re.compile(r"\W+")
 _CONTROL = r"\||｜|/?s>|/?(?:start|end)_of_turn"
 
 
@@ -182,11 +192,12 @@ def place(name: str) -> int:
 
 
 @lru_cache(64)
-def _tags(names: frozenset[str]) -> re.Pattern[str]:
-    words = {*FIRST, *LAST, *TAGGED, *names}
+def _tags(more: frozenset[str]) -> re.Pattern[str]:
+    words = {*FIRST, *LAST, *TAGGED, *more}
     words |= {word.removesuffix("s") for word in words}
+    names = "|".join(_UNSEEN.join(word) for word in sorted(words))
     return re.compile(
-        rf"<(?=\s*/?\s*(?:{'|'.join(sorted(words))})\b|\s*/?\s*\d+\s*>|{_CONTROL})", re.IGNORECASE
+        rf"<(?={_UNSEEN}(?:(?:/{_UNSEEN})?(?:(?:{names})\b|(?:\d{_UNSEEN})++>)|{_CONTROL}))", re.IGNORECASE
     )
 
 
@@ -203,12 +214,19 @@ def inside(name: str, value: Json) -> str:
     if name in TAGGED:
         return "".join(f"<{n}>{clean(item, names)}</{n}>" for n, item in enumerate(value, 1))
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
-        return "\n".join(f"{n}. {' '.join(clean(item, names).split())}" for n, item in enumerate(value, 1))
+        return "\n".join(f"{n}. {_line(clean(item, names))}" for n, item in enumerate(value, 1))
     if isinstance(value, list | tuple) and all(
         isinstance(turn, list | tuple) and len(turn) == 2 for turn in value
     ):
-        return "\n".join(f"{role}: {clean(str(text), names)}" for role, text in value)
+        return "\n".join(
+            f"{_WORDS.sub(' ', role).strip()}: {_line(clean(text, names))}" for role, text in value
+        )
     return clean(json.dumps(value, ensure_ascii=False), names)
+
+
+def _line(text: str) -> str:
+    """The text on one line: what stands on a line of its own is another claim or turn."""
+    return " ".join(text.split())
 
 
 def show(name: str, value: Json) -> str:

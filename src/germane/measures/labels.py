@@ -145,8 +145,9 @@ def given(sample: Sample, name: str) -> str | None:
 
 
 def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
-    """What was said before, as (role, text)."""
-    return tuple((turn.role, _text(turn)) for turn in sample.history)
+    """What was said before, as (role, text); a turn that says nothing (a tool call) is none."""
+    said = ((turn.role, _text(turn)) for turn in sample.history)
+    return tuple((role, text) for role, text in said if not blank(text))
 
 
 def place_labels(
@@ -276,7 +277,10 @@ def _against_call(sample: Sample, query: str, settings: Settings) -> Callable[[C
 
 
 def _text(turn: Message) -> str:
-    return turn.content if isinstance(turn.content, str) else str(turn.content)
+    """What a turn says in words: its text, or that of its parts."""
+    parts = turn.content if isinstance(turn.content, tuple) else (turn.content,)
+    texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
+    return " ".join(text for text in texts if isinstance(text, str))
 
 
 def _gold_grade(sample: Sample, context: Context) -> int | None:
