@@ -264,6 +264,10 @@ SPELLINGS = [
     (422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000"),
     (400, "This model's maximum prompt length is 131072 but the request contains 140000 tokens."),
     (400, "The input (9000 tokens) is longer than the model's context length (8192 tokens)."),
+    (422, "Input validation error: `inputs` must have less than 4096 tokens. Given: 9000"),
+    (400, "Exceeded max input tokens: 9000 > 8192"),
+    (400, "the number of input tokens 9000 cannot exceed the total tokens limit 8192 for this model"),
+    (400, "Input is longer than model context limit"),
     (500, "input length exceeds the context length"),
     (500, "the prompt is too long for the context window"),
 ]  # fmt: skip

@@ -199,7 +199,7 @@ class Endpoint:
                 self._answered(sent)
                 return found
             status, raw = status_in(error), json.dumps(error).encode()
-        return self._failed(status, headers, self._without_secrets(said(raw)), sent)
+        return self._failed(status, headers, self._without_secrets(said(raw, status, headers)), sent)
 
     async def _send(self, body: bytes, sent: float, seconds: float) -> Response:
         """One request; who does not answer in time is overloaded or dead, and pressed less in either case."""

@@ -29,13 +29,42 @@ _TOO_LONG = re.compile(
     r"context[ _](?:length|window|size)|maximum context|exceed_context|too long|too many (?:input )?tokens"
     r"|input token count|maximum (?:number of tokens|prompt length|model length|allowed number of input tokens)"
     r"|reduce the length|(?:request|prompt|message|input|content)s?[ _](?:is |are )?too[ _]large|input length"
-    r"|max_new_tokens|string_above_max_length|configured limit of \d+ tokens|tokens? limit exceeded"
+    r"|max_new_tokens|must have less than \d+ tokens|max(?:imum)? input tokens|input tokens \d+ cannot exceed"
+    r"|longer than (?:the )?model|string_above_max_length|configured limit of \d+ tokens|tokens? limit exceeded"
 )
 """How servers say it: OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, LM Studio, Anthropic, Gemini, Bedrock, ..."""
 
 
-def said(raw: bytes) -> str:
-    """The message in an error's body, on one line."""
+_BROKE = (
+    "insufficient_quota",
+    "exceeded your current quota",
+    "insufficient balance",
+    "credit balance is too low",
+)
+_NOWHERE = re.compile(
+    r"(?:404:? )?(?:page |file )?not found(?: \(\w+\))?|method not allowed|invalid url.*|<.*|", re.IGNORECASE
+)
+_USELESS = (
+    *("api key not valid", "invalid api key", "invalid_api_key"),
+    *("model_not_found", "invalid model id", "invalid model name"),
+)
+_NO_MODEL = re.compile(r"\bmodel\b.{0,80}\bdoes not exist")
+_TAG = re.compile(r"<(?:script|style).*?</(?:script|style)>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+
+
+def said(raw: bytes, status: int = 400, headers: Mapping[str, str] | None = None) -> str:
+    """The message in an error's body, on one line, and what to do about it where the base URL is wrong."""
+    if 300 <= status < 400 and (location := (headers or {}).get("location")):
+        return f"the server points to {location[:300]}; give the base URL that leads there"
+    text = _message(raw)
+    nobody = status in {404, 405} and _NOWHERE.fullmatch(text) is not None
+    text = " ".join(_TAG.sub(" ", text).split()) if text.startswith("<") else text
+    if nobody:
+        return f"{text[:80] or 'not found'}; is that the whole base URL? Most end in /v1"
+    return text or "no reason given"
+
+
+def _message(raw: bytes) -> str:
     text = raw[:4000].decode("utf-8", "replace")
     try:
         found = json.loads(raw)
@@ -57,9 +86,7 @@ def status_in(error: Json) -> int:
 def broke(said: str) -> bool:
     """Whether there is no money left, which no waiting mends."""
     low = said.lower()
-    return (
-        "insufficient_quota" in low or "exceeded your current quota" in low or "insufficient balance" in low
-    )
+    return any(words in low for words in _BROKE)
 
 
 def too_long(status: int, said: str) -> bool:
@@ -73,7 +100,7 @@ def too_long(status: int, said: str) -> bool:
 def useless(status: int, said: str) -> bool:
     """Whether no other request can fare better: no key, no money, no such model or path."""
     low = said.lower()
-    if "api key not valid" in low or "invalid api key" in low:
+    if broke(said) or any(words in low for words in _USELESS) or _NO_MODEL.search(low):
         return True
     if status == 403:
         return not ("moderation" in low or "flagged" in low)
@@ -81,7 +108,7 @@ def useless(status: int, said: str) -> bool:
         return not any(
             word in low for word in ("response_format", "schema", "structured", "tool", "parameters")
         )
-    return status in {401, 402, 429} or "model_not_found" in low
+    return status in {401, 402, 405, 429} or 300 <= status < 400
 
 
 _FILTERED = ("content_filter", "content management policy", "content policy", "moderation", "flagged")

@@ -14,7 +14,7 @@ __all__ = ["LONGER", "Truncation"]
 SHORT, SMALLEST, DENSE, USUAL = 4000, 512, 8, {1024 << n for n in range(8)}
 """Characters of a prompt that nobody cuts off; tokens of the smallest context."""
 
-LONGER = "\nHere the texts end." * 16
+LONGER = "\nHere the texts end." * 48
 """What makes a prompt longer by more tokens than two counts of the same differ by."""
 SAME = 16
 
@@ -29,7 +29,7 @@ class Truncation:
         """Whether a prompt was cut off, by what was found out before. More tokens than that prove it wrong."""
         if told > self.reads:
             self.reads = 0
-        return len(text) > SHORT and told >= 0.95 * self.reads > 0
+        return len(text) > SHORT and 0 <= self.reads - told < SAME
 
     def suspected(self, told: int, text: str) -> bool:
         """Whether a prompt may have been cut off."""
