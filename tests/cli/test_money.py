@@ -63,6 +63,67 @@ def test_max_cost_stops_below_the_limit(cli: Cli, data: Path, tmp_path: Path) ->
     assert limit - 3 * paid[1] < paid[0] <= limit * (1 + 1e-9)
 
 
+def test_a_report_states_what_all_sessions_cost(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """Stopped: what was spent is printed and in the manifest. Continued: the sum of all sessions, and nothing cached."""
+    with ModelServer() as server:
+        priced = words(data, server, "--price", "1000/1000")
+        full = cli(*priced, "--no-cache", "--json", env=KEY).json["judge"]
+        ran = cli(*priced, "--max-calls", 12, "-o", "r", env=KEY)
+        assert "\nspent so far: 12 calls, 0 cached, 12 requests, " in ran.err
+        stopped = json.loads((tmp_path / "r" / "manifest.json").read_text())["judge"]
+        assert (stopped["calls"], stopped["requests"]) == (12, 12)
+        assert f"${stopped['cost_usd']:.4f}" in ran.err
+        ran = cli("run", "--resume", "r", "--base-url", server.url, "--max-calls", 99, "--json", env=KEY)
+        assert ran.json["judge"] == {**full, "cost_usd": pytest.approx(full["cost_usd"])}
+
+
+def test_without_the_ledger_a_stopped_run_loses_nothing(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """--no-cache keeps answers in the report folder until the report is complete; the shared ledger is untouched."""
+    with ModelServer() as server:
+        asked = words(data, server, "--no-cache", "-o", "r")
+        assert cli(*asked, "--max-calls", 12, env=KEY).code == 3
+        ran = cli("run", "--resume", "r", "--base-url", server.url, "--max-calls", 99, "--json", env=KEY)
+        assert (ran.json["judge"]["calls"], ran.json["judge"]["cached"], server.count) == (30, 0, 30)
+        assert not [file.name for file in (tmp_path / "r").iterdir() if "sqlite" in file.name]
+        assert cli(*asked, "--max-calls", 12, env=KEY).code == 3
+        assert cli(*asked, env=KEY).code == 0  # not continued but begun anew: nothing is known
+        assert server.count == 30 + 12 + 30
+    assert not (tmp_path / "l.sqlite").exists()
+
+
+def test_continuing_makes_headway_under_any_limit(cli: Cli, data: Path) -> None:
+    """A limit below one request of several questions asks fewer of them; one of nothing names the flag to raise."""
+    with ModelServer() as server:
+        asked = words(data, server, "--batch", 5, "-o", "r")
+        assert "1 calls were made" in cli(*asked, "--max-calls", 1, env=KEY).err
+        again = cli("run", "--resume", "r", "--base-url", server.url, env=KEY).err
+        assert "spent so far: 2 calls, 0 cached, 2 requests" in again
+        ran = cli(*asked, "--max-calls", 0, "--filter", "q5", env=KEY)
+        assert ran.code == 3
+        assert "germane run --resume r --max-calls ..." in ran.err
+
+
+def test_what_samples_share_is_not_called_cached(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """Equal questions of two samples: the same counts in the dry run, the table, JSON and Markdown."""
+    row = json.loads(data.read_text().splitlines()[0])
+    write_jsonl(data, row, {**row, "id": "again"})
+    with ModelServer() as server:
+        asked = words(data, server)
+        dry = cli(*asked, "--dry-run", "--json", env=KEY).json["measures"]["context_precision@5"]
+        assert (dry["calls"], dry["shared"], dry["cached"]) == (5, 5, 0)
+        ran = cli(*asked, "-o", "r", "-o", "r.md", env=KEY)
+        for text in (ran.out, (tmp_path / "r.md").read_text()):
+            assert "5 calls, 0 cached, 5 shared, 5 requests, " in text
+        judge = cli(*asked, "--json", env=KEY).json["judge"]
+        assert {name: judge[name] for name in ("calls", "shared", "cached", "requests", "errors")} == {
+            "calls": 0,
+            "shared": 5,
+            "cached": 5,
+            "requests": 0,
+            "errors": 0,
+        }
+
+
 def test_a_cost_limit_without_a_price_is_refused(cli: Cli, data: Path, tmp_path: Path) -> None:
     """Exit 2 before anything is asked or written, with the two ways out; a bad price is refused too."""
     with ModelServer() as server:

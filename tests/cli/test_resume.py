@@ -166,15 +166,18 @@ def test_errors_are_kept_until_they_are_to_be_retried(cli: Cli, data: Path) -> N
     with ModelServer(answer=answer) as server:
         ran = cli(*words(data, server, "r"), "--limit", "3", env={"OPENAI_API_KEY": "test"})
         assert ran.code == 3
-        before = server.count
         assert (
-            cli("run", "--resume", "r", "--json", env={"OPENAI_API_KEY": "test"}).json["measures"][
-                "context_recall"
-            ]["errors"]
-            == 3
+            f"ask again what failed: germane run --resume r --retry-errors --base-url {server.url}\n"
+            in ran.err
         )
+        before = server.count
+        again = cli("run", "--resume", "r", "--json", env={"OPENAI_API_KEY": "test"})
+        assert again.json["measures"]["context_recall"]["errors"] == 3
+        assert (again.json["judge"]["errors"], again.json["judge"]["cached"]) == (3, 0)
+        assert "--retry-errors" in again.err
         assert server.count == before
         ill[0] = False
         ran = cli("run", "--resume", "r", "--retry-errors", "--json", env={"OPENAI_API_KEY": "test"})
         assert ran.code == 0, ran.err
+        assert "--retry-errors" not in ran.err
         assert server.count - before == 6  # claims and support of three samples

@@ -92,13 +92,13 @@ def run(
         Path | None, typer.Option("--resume", metavar="REPORT", help="Continue this evaluation.")
     ] = None,
     retry_errors: Annotated[
-        bool, typer.Option("--retry-errors", help="With --resume: ask again what failed.")
+        bool, typer.Option("--retry-errors", help="With --resume: ask again what the judge failed at.")
     ] = False,
     ledger: Annotated[Path | None, typer.Option("--ledger", help="Where answers are kept.")] = None,
     max_cost: Annotated[
         float | None,
         typer.Option(
-            "--max-cost", metavar="USD", help="Stop before the judge costs more; can be continued.", min=0.0
+            "--max-cost", metavar="USD", help="Stop when the judge would cost more; can be continued.", min=0.0
         ),
     ] = None,
     max_calls: Annotated[
@@ -113,7 +113,7 @@ def run(
             "--price", metavar="IN/OUT", help="US dollars for a million tokens of the judge, e.g. 0.15/0.60."
         ),
     ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the ledger.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the shared ledger.")] = False,
     jobs: Annotated[
         int | None, typer.Option("-j", "--jobs", help="Judge requests in flight at most.", min=1)
     ] = None,

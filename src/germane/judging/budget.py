@@ -80,10 +80,8 @@ class Budget:
             return LimitReached(f"{flag} is too low for the next request{least}: nothing was asked")
         if calls:
             return LimitReached(f"stopped at {flag}: {self._calls} calls were made")
-        return LimitReached(f"stopped at {flag}: {self.exceeded or self._rest()}")
-
-    def _rest(self) -> str:
-        return f"{_dollars(self._paid)} was spent, and the next request would exceed it"
+        why = "answers cost more than estimated" if self.exceeded else "the next request would exceed it"
+        return LimitReached(f"stopped at {flag}: {_dollars(self._paid)} was spent, and {why}")
 
     @property
     def exceeded(self) -> str:
