@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from germane.errors import AnswerError
+from germane.judging.judges.voting import in_short
 from germane.judging.prompting import Prompts
 from germane.judging.questions import (
     CitationSupport,
@@ -125,6 +126,7 @@ def test_numbers_become_places_of_the_ranking():
         assert question.inputs()["contexts"] == ["a", "b", "c"]
         assert [order[place - 1] for place in verdict.contexts] in (["a", "c"], ["c", "a"])
         assert list(verdict.contexts) == sorted(verdict.contexts)
+        assert in_short(question, payload) == f"1: by {order.index('a') + 1} and {order.index('c') + 1}"
 
 
 @pytest.mark.parametrize("empty", [" ", "\n\t ", "\u200b\ufeff", "\u3000"])

@@ -77,7 +77,7 @@ def in_short(question: AnyQuestion, answer: Answer) -> str:
     if number is None:
         return f"{len(answer[name])} {name}"
     parts = {key: part for key, part in items.items() if key != number}
-    rows = sorted(answer[name], key=lambda item: item[number])
+    rows = sorted(question.placed(answer)[name], key=lambda item: item[number])
     return ", ".join(f"{item[number]}: {_value(item, parts)}" for item in rows)
 
 

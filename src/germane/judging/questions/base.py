@@ -83,6 +83,10 @@ class Question(ABC, Generic[A]):
         """
         return None
 
+    def placed(self, payload: Json) -> Json:
+        """A payload that can be read, with contexts by their places in the ranking and not as the judge counted."""
+        return payload
+
     @abstractmethod
     def typical(self) -> Json:
         """A payload of ordinary size: what a forecast takes for an answer that is not known yet."""

@@ -92,6 +92,12 @@ class Support(Together[tuple[Supported, ...]]):
         found = sorted(self.ranks[number - 1] for number in places(item, len(self.contexts)))
         return Supported(tuple(found), str(item.get("reasoning") or ""))
 
+    def placed(self, payload: Json) -> Json:
+        """The numbers of contexts as places in the ranking."""
+        ranked = ([self.ranks[number - 1] for number in item["contexts"]] for item in payload["claims"])
+        items = zip(payload["claims"], ranked, strict=True)
+        return {"claims": [{**item, "contexts": ranks} for item, ranks in items]}
+
     def unasked(self) -> Json:
         """Empty contexts support nothing."""
         if self.contexts:
