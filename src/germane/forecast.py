@@ -13,19 +13,23 @@ from typing import NamedTuple
 from germane.judging.judge import AnyQuestion, Judge
 from germane.judging.judges.panel import PanelJudge
 from germane.judging.ledger import Ledger
-from germane.judging.programs import Program
+from germane.judging.programs import Program, answered
 from germane.judging.questions import key_of
 from germane.measures.graders import Grader
 from germane.measures.labels import Settings
 from germane.measures.scoring import Block, Job
+from germane.prospects import Prospects
 from germane.types import Json, Usage
 
 __all__ = ["Forecast", "Line", "forecast_jobs"]
 
 
+_NOTHING = Usage(cost_usd=0.0)
+
+
 @dataclass(slots=True)
 class Line:
-    """One measure's questions: new ones (of these `estimated`), known ones, and those an earlier measure asks."""
+    """One measure's questions that cost: new ones (of these `estimated`), known ones, and those an earlier measure asks."""
 
     measure: str
     new: int = 0
@@ -33,7 +37,7 @@ class Line:
     cached: int = 0
     shared: int = 0
     questions: list[tuple[Judge, AnyQuestion]] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = _NOTHING
 
     def as_json(self) -> dict[str, Json]:
         """For `--json`."""
@@ -54,8 +58,21 @@ class Forecast:
     judge: str
     samples: int = 0
     lines: dict[str, Line] = field(default_factory=dict)
-    total: Usage = field(default_factory=Usage)
-    priced: bool = False
+    total: Usage = _NOTHING
+    max_cost: float | None = None
+    max_calls: int | None = None
+
+    @property
+    def calls(self) -> int:
+        """Questions that would be put to a judge."""
+        return sum(line.new for line in self.lines.values())
+
+    def limits(self) -> Iterator[tuple[str, str, bool]]:
+        """Each limit that is set: its name, its flag, and whether the run would be stopped by it."""
+        if self.max_calls is not None:
+            yield "max_calls", f"--max-calls {self.max_calls}", self.calls > self.max_calls
+        if self.max_cost is not None:
+            yield "max_cost", f"--max-cost {self.max_cost:g}", (self.total.cost_usd or 0.0) > self.max_cost
 
     def as_json(self) -> dict[str, Json]:
         """For `--json`."""
@@ -67,60 +84,79 @@ class Forecast:
             "requests": self.total.requests,
             "tokens": {"input": self.total.input_tokens, "output": self.total.output_tokens},
             "cost_usd": self.total.cost_usd,
+            "limits": {name: {"reached": reached} for name, _, reached in self.limits()},
         }
 
     def text(self) -> str:
         """A table a person reads."""
-        head = f"{'measure':34} {'new calls':>12} {'cached':>8} {'shared':>8} {'tokens in':>11} {'tokens out':>11}  price"
-        lines = [f"dry run: {self.samples} samples, judge {self.judge}; nobody is asked", "", head]
-        for line in self.lines.values():
-            calls = f"{'~' if line.estimated else ''}{line.new:,}"
-            used = line.usage
-            lines.append(
-                f"{line.measure:34} {calls:>12} {line.cached:>8,} {line.shared:>8,} "
-                f"{used.input_tokens:>11,} {used.output_tokens:>11,}  {_price(used, self.priced)}"
-            )
-        estimated = sum(line.estimated for line in self.lines.values())
-        total = self.total
-        lines += [
-            "",
-            f"in all {'about ' if estimated else ''}{total.requests:,} requests, "  # noqa: ISC004 - one line
-            f"{total.input_tokens:,} + {total.output_tokens:,} tokens, {_price(total, self.priced)}",
-        ]
-        if estimated:
-            lines.append(f"~ {estimated:,} calls follow from answers that are not known yet: an estimate")
-        return "\n".join(lines)
+        head = f"{'measure':34} {'new calls':>12} {'cached':>8} {'shared':>8} {'~tokens in':>11} {'~tokens out':>11}  ~price"
+        return "\n".join(
+            [
+                f"dry run: {self.samples} samples, judge {self.judge}; nobody is asked",
+                "",
+                head,
+                *map(_row, self.lines.values()),
+                "",
+                *self._total(),
+            ]
+        )
+
+    def _total(self) -> Iterator[str]:
+        total, lines = self.total, self.lines.values()
+        tokens = f"about {total.input_tokens:,} + {total.output_tokens:,} tokens, " if total.requests else ""
+        guessed = sum(line.estimated for line in lines)
+        yield (f"in all {'about ' if guessed else ''}{total.requests:,} requests, {tokens}{_price(total)}")
+        if guessed:
+            yield f"~ {guessed:,} calls follow from answers that are not known yet: an estimate"
+        if total.requests:
+            yield "~ tokens in are counted from the texts, tokens out are those of typical answers: a model that reasons writes more"
+        if sum(line.usage.requests for line in lines) > total.requests:
+            yield "measures share requests: each line has them in full, the sum has them once"
+        for _, flag, reached in self.limits():
+            yield f"{flag} would {'stop this run' if reached else 'be enough'}, by this estimate"
 
 
-def _price(usage: Usage, priced: bool) -> str:
-    if not priced:
-        return "free" if usage.requests == 0 and usage.cost_usd == 0.0 else "price unknown"
-    return f"${usage.cost_usd or 0.0:.4f}"
+def _row(line: Line) -> str:
+    calls, used = f"{'~' if line.estimated else ''}{line.new:,}", line.usage
+    return (
+        f"{line.measure:34} {calls:>12} {line.cached:>8,} {line.shared:>8,} "
+        f"{used.input_tokens:>11,} {used.output_tokens:>11,}  {_price(used)}"
+    )
+
+
+def _price(usage: Usage) -> str:
+    if not usage.requests:
+        return "free"
+    return "price unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
 
 
 def forecast_jobs(
     jobs: Iterable[Job], judge: Judge | None, ledger: Ledger | None, settings: Settings
 ) -> Forecast:
-    """What judging these jobs would ask."""
+    """What judging these jobs would ask; InputError where a measure cannot be computed for any of them."""
     found = Forecast(judge.name if judge is not None else "none needed")
     seen: set[str] = set()
+    prospects = Prospects(settings)
     for job in jobs:
         found.samples += 1
+        prospects.look(job)
         for grader in job.graders:
             line = found.lines.setdefault(grader.name, Line(grader.name))
             if judge is not None and grader.script is None:
                 _count(line, _questions(job, grader, judge, ledger, settings), seen)
+    prospects.check()
     if judge is not None:
         everything = [question for line in found.lines.values() for question in line.questions]
         found.total = _usage(everything)
         for line in found.lines.values():
             line.usage = _usage(line.questions)
-        found.priced = found.total.requests > 0 and found.total.cost_usd is not None
     return found
 
 
 def _count(line: Line, asked: Iterable[_Asked], seen: set[str]) -> None:
     for key, judge, question, known, estimated in asked:
+        if not judge.stored:
+            continue
         if key in seen:
             line.shared += 1
         elif known:
@@ -174,7 +210,8 @@ def _walk(program: Program[object], judge: Judge, ledger: Ledger | None) -> Iter
 def _known(question: AnyQuestion, judge: Judge, ledger: Ledger | None) -> tuple[str, Json]:
     key = key_of(question, judge.identity, judge.prompt_hash(question))
     found = ledger.get([key]) if ledger is not None and judge.stored else {}
-    return key, found[key].answer if key in found else None
+    usable = key in found and answered(question, found[key]).usable
+    return key, found[key].answer if usable else None
 
 
 def _usage(asked: Sequence[tuple[Judge, AnyQuestion]]) -> Usage:

@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from germane.answering import answered, prepared, script_of
@@ -28,6 +29,7 @@ from germane.measures.labels import Settings
 from germane.measures.measure import parse_measures
 from germane.measures.scoring import Job
 from germane.options import Options, configured
+from germane.prospects import Prospects
 from germane.reports.gates import Gate
 from germane.reports.manifest import judge_entry, read_manifest
 from germane.reports.report import Report
@@ -155,17 +157,33 @@ class _Run:
         judge = self._judge()
         check_price(judge, self.options.max_cost)
         items = list(self.suite.items())
-        ledger = self._known_answers()
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory() as scratch, self._known_answers() as ledger:
             if self._must_ask():
                 items = asyncio.run(_collected(items, Path(scratch), self.watch))
             jobs = (_job(prepared(item, self.suite.document_ids(), Counter())) for item in items)
-            return forecast_jobs(jobs, judge, ledger, self.settings)
+            found = forecast_jobs(jobs, judge, ledger, self.settings)
+            return replace(found, max_cost=self.options.max_cost, max_calls=self.options.max_calls)
 
-    def _known_answers(self) -> SQLiteLedger | None:
+    def _check(self, items: Sequence[Item] | Iterator[Item]) -> None:
+        """The last look before anything is paid: a bad line, a measure that no sample can have."""
+        prospects, rule = Prospects(self.settings), self.suite.document_ids()
+
+        def look(item: Item) -> None:
+            prospects.look(_job(prepared(item, rule, Counter())))
+
+        if isinstance(items, list):
+            for item in items:
+                look(item)
+        else:
+            self.suite.check(look)
+        prospects.check()
+
+    def _known_answers(self) -> contextlib.AbstractContextManager[SQLiteLedger | None]:
         """The ledger where there is one: a dry run makes none."""
         path = ledger_path(Path(self.options.ledger) if self.options.ledger else None)
-        return None if self.options.no_cache or not path.is_file() else SQLiteLedger(path)
+        if self.options.no_cache or not path.is_file():
+            return contextlib.nullcontext()
+        return SQLiteLedger(path, reading=True)
 
     def _stopped(self, session: Session, judge: Judge | None) -> None:
         with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
@@ -227,7 +245,7 @@ class _Run:
             known=session.known,
             receipts=session.receipts,
             budget=self.budget,
-            before_asking=self.suite.check,
+            before_asking=partial(self._check, items),
             on_progress=self.watch.judging,
         )
         try:

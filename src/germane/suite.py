@@ -193,15 +193,18 @@ class Suite:
                 found.update(dict.fromkeys(self.graders(specs)))
         return tuple(found)
 
-    def check(self, most: int = 100_000_000) -> None:
-        """Read everything once, as far as it is not too large, so that a bad line is found before money is spent."""
+    def check(self, look: Callable[[Item], None] = lambda _: None, most: int = 100_000_000) -> None:
+        """Read everything once, as far as it is not too large, so that a bad line is found before money is spent.
+
+        `look` is called with each case.
+        """
         data = [*self.files.values()]
         sizes = [
             path.stat().st_size for path in (*self.paths, *(path for file in data for path in file.data))
         ]
         if sum(sizes) <= most:
-            for _ in self.items():
-                pass
+            for item in self.items():
+                look(item)
 
     def asking(self) -> dict[str, Json]:
         """How judges are asked, as far as the files say."""

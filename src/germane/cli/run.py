@@ -98,7 +98,10 @@ def run(
     max_cost: Annotated[
         float | None,
         typer.Option(
-            "--max-cost", metavar="USD", help="Stop when the judge would cost more; can be continued.", min=0.0
+            "--max-cost",
+            metavar="USD",
+            help="Stop when the judge would cost more; can be continued.",
+            min=0.0,
         ),
     ] = None,
     max_calls: Annotated[
@@ -113,7 +116,9 @@ def run(
             "--price", metavar="IN/OUT", help="US dollars for a million tokens of the judge, e.g. 0.15/0.60."
         ),
     ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the shared ledger.")] = False,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Neither read nor write the shared ledger.")
+    ] = False,
     jobs: Annotated[
         int | None, typer.Option("-j", "--jobs", help="Judge requests in flight at most.", min=1)
     ] = None,
@@ -142,6 +147,7 @@ def run(
     """
     from germane.cli.printing import Progress, finish
     from germane.cli.values import headers, pairs, parameters, prices
+    from germane.errors import InputError
     from germane.options import Options
     from germane.running import forecast, run
 
@@ -186,6 +192,8 @@ def run(
     )
     for path in files:
         _writable(path)
+    if dry_run and files:
+        raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
         with Progress() as watch:
             expected = forecast(options, watch)
