@@ -95,6 +95,13 @@ def _check(options: JudgeOptions) -> None:
             raise InputError(f"{name} is {getattr(options, name)}", fix="write 1 or more")
 
 
+def _check_shared(judges: list[Judge], options: JudgeOptions) -> None:
+    if len(judges) > 1 and (options.base_url or options.headers):
+        from germane.judging.judges.llm import check_shared
+
+        check_shared(judges, options.base_url, options.headers)
+
+
 def judge_words(flag: str | None, in_file: str | None = None) -> tuple[str, bool]:
     """The judge that is named first: by flag, in the file, by GERMANE_JUDGE, in the config; "" where none is.
 
@@ -141,6 +148,7 @@ def pick_judge(
     words, trusted = judge_words(flag, in_file)
     if words:
         judges = [judge_named(name, trusted=trusted, **asked.keywords()) for name in words.split()]
+        _check_shared(judges, asked)
         return seated(judges, asked.repeat, asked.vote)
     if proxy:
         from germane.judging.judges.proxy import ProxyJudge

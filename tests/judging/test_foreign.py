@@ -80,7 +80,7 @@ def _as_chat(request: dict[str, Json]) -> dict[str, Json]:
     for message in request["messages"]:
         text = "".join(part["text"] for part in message["content"])
         messages.append({"role": message["role"], "content": text})
-    chat = {"model": request["model"], "messages": messages}
+    chat = {"model": request["model"], "messages": messages, "max_tokens": request["max_tokens"]}
     if "output_config" in request:
         schema = request["output_config"]["format"]["schema"]
         chat["response_format"] = {"json_schema": {"name": _kind(schema), "schema": schema}}
@@ -211,6 +211,15 @@ def test_one_judge_serves_several_loops() -> None:
             assert ask(judge, [SKY])[0].error is None
 
 
+def test_the_users_own_limit_is_anthropics() -> None:
+    """Whichever of its two names it was given."""
+    for name in ("max_tokens", "max_completion_tokens"):
+        with AnthropicServer([Act(cut=True)]) as server:
+            (reply,) = ask(judge_of(server, parameters={name: 50}), [SKY])
+        assert reply.error is None
+        assert [asked.json["max_tokens"] for asked in server.asked] == [50, 4096]
+
+
 class TestKeys:
     def test_a_missing_one_names_its_variable(self) -> None:
         """Before anything is sent."""
@@ -218,13 +227,15 @@ class TestKeys:
             LLMJudge(f"anthropic:{NEW}").ready()
 
     def test_a_url_from_a_file_gets_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nor may the provider's library read the environment for it."""
+        """Nor may the provider's library read the environment for it, neither for a key nor for headers."""
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-0123")
+        monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "x-team: teams-secret\nx-more: 1")
         with AnthropicServer() as server:
             spec = f"anthropic:{NEW}@{server.base}"
             for trusted in (True, False):
                 ask(LLMJudge(spec, trusted=trusted, patience=QUICK), [SKY])
         assert ["sk-secret-0123" in str(headers) for headers in server.sent] == [True, False]
+        assert ["teams-secret" in str(headers) for headers in server.sent] == [True, False]
 
 
 class TestExtras:

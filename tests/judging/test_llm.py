@@ -12,7 +12,7 @@ from germane.errors import InputError, JudgeError
 from germane.judging.answers import object_in
 from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.judges.fake import FakeJudge
-from germane.judging.judges.llm import LLMJudge
+from germane.judging.judges.llm import LLMJudge, check_shared
 from germane.judging.patience import Patience
 from germane.judging.prices import Price
 from germane.judging.providers import PROVIDERS
@@ -699,6 +699,11 @@ class TestProviders:
             ("azure:m", "set AZURE_OPENAI_ENDPOINT"),
             ("openai:m@http://user:secret@host/v1", "must not hold a password"),
             ("openai:m@http://", "not the base URL of a server"),
+            ("openai:m@http://h:99999/v1", "has no port that there is"),
+            ("openai:qwen@localhost:8000/v1", "write openai:qwen@http://localhost:8000/v1"),
+            ("openai:qwen@10.0.0.7/v1", "write openai:qwen@http://10.0.0.7/v1"),
+            ("openai:m@ftp://x", "'ftp://x' is no URL of a server"),
+            ("openai:m@api.host.com/v1", "write openai:m@https://api.host.com/v1"),
         ],
     )
     def test_what_cannot_be_used_says_what_to_write(self, spec: str, problem: str) -> None:
@@ -716,6 +721,41 @@ class TestProviders:
         assert LLMJudge("azure:m").service.url == "https://me.openai.azure.com/openai/v1"
         assert LLMJudge("openai").service.url == "http://proxy/v1"
         assert LLMJudge("openai", base_url="http://other/v1").service.url == "http://other/v1"
+
+    @pytest.mark.parametrize("model", ["@cf/meta/llama-3", "claude-3@20240229", "qwen3:8b"])
+    def test_an_at_sign_may_stand_in_a_models_name(self, model: str) -> None:
+        """What follows it looks like no server."""
+        assert LLMJudge(f"openai:{model}").service.model == model
+
+    @pytest.mark.parametrize(
+        ("host", "url"),
+        [
+            ("0.0.0.0", "http://127.0.0.1:11434/v1"),
+            ("127.0.0.1", "http://127.0.0.1:11434/v1"),
+            (":1234", "http://127.0.0.1:1234/v1"),
+            ("http://0.0.0.0:7", "http://127.0.0.1:7/v1"),
+            ("https://box", "https://box/v1"),
+            ("[::1]:5", "http://[::1]:5/v1"),
+        ],
+    )
+    def test_ollamas_host_is_taken_as_ollama_takes_it(
+        self, monkeypatch: pytest.MonkeyPatch, host: str, url: str
+    ) -> None:
+        """Where it listens, with the port or the host left out."""
+        monkeypatch.setenv("OLLAMA_HOST", host)
+        assert LLMJudge("ollama:m").service.url == url
+
+    @pytest.mark.parametrize("pasted", ["", "/chat/completions"])
+    def test_a_query_stays_behind_the_path(self, pasted: str) -> None:
+        """As in Azure's older URLs, and in one pasted whole."""
+        service = LLMJudge(f"openai:m@https://h/openai/deployments/d{pasted}?api-version=1").service
+        assert service.completions == "https://h/openai/deployments/d/chat/completions?api-version=1"
+
+    def test_a_providers_own_host_is_no_stranger(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Written out in a file, it still gets the key; over plain http it does not."""
+        monkeypatch.setenv("OPENAI_API_KEY", "secret")
+        for url, trusted in (("https://api.openai.com/v1", True), ("http://api.openai.com/v1", False)):
+            assert LLMJudge(f"openai:m@{url}", trusted=False).service.trusted is trusted
 
     def test_the_key_goes_where_it_belongs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """To a base URL from a call, a flag or the environment; never to one that stands in a file."""
@@ -738,6 +778,33 @@ class TestProviders:
             ask(judge_of(server, headers={"x-team": "search"}), [SKY])
         assert server.asked[0].headers["x-team"] == "search"
         assert server.asked[0].headers["authorization"] == "Bearer k"
+
+    def test_the_users_own_header_replaces_ours(self) -> None:
+        """However it is spelled; a key is not needed then."""
+        with ModelServer() as server:
+            own = {"Authorization": "Basic abc", "Content-Type": "text/json"}
+            (reply,) = ask(LLMJudge("openai:m", base_url=server.url, headers=own, patience=QUICK), [SKY])
+        assert reply.error is None
+        assert server.asked[0].headers["authorization"] == "Basic abc"
+        assert server.asked[0].headers["content-type"] == "text/json"
+
+    @pytest.mark.parametrize(
+        ("name", "value"), [("x-ü", "b"), ("x y", "1"), ("x-v", "sécret"), ("x-a", "b\r\nc: d")]
+    )
+    def test_a_header_that_cannot_be_sent_is_an_error(self, name: str, value: str) -> None:
+        """Before anything is sent, without its value."""
+        with pytest.raises(InputError) as caught:
+            LLMJudge("openai", headers={name: value})
+        assert value not in str(caught.value)
+
+    def test_what_is_for_one_host_is_not_sent_to_another(self) -> None:
+        """A panel's judges of different providers share neither a base URL nor headers."""
+        both = [LLMJudge("openai"), LLMJudge("groq:m")]
+        with pytest.raises(InputError, match="one base URL is not for judges of different providers"):
+            check_shared(both, "http://h/v1", ())
+        with pytest.raises(InputError, match="write PROVIDER:MODEL@URL for each"):
+            check_shared(both, None, (("x-team", "search"),))
+        check_shared([LLMJudge("openai"), LLMJudge("openai:gpt-4o")], "http://h/v1", (("x", "y"),))
 
 
 class TestStorm:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from germane.errors import JudgeError, MissingPart
-from germane.judging.ladder import RUNGS
+from germane.judging.ladder import LIMITS, RUNGS
 from germane.judging.providers import Service
 from germane.judging.transport import Fault, Response
 from germane.types import Json
@@ -34,7 +35,7 @@ _MODELS = {
     "bedrock": ("BedrockConverseModel", "BedrockProvider"),
     "cohere": ("CohereModel", "CohereProvider"),
 }
-_OURS = {"model", "messages", "response_format", "tools", "tool_choice", "max_tokens", "temperature"}
+_OURS = {"model", "messages", "response_format", "tools", "tool_choice", *LIMITS, "temperature"}
 _FINISH = {"tool_call": "stop"}
 _NO_KEY = "none"
 """In place of a key that must not be sent: without it a provider's library would read the environment itself."""
@@ -49,7 +50,8 @@ class ForeignTransport:
             value.split()[-1] for value in (key, *headers.values()) if len(value) > 8
         ]
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._provider, self._extra_headers = service.provider, dict(headers)
+        self._provider = service.provider
+        self._extra_headers: dict[str, Any] = {**_withheld(service), **headers}
         self._model = _model(service, key)
         self._entered = False
 
@@ -103,6 +105,8 @@ class ForeignTransport:
 
         settings: dict[str, Json] = {} if self._provider == "bedrock" else {"max_retries": 0}
         settings |= {name: request[name] for name in ("max_tokens", "temperature") if name in request}
+        if "max_completion_tokens" in request:
+            settings["max_tokens"] = request["max_completion_tokens"]
         if self._extra_headers:
             settings["extra_headers"] = self._extra_headers
         more = {name: value for name, value in request.items() if name not in _OURS}
@@ -142,6 +146,16 @@ def _model(service: Service, key: str) -> Model:
     except (UserError, ValueError) as error:
         raise JudgeError(f"{service.name} cannot be used: {error}") from None
     return model
+
+
+def _withheld(service: Service) -> dict[str, Any]:
+    """The headers that Anthropic's library takes from the environment, left out: they are not for a file's URL."""
+    if service.provider != "anthropic" or service.trusted:
+        return {}
+    from anthropic import Omit
+
+    lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n")
+    return {line.partition(":")[0].strip(): Omit() for line in lines if ":" in line}
 
 
 def _load(provider: str) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from germane.judging.scouting import Scouting
 from germane.judging.truncation import Truncation
 from germane.types import Json
 
-__all__ = ["ROOM", "RUNGS", "Correction", "Habits"]
+__all__ = ["LIMITS", "LOWEST", "ROOM", "RUNGS", "Correction", "Habits"]
 
 RUNGS = ("schema", "tool", "prompt")
 LOWEST = len(RUNGS) - 1

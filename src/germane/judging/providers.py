@@ -7,13 +7,14 @@ to a base URL that stands in a file.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from germane.errors import InputError, JudgeError
 
-__all__ = ["PROVIDERS", "Provider", "Service", "find"]
+__all__ = ["PROVIDERS", "Provider", "Service", "check_headers", "find"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +111,18 @@ class Service:
         """Whether it has a protocol of its own."""
         return PROVIDERS[self.provider].extra
 
-    def headers(self, api_key: str | None) -> dict[str, str]:
-        """The header with the key; none where there is no key."""
-        header, key = PROVIDERS[self.provider].header, self.secret(api_key)
-        return {header: key if header != "authorization" else f"Bearer {key}"} if key else {}
+    @property
+    def completions(self) -> str:
+        """The URL to post to: a query of the base URL stays behind the path."""
+        scheme, host, path, query, _ = urlsplit(self.url)
+        return urlunsplit((scheme, host, f"{path}/chat/completions", query, ""))
+
+    def headers(self, api_key: str | None, own: Mapping[str, str]) -> dict[str, str]:
+        """The user's `own` headers, and the one with the key unless it is among them or there is no key."""
+        header, found = PROVIDERS[self.provider].header, {name.lower(): value for name, value in own.items()}
+        if header not in found and (key := self.secret(api_key)):
+            found[header] = key if header != "authorization" else f"Bearer {key}"
+        return found
 
     def secret(self, api_key: str | None) -> str:
         """The key, from the call or the environment; JudgeError where one is needed and absent."""
@@ -146,7 +155,7 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     model = model or provider.model
     if not model:
         raise InputError(f"{provider_name} has no default model", fix=f"write {provider_name}:MODEL")
-    given = base_url or url or os.environ.get(provider.base, "").strip()
+    given = base_url or url or _from_environment(provider)
     if not (given or provider.url):
         raise InputError(f"{provider_name} has no base URL", fix=f"set {provider.base} or give base_url")
     base = _tidy(given, provider) if given else provider.url
@@ -155,16 +164,66 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
         model=model,
         url=base,
         custom="" if base == provider.url else base,
-        trusted=trusted or bool(base_url) or not url,
+        trusted=trusted or bool(base_url) or not url or urlsplit(base)[:2] == urlsplit(provider.url)[:2],
     )
 
 
+_URL = re.compile(r"@(https?://.*)", re.DOTALL | re.IGNORECASE)
+_LIKE_A_URL = re.compile(
+    r"@([a-z][a-z0-9+.-]*://.*|(?:localhost|\d+(?:\.\d+){3}|\[[\da-f:]+\])(?:[:/].*)?"
+    r"|[\w.-]+:\d+(?:/.*)?|[\w-]+(?:\.[\w-]+)+/.*)",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """InputError where a header cannot be sent. Its value may be a key: it is not shown."""
+    for name, value in headers.items():
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            raise InputError(
+                f"{name!r} is not the name of a header", fix="write NAME=VALUE, as x-team=search"
+            )
+        if not re.fullmatch(r"[\t -~]*", value):
+            raise InputError(
+                f"the value of the header {name} holds characters that no header has",
+                fix="use printable ASCII on one line",
+            )
+
+
 def _split(spec: str) -> tuple[str, str]:
-    for scheme in ("@http://", "@https://"):
-        name, found, rest = spec.partition(scheme)
-        if found:
-            return name, scheme[1:] + rest
+    """The name, and the URL after its @; InputError where that only looks like one, since else it were a model's name."""
+    if found := _URL.search(spec):
+        return spec[: found.start()], found[1]
+    if "@" in spec and (wrong := _LIKE_A_URL.fullmatch(spec, spec.index("@"))):
+        rest = wrong[1].rpartition("://")[2]
+        host = rest.partition("/")[0]
+        near = ":" in host or host == "localhost" or host[:1].isdigit()
+        url = f"{'http' if near else 'https'}://{rest}"
+        raise InputError(f"{wrong[1]!r} is no URL of a server", fix=f"write {spec[: wrong.start()]}@{url}")
     return spec, ""
+
+
+def _from_environment(provider: Provider) -> str:
+    value = os.environ.get(provider.base, "").strip()
+    return _ollama(value.strip("\"'")) if value and provider is PROVIDERS["ollama"] else value
+
+
+def _ollama(host: str) -> str:
+    """OLLAMA_HOST as Ollama itself takes it: where it listens, with any part left out."""
+    scheme, mark, rest = host.partition("://") if "://" in host else ("http", "", host)
+    parts = urlsplit(f"//{rest}")
+    name = "127.0.0.1" if parts.hostname in {None, "0.0.0.0", "::"} else str(parts.hostname)  # noqa: S104 - read, not bound
+    port = parts.netloc.rpartition(":")[2] if _port(parts) else "" if mark else "11434"
+    return f"{scheme}://{f'[{name}]' if ':' in name else name}{port and f':{port}'}{parts.path}"
+
+
+def _port(parts: SplitResult) -> int | None:
+    try:
+        return parts.port
+    except ValueError:
+        raise InputError(
+            f"{parts.netloc!r} has no port that there is", fix="write http://HOST:PORT/v1"
+        ) from None
 
 
 def _tidy(url: str, provider: Provider) -> str:
@@ -172,6 +231,7 @@ def _tidy(url: str, provider: Provider) -> str:
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InputError(f"{url!r} is not the base URL of a server", fix="write http://HOST:PORT/v1")
+    _port(parts)
     if parts.username or parts.password:
         raise InputError("a base URL must not hold a password", fix="give the key by environment or api_key")
     path = parts.path.rstrip("/").removesuffix("/chat/completions") or provider.path

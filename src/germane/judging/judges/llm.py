@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from germane.errors import InputError
 from germane.judging.calling import Call
@@ -17,13 +18,13 @@ from germane.judging.limits import Level
 from germane.judging.patience import Patience
 from germane.judging.prices import Price, price_of
 from germane.judging.prompting import Prompts, fingerprint, part
-from germane.judging.providers import Service, find
+from germane.judging.providers import Service, check_headers, find
 from germane.judging.reading import listed, readings, word
 from germane.judging.transport import HTTPTransport, Transport
 from germane.judging.unasked import apart, without_asking
 from germane.types import FrozenDict, Json, Usage, freeze
 
-__all__ = ["LLMJudge"]
+__all__ = ["LLMJudge", "check_shared"]
 
 START = 16
 """Requests in flight to begin with where the right number is to be found."""
@@ -87,6 +88,7 @@ class LLMJudge:
             raise InputError(
                 "no header is sent to a URL that stands in a file", fix="give the URL by --base-url"
             )
+        check_headers(headers or {})
         self.name = self.service.name
         self.identity: Mapping[str, Json] = _identity(self.service, temperature, parameters or {})
         self.prompts = Prompts(prompts)
@@ -105,7 +107,7 @@ class LLMJudge:
         self._price = price
         self._pricing: Future[Price | None] | None = None
         self._priced = price is not None or bool(self.service.custom)
-        self._key, self._headers, self._rates = api_key, dict(headers or {}), (rpm, tpm)
+        self._key, self._headers, self._rates = api_key, _stripped(headers), (rpm, tpm)
         self._endpoint: Endpoint | None = None
 
     @property
@@ -139,9 +141,10 @@ class LLMJudge:
 
     def _transport(self) -> Transport:
         if not self.service.extra:
-            headers = {**self.service.headers(self._key), **self._headers}
-            url = f"{self.service.url}/chat/completions"
-            return HTTPTransport(url, headers, connect=self.patience.connect, most=self.level.cap)
+            headers = self.service.headers(self._key, self._headers)
+            return HTTPTransport(
+                self.service.completions, headers, connect=self.patience.connect, most=self.level.cap
+            )
         from germane.judging.foreign import ForeignTransport
 
         foreign = ForeignTransport(self.service, self.service.secret(self._key), self._headers)
@@ -207,6 +210,22 @@ def _check_rates(**rates: float | None) -> None:
     for name, value in rates.items():
         if value is not None and not 0 < value < math.inf:
             raise InputError(f"{name}={value!r} is not possible", fix="write how many a minute: more than 0")
+
+
+def check_shared(judges: Iterable[object], base_url: str | None, headers: object) -> None:
+    """InputError where a base URL or headers would go to judges of different providers or hosts alike."""
+    services = [judge.service for judge in judges if isinstance(judge, LLMJudge)]
+    shared = ""
+    if base_url and len({service.provider for service in services}) > 1:
+        shared = "one base URL is not for judges of different providers"
+    elif headers and len({urlsplit(service.url).netloc for service in services}) > 1:
+        shared = "the same headers are not for judges at different hosts"
+    if shared:
+        raise InputError(shared, fix="write PROVIDER:MODEL@URL for each, with its key in the environment")
+
+
+def _stripped(headers: Mapping[str, str] | None) -> dict[str, str]:
+    return {name: value.strip() for name, value in (headers or {}).items()}
 
 
 def _identity(service: Service, temperature: float | None, parameters: Mapping[str, Json]) -> FrozenDict:
