@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import httpx2
 
 from germane.errors import AnswerError, JudgeError
-from germane.judging.answers import object_in
+from germane.judging.answers import fitted, object_in
 from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.prompting import Prompts
 from germane.judging.questions import canonical
@@ -63,7 +63,8 @@ class ProxyJudge:
                 for question, part in parts.items():
                     if isinstance(part, AnswerError):
                         raise part
-                    question.read(part)
+                    parts[question] = fitted(part, question.schema())
+                    question.read(parts[question])
                 return [
                     Reply(payload=parts[q], usage=_usage(requests, first=q is questions[0]))
                     for q in questions
