@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -196,3 +197,97 @@ def test_stopping_finishes_what_is_in_flight_and_keeps_it(tmp_path: Path) -> Non
         asyncio.run(run())
     assert len(judge.asked) == 2
     assert len(ledger) == 2
+
+
+class TestInCompany:
+    """Two pools on one ledger, as two processes have them: each its own connection."""
+
+    def test_two_evaluations_of_the_same_questions_share_the_work(self, tmp_path: Path) -> None:
+        """Together they ask little more than one alone; both have every answer, and the same."""
+        path, questions = tmp_path / "l.sqlite", [relevance(n) for n in range(400)]
+        judges = [Counting(seconds=0.02), Counting(seconds=0.02)]
+
+        async def one(judge: Counting) -> Sequence[object]:
+            with SQLiteLedger(path) as ledger:
+                async with Pool(lambda _: judge, ledger) as pool:
+                    return [answer.judgement for answer in await pool.judge(questions)]
+
+        async def both() -> list[Sequence[object]]:
+            return await asyncio.gather(*(one(judge) for judge in judges))
+
+        first, second = asyncio.run(both())
+        assert first == second
+        asked = sum(len(judge.asked) for judge in judges)
+        assert 400 <= asked < 600
+
+    def test_what_somebody_else_paid_for_counts_as_cached(self, tmp_path: Path) -> None:
+        """Calls and cached are all questions; what was asked twice stands in both evaluations as a call."""
+        path, questions = tmp_path / "l.sqlite", [relevance(n) for n in range(200)]
+        pools = []
+
+        async def one() -> None:
+            judge = Counting(seconds=0.02)
+            with SQLiteLedger(path) as ledger:
+                async with Pool(lambda _: judge, ledger) as pool:
+                    pools.append(pool)
+                    await pool.judge(questions)
+
+        async def both() -> None:
+            await asyncio.gather(one(), one())
+
+        asyncio.run(both())
+        for pool in pools:
+            assert pool.spent.calls + pool.spent.cached == 200
+            assert pool.spent.cached > 0
+
+
+def test_an_unusable_stored_answer_makes_room_for_the_next(tmp_path: Path) -> None:
+    """A grade of 9, from wherever it came: asked again once, and the new answer stands from then on."""
+    ledger = SQLiteLedger(tmp_path / "l.sqlite")
+    judge = Counting()
+    ask(judge, [relevance(1)], ledger)
+    (row,) = ledger.db.execute("SELECT key FROM judgements").fetchone()
+    (good,) = ledger.get([row.hex()]).values()
+    ledger.put([replace(good, answer={"grade": 9, "reasoning": ""})], replacing={good.key: good})
+    ask(judge, [relevance(1)], ledger)
+    assert len(judge.asked) == 2
+    ask(judge, [relevance(1)], ledger)
+    assert len(judge.asked) == 2
+    assert ledger.get([good.key])[good.key].answer == good.answer
+
+
+class TestGivingUp:
+    def test_a_cancelled_caller_pays_for_nothing_more(self, tmp_path: Path) -> None:
+        """Cancelled after a moment: what was in flight is finished and kept, nothing else is asked."""
+        ledger, judge = SQLiteLedger(tmp_path / "l.sqlite"), Counting(seconds=0.05)
+
+        async def run() -> None:
+            async with asyncio.timeout(0.02):
+                async with Pool(lambda _: judge, ledger) as pool:
+                    await pool.judge([relevance(n) for n in range(50)])
+
+        with pytest.raises(TimeoutError):
+            asyncio.run(run())
+        assert len(judge.asked) == 4
+        assert len(ledger) == 4
+
+    def test_an_abort_gives_up_what_is_in_flight_and_keeps_what_was_answered(self, tmp_path: Path) -> None:
+        """Answered and not committed yet: committed. In flight: not waited for."""
+        ledger, judge = SQLiteLedger(tmp_path / "l.sqlite"), Slower()
+
+        async def run() -> None:
+            async with Pool(lambda _: judge, ledger) as pool:
+                asyncio.get_running_loop().call_later(0.05, pool.abort)
+                await pool.judge([relevance(n) for n in range(8)])
+
+        with pytest.raises(Interrupted):
+            asyncio.run(asyncio.wait_for(run(), 5))
+        assert (len(judge.asked), len(ledger)) == (5, 1)
+
+
+class Slower(Counting):
+    """The first answer comes at once, all others never."""
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        self.seconds = 3600 if self.asked else 0
+        return await super().answer(questions)

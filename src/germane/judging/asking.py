@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol, Self
 
 from germane.errors import Interrupted
+from germane.judging.archive import Archive
 from germane.judging.budget import Budget
 from germane.judging.judge import AnyQuestion, Judge
 from germane.judging.judges.panel import PanelJudge
@@ -66,10 +66,10 @@ class Pool:
         self.tally = Tally(receipts)
         self.expected = 0
         self.answered = 0
-        self._route, self._ledger, self._on_progress = route, ledger, on_progress
+        self._route, self._on_progress = route, on_progress
         self._known: dict[str, Judgement] = dict(known or {})
         self._budget, self._before_asking = budget or Budget(), before_asking
-        self._disk = ThreadPoolExecutor(1, thread_name_prefix="germane-ledger")
+        self._archive = Archive(ledger)
         self._key_of = Keyring()
         self._open: dict[str, Asked] = {}
         self._arrived: list[Arrived] = []
@@ -77,7 +77,9 @@ class Pool:
         self._unsaved: list[tuple[Asked, Answer]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._asking: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
+        self._in_company = False
 
     @property
     def spent(self) -> Spent:
@@ -87,13 +89,15 @@ class Pool:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, _: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None:
+            self.stop(error)
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
             self._save()
         for lane in self._lanes.values():
             await lane.judge.close()
-        self._disk.shutdown()
+        self._archive.close()
 
     def stop(self, reason: BaseException | None = None) -> None:
         """Start nothing new; what is in flight is finished and kept, the rest fails with `reason`."""
@@ -104,6 +108,12 @@ class Pool:
         for lane in self._lanes.values():
             self._fail(lane.clear(), self._failure)
         self._save()
+
+    def abort(self) -> None:
+        """Stop, and give up what is in flight too; what was answered is kept."""
+        self.stop()
+        for task in self._asking:
+            task.cancel()
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
         """One answer a question, in order; returns when all are durable."""
@@ -131,13 +141,15 @@ class Pool:
         if arrived:
             self._spawn(self._look_up(arrived))
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, work: asyncio.Task[None]) -> None:
         self._tasks.discard(work)
+        self._asking.discard(work)
         if not work.cancelled() and (error := work.exception()) is not None:
             self.stop(error)
             unsaved = {asked.key for asked, _ in self._unsaved}
@@ -162,7 +174,10 @@ class Pool:
             if answer is not None and (answer.usable or answer.judgement.error is not None):
                 self._known_already(one, answer)
                 one.batch.take(one.place, answer)
-            elif (asked := self._open.get(one.key)) is not None:
+                continue
+            if answer is not None:
+                self._archive.refuse(answer)
+            if (asked := self._open.get(one.key)) is not None:
                 self._known_already(one)
                 asked.waiting.append((one.batch, one.place))
             else:
@@ -183,10 +198,7 @@ class Pool:
             else {}
         )
         keys = {one.key for one in arrived if one.judge.stored and one.key not in found}
-        if self._ledger is not None and keys:
-            loop = asyncio.get_running_loop()
-            found |= await loop.run_in_executor(self._disk, self._ledger.get, list(keys))
-        return found
+        return found | await self._archive.find(keys)
 
     def _known_already(self, one: Arrived, answer: Answer | None = None) -> None:
         self.tally.known(one.key, one.judge, answer)
@@ -232,7 +244,7 @@ class Pool:
                     last_chance, self._before_asking = self._before_asking, None
                     last_chance()
                 lane.start()
-                self._spawn(self._put(lane, group, reserved))
+                self._asking.add(self._spawn(self._put(lane, group, reserved)))
 
     def _cut(self, lane: Lane, group: list[Asked]) -> bool:
         """Cut a group down to what the limits allow; where that is nothing, the pool stops."""
@@ -244,15 +256,23 @@ class Pool:
         return False
 
     async def _put(self, lane: Lane, group: list[Asked], reserved: float) -> None:
+        asked = group
         try:
-            replies = await lane.judge.answer(tuple(asked.question for asked in group))
+            if self._in_company and lane.judge.stored:
+                asked = await self._unanswered(group)
+            questions = tuple(one.question for one in asked)
+            replies = await lane.judge.answer(questions) if questions else ()
+        except asyncio.CancelledError:
+            self._fail(asked, self._failure or Interrupted("interrupted"))
+            raise
         finally:
             lane.running -= 1
-        self._budget.settle(lane.judge, reserved, [reply.usage for reply in replies])
-        answers = [asked.answer(reply) for asked, reply in zip(group, replies, strict=True)]
+        spared = len(group) - len(asked)
+        self._budget.settle(lane.judge, reserved, [reply.usage for reply in replies], spared=spared)
+        answers = [one.answer(reply) for one, reply in zip(asked, replies, strict=True)]
         self.tally.paid(lane.judge, [answer.judgement for answer in answers])
-        for asked, answer in zip(group, answers, strict=True):
-            self._take(asked, answer)
+        for one, answer in zip(asked, answers, strict=True):
+            self._take(one, answer)
         self._pump()
         if len(self._unsaved) >= _ROWS or not any(one.running for one in self._lanes.values()):
             self._save()
@@ -260,14 +280,14 @@ class Pool:
             self._timer = asyncio.get_running_loop().call_later(_SECONDS, self._save)
 
     def _take(self, asked: Asked, answer: Answer) -> None:
-        if answer.judgement.error is None and asked.judge.stored and self._ledger is not None:
+        if answer.judgement.error is None and asked.judge.stored and self._archive.ledger is not None:
             self._unsaved.append((asked, answer))
         else:
             self._settle(asked, answer)
 
     def _settle(self, asked: Asked, answer: Answer) -> None:
         self._open.pop(asked.key, None)
-        if answer.judgement.error is not None or (self._ledger is None and asked.judge.stored):
+        if answer.judgement.error is not None or (self._archive.ledger is None and asked.judge.stored):
             self._known[asked.key] = (
                 answer.judgement
             )  # nobody else remembers it, and it is asked once an evaluation
@@ -283,12 +303,8 @@ class Pool:
             self._spawn(self._commit(rows))
 
     async def _commit(self, rows: list[tuple[Asked, Answer]]) -> None:
-        assert self._ledger is not None
-        loop = asyncio.get_running_loop()
         try:
-            stands = await loop.run_in_executor(
-                self._disk, self._ledger.put, [answer.judgement for _, answer in rows]
-            )
+            stands, others_wrote = await self._archive.keep([answer.judgement for _, answer in rows])
         except BaseException as error:
             self._fail([asked for asked, _ in rows], error)
             raise
@@ -296,3 +312,20 @@ class Pool:
             first = stands[asked.key]
             self._settle(asked, answer if first is answer.judgement else answered(asked.question, first))
         self._on_progress(self)
+        if others_wrote and not self._in_company:
+            self._in_company = True
+            for lane in self._lanes.values():
+                lane.shuffle()
+
+    async def _unanswered(self, group: list[Asked]) -> list[Asked]:
+        """Another evaluation pays into the same ledger: what it has answered since is not asked any more."""
+        found = await self._archive.find(asked.key for asked in group)
+        left = []
+        for asked in group:
+            answer = answered(asked.question, found[asked.key]) if asked.key in found else None
+            if answer is not None and answer.usable:
+                self.tally.spent.cached += 1
+                self._settle(asked, answer)
+            else:
+                left.append(asked)
+        return left

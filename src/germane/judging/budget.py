@@ -55,13 +55,14 @@ class Budget:
         sizes = range(len(questions), 0, -1)
         return next((n for n in sizes if self._allows(n, self._estimate(judge, questions[:n]))), 0)
 
-    def settle(self, judge: Judge, estimate: float, usages: Iterable[Usage]) -> None:
-        """Put what was paid in the place of what was set aside, as far as it is known."""
+    def settle(self, judge: Judge, estimate: float, usages: Iterable[Usage], *, spared: int = 0) -> None:
+        """Put what was paid in the place of what was set aside, as far as it is known; `spared` were not asked after all."""
         if not judge.stored:
             return
         paid = [usage.cost_usd for usage in usages if usage.requests or usage.cost_usd is not None]
         known = [cost for cost in paid if cost is not None]
         cost = sum(known) if len(known) == len(paid) else estimate * self._rate
+        self._calls -= spared
         self._flying -= 1
         self._open = self._open - estimate if self._flying else 0.0
         self._paid += cost

@@ -56,6 +56,10 @@ class Ledger(Protocol):
         """
         ...
 
+    def changed(self) -> bool:
+        """Whether somebody else has written to it since this was last asked."""
+        ...
+
     def close(self) -> None:
         """Release the store."""
         ...
@@ -88,6 +92,7 @@ class SQLiteLedger:
             except BaseException:
                 self.db.close()
                 raise
+            self._version = self._data_version()
 
     def _set(self, pragmas: Sequence[str]) -> None:
         for pragma in pragmas:
@@ -175,6 +180,15 @@ class SQLiteLedger:
             rows = map(to_row, judgements)
             self.db.executemany(f"INSERT OR IGNORE INTO judgements ({_NAMES}) VALUES ({marks})", rows)  # noqa: S608 - constants
             return self.db.total_changes - before
+
+    def changed(self) -> bool:
+        """Whether another connection has written to the file since this was last asked."""
+        before, self._version = self._version, self._data_version()
+        return before != self._version
+
+    def _data_version(self) -> int:
+        (version,) = self.db.execute("PRAGMA data_version").fetchone()
+        return int(version)
 
     def __len__(self) -> int:
         with self.explained():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -136,6 +137,14 @@ class Lane:
         queue = self._first or self._then
         group = queue.popleft()
         queue.extendleft((group[size:], group[:size]))
+
+    def shuffle(self) -> None:
+        """Another order than anybody else's: two evaluations of the same questions then share the work."""
+        for queue in (self._first, self._then):
+            groups = list(queue)
+            random.shuffle(groups)
+            queue.clear()
+            queue.extend(groups)
 
     def clear(self) -> list[Asked]:
         """Empty the queue; what stood in it."""

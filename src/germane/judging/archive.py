@@ -1,0 +1,52 @@
+"""The ledger behind a thread of its own: looked up and written to without holding up the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from germane.judging.ledger import Ledger
+from germane.judging.programs import Answer
+from germane.types import Judgement
+
+__all__ = ["Archive"]
+
+T = TypeVar("T")
+
+
+class Archive:
+    """What the pool sees of its ledger.
+
+    Args:
+        ledger: Where answers are kept; None keeps none.
+    """
+
+    def __init__(self, ledger: Ledger | None) -> None:
+        self.ledger = ledger
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="germane-ledger")
+        self._useless: dict[str, Judgement] = {}
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def find(self, keys: Iterable[str]) -> dict[str, Judgement]:
+        """What is known under these keys."""
+        ledger, wanted = self.ledger, list(keys)
+        return await self._in_thread(lambda: ledger.get(wanted)) if ledger is not None and wanted else {}
+
+    def refuse(self, answer: Answer) -> None:
+        """A stored answer that cannot be used: the next one to its question takes its place."""
+        self._useless[answer.judgement.key] = answer.judgement
+
+    async def keep(self, judgements: Sequence[Judgement]) -> tuple[dict[str, Judgement], bool]:
+        """Commit them: what now stands under each key, and whether somebody else has written to the ledger meanwhile."""
+        ledger = self.ledger
+        assert ledger is not None
+        useless = {one.key: self._useless.pop(one.key) for one in judgements if one.key in self._useless}
+        return await self._in_thread(lambda: (ledger.put(judgements, replacing=useless), ledger.changed()))
+
+    def close(self) -> None:
+        """Wait for what is being written."""
+        self._thread.shutdown()
