@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import shutil
-import signal
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from germane.answering import answered, prepared, script_of
 from germane.config import read_config
-from germane.errors import InputError, Interrupted, JudgeError, LedgerError
+from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError, LimitReached
 from germane.evaluation import Evaluation, Router, manifest_of, needs_judge
 from germane.forecast import Forecast, forecast_jobs
+from germane.interrupts import interruptible
 from germane.judging.asking import Pool
 from germane.judging.budget import Budget, check_price
 from germane.judging.judge import Judge
@@ -30,36 +30,18 @@ from germane.measures.measure import parse_measures
 from germane.measures.scoring import Job
 from germane.options import Options, configured
 from germane.prospects import Prospects
-from germane.reports.gates import Gate
+from germane.reports.gates import Gate, Verdict
 from germane.reports.manifest import judge_entry, read_manifest
 from germane.reports.report import Report
-from germane.reports.store import FolderStore
+from germane.reports.store import FolderStore, MemoryStore, Store
 from germane.samples.notices import Notices
-from germane.session import Session
+from germane.session import Session, new_folder
 from germane.setup import at, judge_words, ledger_path, pick_judge, settled
 from germane.suite import Item, Suite, load_suite
 from germane.types import Json
+from germane.watching import Watch
 
-__all__ = ["Watch", "forecast", "run"]
-
-
-class Watch:
-    """Whoever looks on while a run works. The defaults see nothing."""
-
-    def warn(self, text: str) -> None:
-        """Something in the input is probably not meant."""
-
-    def answering(self, done: int, total: int) -> None:
-        """So many cases have their answer."""
-
-    def judging(self, pool: Pool) -> None:
-        """The pool's counts have moved."""
-
-    def scored(self, done: int) -> None:
-        """So many samples are finished."""
-
-    def failed(self, command: str) -> None:
-        """Some questions came to nothing; the command asks them again."""
+__all__ = ["forecast", "run"]
 
 
 def run(
@@ -107,6 +89,7 @@ class _Run:
         self.stored, self.resume, self.retry_errors = stored, resume, retry_errors
         self.budget = Budget(options.max_cost, options.max_calls)
         self.spent = Spent()
+        self.rows: Store = MemoryStore()
         self.said = options
         """What flags say, as opposed to what a resumed folder's manifest says: only flags are trusted with a key."""
 
@@ -115,16 +98,14 @@ class _Run:
         judge = self._judge()
         check_price(judge, self.options.max_cost)
         items = list(self.suite.items()) if self._must_ask() else self.suite.items()
-        folder = self.resume or _new_folder(self.options, self.suite.paths)
+        folder = self.resume or new_folder(self.options, self.suite.paths)
         session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors)
         evaluation = Evaluation(settings=self.settings, store=FolderStore(folder))
         try:
             session.write("running", self._made(judge, session))
             asyncio.run(self._work(items, evaluation, judge, session))
         except (Interrupted, JudgeError, LedgerError, OSError) as failure:
-            self._stopped(session, judge)
-            flags = (self.budget.too_low, "...") if self.budget.too_low else ()
-            raise session.explained(failure, session.total(self.spent), *flags) from None
+            raise self._stopped(failure, evaluation, judge, session) from None
         except InputError:
             if not session.existed and not isinstance(
                 items, list
@@ -159,7 +140,8 @@ class _Run:
         items = list(self.suite.items())
         with tempfile.TemporaryDirectory() as scratch, self._known_answers() as ledger:
             if self._must_ask():
-                items = asyncio.run(_collected(items, Path(scratch), self.watch))
+                told = self.watch.answering
+                items = asyncio.run(_listed(answered(items, Path(scratch), told, resumed=False)))
             jobs = (_job(prepared(item, self.suite.document_ids(), Counter())) for item in items)
             found = forecast_jobs(jobs, judge, ledger, self.settings)
             return replace(found, max_cost=self.options.max_cost, max_calls=self.options.max_calls)
@@ -185,9 +167,22 @@ class _Run:
             return contextlib.nullcontext()
         return SQLiteLedger(path, reading=True)
 
-    def _stopped(self, session: Session, judge: Judge | None) -> None:
+    def _stopped(
+        self, failure: BaseException, evaluation: Evaluation, judge: Judge | None, session: Session
+    ) -> GermaneError:
+        """Write down and show what is known; the error says how the run is continued."""
+        total = session.total(self.spent)
+        flags = (self.budget.too_low, "...") if self.budget.too_low else ()
+        error = session.explained(failure, total, *flags)
         with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
             session.write("interrupted", self._made(judge, session))
+            code = 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2
+            manifest = session.manifest(manifest_of(evaluation, judge, total))
+            verdict = Verdict(code, (str(failure),))
+            self.watch.stopped(
+                Report.so_far(self.rows, manifest, verdict, folder=session.folder, stopped=str(error))
+            )
+        return error
 
     def _made(self, judge: Judge | None, session: Session) -> dict[str, Json]:
         """What a manifest says before the report is complete."""
@@ -236,9 +231,10 @@ class _Run:
     ) -> None:
         if isinstance(items, list):
             told = self.watch.answering
-            items = [item async for item in answered(items, session.folder, told, resumed=session.resumed)]
+            asked = answered(items, session.folder, told, resumed=session.resumed)
+            items = await _interruptibly(_listed(asked))
         assert isinstance(evaluation.store, FolderStore)
-        evaluation.store.start()
+        self.rows = evaluation.store.start()
         pool = Pool(
             Router(judge),
             session.ledger,
@@ -250,7 +246,7 @@ class _Run:
         )
         try:
             async with pool:
-                with _stopping(pool):
+                with interruptible(pool.stop, pool.abort):
                     rule = self.suite.document_ids()
                     ready = (prepared(item, rule, evaluation.notes) for item in items)
                     await evaluation.run(map(_job, ready), pool, self.watch.scored)
@@ -259,34 +255,24 @@ class _Run:
             evaluation.store.close()
 
 
-async def _collected(items: list[Item], folder: Path, watch: Watch) -> list[Item]:
-    return [item async for item in answered(items, folder, watch.answering, resumed=False)]
+async def _listed(items: AsyncIterator[Item]) -> list[Item]:
+    return [item async for item in items]
+
+
+async def _interruptibly(work: Coroutine[Any, Any, list[Item]]) -> list[Item]:
+    """The result; Interrupted where a signal came first."""
+    task = asyncio.ensure_future(work)
+    with interruptible(task.cancel):
+        try:
+            return await task
+        except asyncio.CancelledError:
+            raise Interrupted("interrupted") from None
 
 
 def _job(item: Item) -> Job:
     if not item.specs:
         return Job(sample=item.sample, graders=item.graders)
     return Job(sample=item.sample, graders=tuple(replace(g, script=script_of(item, g)) for g in item.graders))
-
-
-@contextlib.contextmanager
-def _stopping(pool: Pool) -> Iterator[None]:
-    """The first Ctrl-C finishes what is in flight, a second one stops at once."""
-    loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        pool.stop(Interrupted("interrupted"))
-        loop.remove_signal_handler(signal.SIGINT)
-
-    try:
-        loop.add_signal_handler(signal.SIGINT, stop)
-    except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
 
 
 def _suite(options: Options, warn: Callable[..., None]) -> Suite:
@@ -312,18 +298,6 @@ def _suite(options: Options, warn: Callable[..., None]) -> Suite:
 
 def _words(value: Json) -> tuple[str, ...]:
     return () if value is None else (value,) if isinstance(value, str) else tuple(map(str, value))
-
-
-def _new_folder(options: Options, paths: Sequence[Path]) -> Path:
-    if options.folder:
-        return Path(options.folder)
-    stamp = datetime.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    name = paths[0].stem if paths else "run"
-    base = Path("germane-reports")
-    folder, number = base / f"{name}-{stamp}", 2
-    while folder.exists():
-        folder, number = base / f"{name}-{stamp}-{number}", number + 1
-    return folder
 
 
 def _costs(judge: Judge) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from germane.reports.store import earlier
 from germane.setup import open_ledger
 from germane.types import Json, Judgement
 
-__all__ = ["Session"]
+__all__ = ["Session", "new_folder"]
 
 
 class Session:
@@ -93,6 +93,19 @@ class Session:
         self.receipts.close()
         if complete and self.options.no_cache:
             self._drop_own_ledger()
+
+
+def new_folder(options: Options, paths: Sequence[Path]) -> Path:
+    """The report folder of a new run: the one that is named, else one that is named after its first path and the time."""
+    if options.folder:
+        return Path(options.folder)
+    stamp = datetime.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    name = paths[0].stem if paths else "run"
+    base = Path("germane-reports")
+    folder, number = base / f"{name}-{stamp}", 2
+    while folder.exists():
+        folder, number = base / f"{name}-{stamp}-{number}", number + 1
+    return folder
 
 
 def _known(folder: Path, *, errors: bool) -> Iterator[tuple[str, Judgement]]:

@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from germane.judging.ledger import SQLiteLedger
-from germane.testing import ModelServer
+from germane.reports.schema import document_schema
+from germane.testing import Act, ModelServer
 from tests.cli.conftest import Cli, write_jsonl
 
 KEY = {"OPENAI_API_KEY": "test"}
@@ -89,6 +91,22 @@ def test_without_the_ledger_a_stopped_run_loses_nothing(cli: Cli, data: Path, tm
         assert cli(*asked, env=KEY).code == 0  # not continued but begun anew: nothing is known
         assert server.count == 30 + 12 + 30
     assert not (tmp_path / "l.sqlite").exists()
+
+
+def test_a_run_that_stops_prints_its_document(cli: Cli, data: Path) -> None:
+    """--json: the exit code, what was spent so far, and why and how to go on; by a limit and by a judge that is none."""
+    with ModelServer() as server:
+        ran = cli(*words(data, server, "--max-calls", 12, "-o", "r", "--json"), env=KEY)
+        found = ran.json
+        jsonschema.validate(found, document_schema())
+        assert (ran.code, found["exit_code"], found["passed"], found["report"]) == (3, 3, False, "r")
+        assert found["judge"]["calls"] == 12
+        assert found["verdict"] == ["stopped at --max-calls 12: 12 calls were made"]
+        assert "germane run --resume r" in found["stopped"]
+    with ModelServer(lambda _: Act(status=401)) as server:
+        ran = cli(*words(data, server, "-o", "s", "--json"), env=KEY)
+        assert (ran.code, ran.json["exit_code"], ran.json["scores"]) == (2, 2, [])
+        assert "HTTP 401" in ran.json["stopped"]
 
 
 def test_continuing_makes_headway_under_any_limit(cli: Cli, data: Path) -> None:

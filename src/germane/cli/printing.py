@@ -19,9 +19,9 @@ from germane.judging.asking import Pool
 from germane.reports import formats, text
 from germane.reports.clean import clean_lines
 from germane.reports.report import Report
-from germane.running import Watch
+from germane.watching import Watch
 
-__all__ = ["Progress", "finish", "say"]
+__all__ = ["Progress", "finish", "print_json", "say"]
 
 
 def say(message: str) -> None:
@@ -39,8 +39,7 @@ def finish(
         with Path(summary).open("a", encoding="utf-8") as page:
             page.writelines(formats.FORMATS[".md"](report))
     if as_json:
-        document = formats.json_document(report)
-        print(json.dumps(document, ensure_ascii=False))
+        print_json(report)
     elif not quiet:
         console = Console(highlight=False)
         if not console.is_terminal:
@@ -50,6 +49,11 @@ def finish(
         say(f"wrote {path}")
     if code:
         raise typer.Exit(report.verdict.exit_code)
+
+
+def print_json(report: Report) -> None:
+    """The document that scripts rely on."""
+    print(json.dumps(formats.json_document(report), ensure_ascii=False))
 
 
 class _Warnings(logging.Handler):
@@ -72,6 +76,7 @@ class Progress(Watch):
         self._task: TaskID | None = None
         self._log = _Warnings(self)
         self._hints: list[str] = []
+        self.so_far: Report | None = None
 
     def __enter__(self) -> Self:
         logging.getLogger("germane").addHandler(self._log)
@@ -111,6 +116,10 @@ class Progress(Watch):
     def failed(self, command: str) -> None:
         """How to ask again; said at the end."""
         self._hints.append(f"ask again what failed: {command}")
+
+    def stopped(self, report: Report) -> None:
+        """What is known of a run that stopped, for --json."""
+        self.so_far = report
 
     def last_words(self) -> None:
         """What is said below the report."""

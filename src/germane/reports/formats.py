@@ -60,6 +60,8 @@ def json_document(report: Report, *, scores: bool = True) -> Document:
     if scores:
         document["scores"] = [dump_score(score) for score in report.scores()]
     document["cases"] = [_case(case) for case in report.cases()]
+    if report.stopped:
+        document["stopped"] = report.stopped
     return document
 
 

@@ -44,6 +44,8 @@ class Report:
     ) -> None:
         self.store, self.manifest, self.verdict, self.summaries = store, manifest, verdict, tuple(summaries)
         self.folder = store.folder if isinstance(store, FolderStore) else None
+        self.stopped = ""
+        """Why the evaluation did not come to its end, where it did not."""
 
     @classmethod
     def build(
@@ -68,6 +70,15 @@ class Report:
         if over:
             found = report.verdict
             report.verdict = replace(found, exit_code=found.exit_code or 3, reasons=(over, *found.reasons))
+        return report
+
+    @classmethod
+    def so_far(
+        cls, store: Store, manifest: Mapping[str, Json], verdict: Verdict, *, folder: Path, stopped: str
+    ) -> Report:
+        """What is known of an evaluation that was stopped: its finished blocks, what was spent, how it goes on."""
+        report = cls(store, manifest, verdict, _summaries(store))
+        report.folder, report.stopped = folder, stopped
         return report
 
     @classmethod

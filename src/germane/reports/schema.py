@@ -93,7 +93,10 @@ class SystemLine(TypedDict):
 
 
 class Document(TypedDict):
-    """The document of `--json`. `measures` where there is one system, `systems` where there are several."""
+    """The document of `--json`. `measures` where there is one system, `systems` where there are several.
+
+    `stopped` says why the run did not come to its end, and how it is continued; the rest is then what is known so far.
+    """
 
     schema_version: Literal[1]
     passed: bool
@@ -107,6 +110,7 @@ class Document(TypedDict):
     systems: NotRequired[list[SystemLine]]
     scores: NotRequired[list[ScoreRow]]
     cases: list[CaseRow]
+    stopped: NotRequired[str]
 
 
 def document_schema() -> dict[str, object]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["render", "render_plain"]
 
 _WORST = 5
+
+_HOW_MUCH = re.compile(r"^\d+ of \d+ ")
+"""How the reason of a score that lacks some of its verdicts begins."""
 
 
 def render_plain(report: Report, width: int = 100) -> str:
@@ -80,7 +85,7 @@ def _whys(report: Report, most: int = 6) -> Iterator[Text]:
     measures: dict[tuple[str, int], list[str]] = {}
     for summary in report.summaries:
         if summary.n < summary.total:
-            for reason in summary.why[:2]:
+            for reason in _reasons(summary)[:2]:
                 measures.setdefault(reason, []).append(summary.measure)
     everything = len({summary.measure for summary in report.summaries})
     for (why, count), concerned in list(measures.items())[:most]:
@@ -88,6 +93,14 @@ def _whys(report: Report, most: int = 6) -> Iterator[Text]:
         where = "every measure" if len(names) == everything > 1 else ", ".join(names[:3])
         more = f" and {len(names) - 3} more" if where != "every measure" and len(names) > 3 else ""
         yield Text(f"  {count} x {shorten(why, 160)} ({where}{more})", style="dim")
+
+
+def _reasons(summary: MeasureSummary) -> list[tuple[str, int]]:
+    """The reasons and of how many scores, the most frequent first: how much a score lacks makes no other reason."""
+    found: Counter[str] = Counter()
+    for why, count in summary.why:
+        found[_HOW_MUCH.sub("", why)] += count
+    return found.most_common()
 
 
 def _worst(report: Report) -> Iterator[RenderableType]:

@@ -1,0 +1,114 @@
+"""The options of `germane run`: how each is written, and what its help says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Paths = Annotated[
+    list[Path] | None, typer.Argument(help="Eval files (YAML), samples (JSONL, JSON, CSV), folders.")
+]
+Measure = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-m",
+        "--measure",
+        "--metric",
+        help="Measures, separated by spaces; repeatable. Replaces a file's own.",
+    ),
+]
+Judge = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--judge", help="labels | gold | lexical | openai:gpt-4o-mini | ...; several are a panel and vote."
+    ),
+]
+Repeat = Annotated[
+    int, typer.Option("--repeat", help="Ask each judge so many times; the answers vote.", min=1)
+]
+Vote = Annotated[str, typer.Option("--vote", help="How a panel votes: majority | mean.")]
+BaseUrl = Annotated[
+    str | None, typer.Option("--base-url", help="An OpenAI-compatible endpoint for the judge.")
+]
+Header = Annotated[
+    list[str] | None,
+    typer.Option("--header", help="NAME=VALUE for the judge's endpoint; repeatable, written down nowhere."),
+]
+ModelParameter = Annotated[
+    list[str] | None,
+    typer.Option("--model-parameter", help="NAME=VALUE in the request, e.g. seed=7; repeatable."),
+]
+Temperature = Annotated[
+    float | None, typer.Option("--temperature", help="The model's; 0.1 without this.", min=0.0)
+]
+Rpm = Annotated[float | None, typer.Option("--rpm", help="Judge requests a minute at most.", min=0.01)]
+Tpm = Annotated[float | None, typer.Option("--tpm", help="Judge tokens a minute at most.", min=1.0)]
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", help="Seconds that one answer may take; 120 without this.", min=0.1),
+]
+Output = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "-o", "--output", help="A report file (.json .jsonl .csv .md .txt) or the report folder; repeatable."
+    ),
+]
+Target = Annotated[
+    list[str] | None, typer.Option("--target", help="The system to ask; several are compared.")
+]
+Targets = Annotated[Path | None, typer.Option("--targets", help="The targets file.")]
+Against = Annotated[
+    str | None, typer.Option("--against", help="Relevance to: auto | query | reference | response.")
+]
+Scale = Annotated[str | None, typer.Option("--scale", help="graded (0-3) | binary.")]
+Reading = Annotated[str, typer.Option("--reading", help="fused: one request a text; single: one a question.")]
+Batch = Annotated[int, typer.Option("--batch", help="Passages of one query in one request.", min=1)]
+Prompt = Annotated[
+    list[str] | None, typer.Option("--prompt", help="KIND=FILE: your own wording; repeatable.")
+]
+FailUnder = Annotated[
+    list[str] | None, typer.Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; repeatable.")
+]
+MaxUnmeasured = Annotated[
+    float, typer.Option("--max-unmeasured", help="Share of scores that may be missing.", min=0.0, max=1.0)
+]
+Resume = Annotated[Path | None, typer.Option("--resume", metavar="REPORT", help="Continue this evaluation.")]
+RetryErrors = Annotated[
+    bool, typer.Option("--retry-errors", help="With --resume: ask again what the judge failed at.")
+]
+Ledger = Annotated[Path | None, typer.Option("--ledger", help="Where answers are kept.")]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(
+        "--max-cost", metavar="USD", help="Stop when the judge would cost more; can be continued.", min=0.0
+    ),
+]
+MaxCalls = Annotated[
+    int | None,
+    typer.Option(
+        "--max-calls", help="Stop before more questions are put to the judge; can be continued.", min=0
+    ),
+]
+Price = Annotated[
+    str | None,
+    typer.Option(
+        "--price", metavar="IN/OUT", help="US dollars for a million tokens of the judge, e.g. 0.15/0.60."
+    ),
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the shared ledger.")]
+Jobs = Annotated[int | None, typer.Option("-j", "--jobs", help="Judge requests in flight at most.", min=1)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Count calls, tokens and price; ask nobody.")]
+Columns = Annotated[
+    list[str] | None, typer.Option("--columns", help="query=Query,contexts=Context: names in the data.")
+]
+DocId = Annotated[
+    str | None, typer.Option("--doc-id", metavar="REGEX", help="The document id inside a chunk id.")
+]
+Only = Annotated[str | None, typer.Option("--filter", metavar="GLOB", help="Cases whose id or tag matches.")]
+Limit = Annotated[int | None, typer.Option("--limit", help="The first N cases.", min=1)]
+Sample = Annotated[int | None, typer.Option("--sample", help="N cases drawn at random.", min=1)]
+Seed = Annotated[int, typer.Option("--seed", help="For --sample.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no report.")]

@@ -1,0 +1,22 @@
+"""The table for a terminal says each reason once."""
+
+from germane import evaluate
+from germane.judging.judge import AnyQuestion, Reply
+from germane.judging.judges.fake import FakeJudge
+from germane.types import Json
+
+
+def no_answer_to_bad_texts(question: AnyQuestion) -> Json | Reply:
+    bad = "bad" in str(getattr(question, "passage", ""))
+    return Reply(error="the model was ill") if bad else question.typical()
+
+
+def test_scores_that_lack_more_or_less_for_one_reason_are_counted_together() -> None:
+    """One sample lacks one verdict of three, another two: that is one reason, of two scores."""
+    samples = [
+        {"id": "one", "query": "q", "contexts": ["bad", "good", "fine"]},
+        {"id": "two", "query": "r", "contexts": ["bad", "worse, bad", "fine"]},
+    ]
+    shown = str(evaluate(samples, "context_precision@3", judge=FakeJudge(no_answer_to_bad_texts)))
+    assert "2 x verdicts missing: the model was ill (context_precision@3)" in shown
+    assert shown.count("the model was ill") == 1
