@@ -268,6 +268,7 @@ SPELLINGS = [
     (400, "Exceeded max input tokens: 9000 > 8192"),
     (400, "the number of input tokens 9000 cannot exceed the total tokens limit 8192 for this model"),
     (400, "Input is longer than model context limit"),
+    (500, "Internal: prompt exceeds n_ctx"),
     (500, "input length exceeds the context length"),
     (500, "the prompt is too long for the context window"),
 ]  # fmt: skip

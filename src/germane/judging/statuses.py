@@ -30,7 +30,7 @@ _TOO_LONG = re.compile(
     r"|input token count|maximum (?:number of tokens|prompt length|model length|allowed number of input tokens)"
     r"|reduce the length|(?:request|prompt|message|input|content)s?[ _](?:is |are )?too[ _]large|input length"
     r"|max_new_tokens|must have less than \d+ tokens|max(?:imum)? input tokens|input tokens \d+ cannot exceed"
-    r"|longer than (?:the )?model|string_above_max_length|configured limit of \d+ tokens|tokens? limit exceeded"
+    r"|longer than (?:the )?model|exceeds n_ctx|string_above_max_length|configured limit of \d+ tokens|tokens? limit exceeded"
 )
 """How servers say it: OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, LM Studio, Anthropic, Gemini, Bedrock, ..."""
 
