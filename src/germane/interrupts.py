@@ -24,7 +24,7 @@ def interruptible(*steps: Callable[[], object]) -> Iterator[None]:
     def restore() -> None:
         while before:
             number, handler = before.popitem()
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def take(_number: int, _frame: object) -> None:
         loop.call_soon_threadsafe(left.pop(0))
@@ -33,7 +33,7 @@ def interruptible(*steps: Callable[[], object]) -> Iterator[None]:
 
     with contextlib.suppress(ValueError):  # not the main thread
         for number in _SIGNALS:
-            if signal.getsignal(number) not in {None, signal.SIG_IGN}:  # nohup means it
+            if number.name != "SIGHUP" or signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
                 before[number] = signal.signal(number, take)
     try:
         yield

@@ -167,6 +167,10 @@ class _Run:
             return contextlib.nullcontext()
         return SQLiteLedger(path, reading=True)
 
+    def _stop(self, pool: Pool) -> None:
+        self.watch.warn("interrupted: what is in flight is finished and kept; once more gives it up")
+        pool.stop()
+
     def _stopped(
         self, failure: BaseException, evaluation: Evaluation, judge: Judge | None, session: Session
     ) -> GermaneError:
@@ -245,8 +249,8 @@ class _Run:
             on_progress=self.watch.judging,
         )
         try:
-            async with pool:
-                with interruptible(pool.stop, pool.abort):
+            with interruptible(partial(self._stop, pool), pool.abort):
+                async with pool:
                     rule = self.suite.document_ids()
                     ready = (prepared(item, rule, evaluation.notes) for item in items)
                     await evaluation.run(map(_job, ready), pool, self.watch.scored)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from germane.judging.ledger import SQLiteLedger
-from germane.testing import ModelServer, by_overlap
+from germane.testing import Act, ModelServer, by_overlap
 from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
 
@@ -117,6 +117,28 @@ def test_ctrl_c_finishes_what_is_in_flight_and_prints_how_to_go_on(
         )
         assert ran.code == 0, ran.err
         assert committed(tmp_path / "stopped.sqlite") == server.count
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_second_signal_gives_up_what_is_in_flight(
+    cli: Cli, data: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Requests hang: the first signal waits for them and says so, the second leaves at once; what was answered is kept."""
+    with ModelServer([*[None] * 8, *[Act(hang=True)] * 4]) as server:
+        with started(words(data, server, "stopped"), tmp_path) as process:
+            wait_for(server, 12)
+            process.send_signal(number)
+            assert process.stderr is not None
+            assert b"once more gives it up" in process.stderr.readline()
+            process.send_signal(number)
+            _, err = process.communicate(timeout=10)
+        assert process.returncode == 130
+        assert b"germane run --resume stopped" in err
+        assert committed(tmp_path / "stopped.sqlite") == 8
+        ran = cli(
+            "run", "--resume", "stopped", "--base-url", server.url, "-q", env={"OPENAI_API_KEY": "test"}
+        )
+        assert ran.code == 0, ran.err
 
 
 def test_targets_are_not_asked_again(cli: Cli, tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ class Endpoint:
                 pause = self.patience.pause(waits) if throttled.wait is None else throttled.wait
                 why = f"asked to wait ({throttled})"
             except Fault as fault:
-                faults += not self.circuit.open  # where nobody gets an answer, the circuit's patience decides for all
+                faults += not self.circuit.open  # in an outage the circuit's patience decides for all
                 spending.faults += 1
                 if faults >= self.patience.attempts:
                     raise self._gone(f"no answer in {faults} attempts: {fault}") from None
