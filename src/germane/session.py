@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from germane.errors import GermaneError, Interrupted, JudgeError, LedgerError
+from germane.judging.judges.panel import whole
 from germane.judging.ledger import SQLiteLedger
 from germane.judging.spending import Receipts, Spent
 from germane.options import Options
@@ -109,9 +110,9 @@ def new_folder(options: Options, paths: Sequence[Path]) -> Path:
 
 
 def _known(folder: Path, *, errors: bool) -> Iterator[tuple[str, Judgement]]:
-    """The judgements that earlier sessions left in the folder."""
+    """The judgements that earlier sessions left in the folder, without `errors` only those that nobody failed at."""
     for judgement in earlier(folder):
-        if errors or judgement.error is None:
+        if errors or whole(judgement):
             yield judgement.key, judgement
 
 

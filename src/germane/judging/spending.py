@@ -91,7 +91,7 @@ class Tally:
 
         What an earlier session of this evaluation paid for is neither shared nor cached, and a failure is no answer.
         """
-        members = sum(one.stored for one in getattr(judge, "members", (judge,)))
+        members = 1 if judge.stored else sum(one.stored for one in getattr(judge, "members", ()))
         if not self.first(key):
             self.spent.shared += members
         elif answer is not None and answer.usable and key not in self._receipts:
@@ -136,7 +136,7 @@ class Receipts:
             self.earlier += Spent(**row)
 
     def __contains__(self, key: str) -> bool:
-        return _short(key) in self._keys
+        return bool(self._keys) and _short(key) in self._keys
 
     def add(self, keys: Iterable[str], spent: Spent | None = None) -> None:
         """These questions were paid for together; without `spent` by what was paid for before."""
