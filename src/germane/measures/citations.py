@@ -149,7 +149,9 @@ def _judged(sample: Sample) -> Program[tuple[list[Citing], list[Cited | None]]]:
     spoken = citing(sample.response or "", contexts)
     cited = {place for one in spoken for place in one.places if place}
     text = dict(zip(cited, texts_of([contexts[place - 1] for place in cited]), strict=True))
-    used = sorted((place for place in cited if not blank(text[place])), key=lambda place: (text[place], place))
+    used = sorted(
+        (place for place in cited if not blank(text[place])), key=lambda place: (text[place], place)
+    )
     number = {place: n for n, place in enumerate(used, 1)}
     asked = [one for one in spoken if not number.keys().isdisjoint(one.places)]
     if not asked:
@@ -161,9 +163,7 @@ def _judged(sample: Sample) -> Program[tuple[list[Citing], list[Cited | None]]]:
     verdicts = (None if number.keys().isdisjoint(one.places) else next(answers) for one in spoken)
     return spoken, [
         verdict
-        and Cited(
-            verdict.supported, tuple(sorted(used[n - 1] for n in verdict.contexts)), verdict.reasoning
-        )
+        and Cited(verdict.supported, tuple(sorted(used[n - 1] for n in verdict.contexts)), verdict.reasoning)
         for verdict in verdicts
     ]
 
