@@ -136,10 +136,14 @@ def _model(service: Service, key: str) -> Model:
     model_class, provider_class = _load(service.provider)
     from pydantic_ai.exceptions import UserError
 
-    given = {"api_key": key} if key else {}
+    given: dict[str, Any] = {"api_key": key} if key else {}
     if not key and (not service.trusted or (service.custom and service.provider != "bedrock")):
         given = {"api_key": _NO_KEY}
-    if service.custom and service.provider != "cohere":
+    if service.custom and service.provider == "cohere":
+        from cohere import AsyncClientV2
+
+        given = {"cohere_client": AsyncClientV2(api_key=given.get("api_key"), base_url=service.custom)}
+    elif service.custom:
         given["base_url"] = service.custom
     try:
         model: Model = model_class(service.model, provider=provider_class(**given))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import dataclass, fields
+from operator import add, attrgetter
 from pathlib import Path
 from typing import IO
 
+from germane.encoding import encode
 from germane.judging.judge import Judge
 from germane.judging.programs import Answer
 from germane.types import Json, Judgement, Usage
@@ -45,7 +47,7 @@ class Spent:
         self.unpriced += usage.requests if usage.cost_usd is None else 0
 
     def __add__(self, other: Spent) -> Spent:
-        return Spent(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+        return Spent(*map(add, _values(self), _values(other)))
 
     @property
     def cost(self) -> float | None:
@@ -65,6 +67,10 @@ class Spent:
         }
 
 
+_NAMES = tuple(field.name for field in fields(Spent))
+_values = attrgetter(*_NAMES)
+
+
 class Tally:
     """Counts what one session asks, what it need not ask, and what it pays.
 
@@ -79,12 +85,11 @@ class Tally:
 
     def first(self, key: str) -> bool:
         """Whether this question has not come before; remembers it."""
-        if hash(key) in self._seen:
-            return False
-        if len(self._seen) >= _REMEMBERED:
+        if (before := len(self._seen)) >= _REMEMBERED:
             self._seen.clear()
+            before = 0
         self._seen.add(hash(key))
-        return True
+        return len(self._seen) != before
 
     def known(self, key: str, judge: Judge, answer: Answer | None) -> None:
         """A question that need not be asked, with its answer unless that is still on its way.
@@ -128,7 +133,7 @@ class Receipts:
         self.earlier = Spent()
         self._keys: set[int] = set()
         self._path = path
-        self._file: IO[str] | None = None
+        self._file: IO[bytes] | None = None
         if path is not None and not resumed:
             path.unlink(missing_ok=True)
         for row in _rows(path) if path is not None else ():
@@ -143,14 +148,15 @@ class Receipts:
         short = [_short(key) for key in keys]
         self._keys.update(short)
         if self._path is not None:
-            row = {**asdict(spent or Spent()), "keys": [f"{key:x}" for key in short]}
-            self._begun(self._path).write(json.dumps(row) + "\n")
+            row = dict(zip(_NAMES, _values(spent or Spent()), strict=True))
+            line = encode({**row, "keys": [f"{key:x}" for key in short]})
+            self._begun(self._path).write(line + b"\n")
 
-    def _begun(self, path: Path) -> IO[str]:
+    def _begun(self, path: Path) -> IO[bytes]:
         """The file, every line of which is written at once; an evaluation that pays nothing has none."""
         if self._file is None:
-            self._file = path.open("a", encoding="utf-8", buffering=1)
-            self._file.write("\n")  # ends a line that a killed run left half written
+            self._file = path.open("ab", buffering=0)
+            self._file.write(b"\n")  # ends a line that a killed run left half written
         return self._file
 
     def close(self) -> None:
