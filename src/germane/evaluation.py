@@ -42,7 +42,7 @@ __all__ = ["Evaluation", "Router", "aevaluate", "evaluate", "needs_judge"]
 
 T = TypeVar("T")
 
-BLOCK = 1000
+BLOCK = 500
 """How many samples are in work at once: enough to keep any endpoint busy, few enough to keep memory flat."""
 
 

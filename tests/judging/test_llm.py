@@ -16,7 +16,15 @@ from germane.judging.judges.llm import LLMJudge, check_shared
 from germane.judging.patience import Patience
 from germane.judging.prices import Price
 from germane.judging.providers import PROVIDERS
-from germane.judging.questions import CitationSupport, Claims, NuggetSupport, Relevance, Support, key_of
+from germane.judging.questions import (
+    CitationSupport,
+    Claims,
+    Entities,
+    NuggetSupport,
+    Relevance,
+    Support,
+    key_of,
+)
 from germane.testing import Act, Asked, ModelServer, storm
 from germane.types import Json
 
@@ -867,3 +875,40 @@ def test_the_server_sees_what_was_asked() -> None:
         assert asked.sections == {"query": SKY.query, "passage": SKY.passage}
         assert asked.named[0] == "relevance"
         assert asked.named[1]["properties"].keys() == {"reasoning", "grade"}
+
+
+class TestApart:
+    """What three attempts at a Reading could not get is asked question by question."""
+
+    QUESTIONS = (
+        Relevance(query="why is the sky blue", passage="The sky is blue. It scatters light."),
+        Entities("The sky is blue. It scatters light."),
+    )
+
+    def ask(self, *script: Act | None, proven: bool = True) -> tuple[list[Reply], ModelServer]:
+        with ModelServer([*[None] * proven, *script]) as server:
+            judge = LLMJudge("openai:test", base_url=server.url, api_key="k", patience=QUICK, concurrency=1)
+
+            async def main() -> list[Reply]:
+                if proven:
+                    await judge.answer((Relevance(query="q", passage="p"),))
+                try:
+                    return list(await judge.answer(self.QUESTIONS))
+                finally:
+                    await judge.close()
+
+            return asyncio.run(main()), server
+
+    @pytest.mark.parametrize("act", [Act(text="no json"), Act(status=500)], ids=["unusable", "fault"])
+    def test_each_question_has_attempts_of_its_own(self, act: Act) -> None:
+        """Three bad answers to both together, good ones to each: nothing is lost, and it is said how."""
+        replies, server = self.ask(act, act, act)
+        assert [reply.error for reply in replies] == [None, None]
+        assert server.count == 1 + 3 + 2
+        assert replies[0].provenance["singly"] == 2
+
+    def test_a_model_that_never_gave_a_usable_answer_is_not_asked_more(self) -> None:
+        """Three attempts, and that is it."""
+        replies, server = self.ask(*[Act(text="no json")] * 9, proven=False)
+        assert all(reply.error and "no usable answer in 3 attempts" in reply.error for reply in replies)
+        assert server.count == 3

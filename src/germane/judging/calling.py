@@ -43,21 +43,19 @@ class Call:
         self._parts: list[AnyQuestion] = []
         self._payloads: dict[int, Json] = {}
         self._errors: dict[int, str] = {}
-        self._miscounted = False
+        self._miscounted = self._spent = False
+        self._alone = 0
         self._note: Correction | None = None
 
     async def run(self) -> None:
-        """Ask all together; then, of a list, what is still open one by one."""
+        """Ask all together; then what came to nothing apart: of a list its texts, of one text its questions."""
         try:
             async with self._deadline:
                 await self._ask(self.items)
-                if len(self.items) > 1:
-                    for item in self._open(self.items):
-                        await self._ask([item])
+                for item in self._apart():
+                    await self._ask([item])
         except TimeoutError:
             self._fail(f"no answer within {self._deadline.seconds:g} s", self.items)
-        except Unanswered as error:
-            self._fail(str(error), self.items)
         except GermaneError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever one answer holds, it fails its own questions alone
@@ -97,8 +95,8 @@ class Call:
             told["list"] = len(self.items)
         if self._windows:
             told["windows"] = len(self._windows)
-        if self._parts:
-            told["singly"] = len(self._parts)
+        if self._parts or self._alone:
+            told["singly"] = len(self._parts) + self._alone
         if spent.estimated:
             told["tokens"] = "estimated"
         return FrozenDict(told)
@@ -117,6 +115,19 @@ class Call:
             elif left:
                 yield from readings(left, self.prompts)
 
+    def _apart(self) -> list[Reading]:
+        """What may fare better apart: nothing in an outage, or where the model would refuse the same text again."""
+        if self.exchange.endpoint.circuit.open:
+            return []
+        left = list(self._open(self.items))
+        questions = [question for item in left for question in item.questions]
+        if len(self.items) > 1:
+            return left
+        if len(questions) < 2 or not (self._spent and self.habits.proven):
+            return []
+        self._alone = len(questions)
+        return readings(questions, self.prompts, fuse=False)
+
     async def _ask(self, items: Sequence[Reading]) -> None:
         """An answer or an error for each; what is too long for the model is asked in windows where that can be."""
         window = Window(items[0].questions[0])
@@ -132,6 +143,9 @@ class Call:
                     raise
                 await self._in_windows(window)
         except (Refused, Rejected) as error:
+            self._fail(str(error), items)
+        except Unanswered as error:
+            self._spent = True
             self._fail(str(error), items)
 
     def _fits(self, items: Sequence[Reading]) -> bool:
@@ -194,6 +208,7 @@ class Call:
                 items, self._note = left[:1], Correction("", problem)
             spending.reasked += 1
         spending.reasked -= 1
+        self._spent = True
         self._fail(f"no usable answer in {self._attempts} attempts; the last: {problem}", items)
 
     async def _try(self, ask: Ask) -> str:

@@ -72,6 +72,10 @@ class _Throttled(Exception):
         self.wait = wait
 
 
+class _GivenUp(Fault):
+    """Not waited for as long as it might have been: no attempt, as often as there are attempts."""
+
+
 class _Stall:
     """Tells the level when a request is late, and when it is over."""
 
@@ -127,7 +131,7 @@ class Endpoint:
             Unanswered: waiting or trying again came to an end, or would last beyond the deadline.
             JudgeError: it cannot be used at all.
         """
-        waits = faults = 0
+        waits = faults = early = 0
         while True:
             try:
                 with deadline.held():
@@ -141,7 +145,10 @@ class Endpoint:
                 pause = self.patience.pause(waits) if throttled.wait is None else throttled.wait
                 why = f"asked to wait ({throttled})"
             except Fault as fault:
-                faults += not self.circuit.open  # in an outage the circuit's patience decides for all
+                if isinstance(fault, _GivenUp) and early < self.patience.attempts:
+                    early += 1
+                else:
+                    faults += not self.circuit.open  # in an outage the circuit's patience decides for all
                 spending.faults += 1
                 if faults >= self.patience.attempts:
                     raise self._gone(f"no answer in {faults} attempts: {fault}") from None
@@ -208,7 +215,8 @@ class Endpoint:
                 return await self.transport.send(body)
         except TimeoutError:
             self.level.throttled(sent)
-            raise Fault(f"no answer within {seconds:.3g} s") from None
+            kind = _GivenUp if seconds < self.patience.read else Fault
+            raise kind(f"no answer within {seconds:.3g} s") from None
 
     def _faulty(self, why: str) -> None:
         if self.circuit.failed(why):

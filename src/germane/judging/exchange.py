@@ -36,6 +36,7 @@ class Exchange:
         self.spending, self.rung, self.model = Spending(), 0, ""
         self._deadline = deadline
         self._sent: tuple[int, int | None] = (0, None)
+        self._worded: tuple[object, bytes] | None = None
         self._room = self._most = self._had = 0
 
     def begin(self) -> None:
@@ -95,7 +96,10 @@ class Exchange:
             raise Superseded
         self.rung = max(self.rung, habits.rung)
         self._sent = habits.version, self._limit()
-        return habits.body(ask, note, self._sent[1], self.rung)
+        wording = (ask, note, self.rung, *self._sent)
+        if self._worded is None or self._worded[0] != wording:
+            self._worded = wording, habits.body(ask, note, self._sent[1], self.rung)
+        return self._worded[1]
 
     async def _post(self, ask: Ask, note: Correction | None, size: int) -> Answered:
         body = partial(self._body, ask, note)
