@@ -300,3 +300,16 @@ class TestLimits:
 
             assert asyncio.run(main(judge.close)).error is None
             assert asyncio.run(main(judge.close)).error is None
+
+
+def test_a_request_that_hangs_from_the_start_is_given_up_once_it_is_known_how_fast_answers_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first of all hangs; thirty others are answered at once: it is not waited for until the read timeout."""
+    monkeypatch.setattr("germane.judging.endpoint.LEAST", 0.2)
+    monkeypatch.setattr("germane.judging.lookout.SOON", 0.1)
+    with ModelServer([Act(hang=True)]) as server:
+        began = monotonic()
+        replies = ask(judge_of(server, Patience(read=30, backoff=0.01), concurrency=4), passages(30))
+    assert not [reply.error for reply in replies if reply.error]
+    assert monotonic() - began < 5

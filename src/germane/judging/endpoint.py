@@ -14,10 +14,12 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 
 from germane.errors import JudgeError
 from germane.judging.limits import Circuit, CircuitOpen, Level, Rate
+from germane.judging.lookout import Lookout
 from germane.judging.patience import Deadline, Patience
 from germane.judging.statuses import broke, retry_after, said, status_in, too_long, useless
 from germane.judging.transport import Fault, Response, Transport
@@ -74,24 +76,6 @@ class _Throttled(Exception):
 
 class _GivenUp(Fault):
     """Not waited for as long as it might have been: no attempt, as often as there are attempts."""
-
-
-class _Stall:
-    """Tells the level when a request is late, and when it is over."""
-
-    def __init__(self, level: Level, late: float) -> None:
-        self._level, self._late = level, False
-        self._timer = asyncio.get_running_loop().call_later(late, self._stalled)
-
-    def _stalled(self) -> None:
-        self._late = True
-        self._level.stall()
-
-    def over(self) -> None:
-        """The request has ended, one way or another."""
-        self._timer.cancel()
-        if self._late:
-            self._level.stall(-1)
 
 
 class Endpoint:
@@ -186,18 +170,14 @@ class Endpoint:
     async def _once(
         self, body: Callable[[], bytes], spending: Spending, sent: float, *, last: bool
     ) -> dict[str, Json]:
-        stall = _Stall(self.level, self._usual(STALLED))
         try:
             content = body()
             spending.requests += 1
-            status, headers, raw = await self._send(
-                content, sent, self.patience.read if last else self._usual(LEAST)
-            )
+            status, headers, raw = await self._send(content, sent, last=last)
         except Fault as fault:
             self._faulty(str(fault))
             raise
         finally:
-            stall.over()
             self.level.release()
         if status == 200:
             found = _json(raw)
@@ -208,15 +188,16 @@ class Endpoint:
             status, raw = status_in(error), json.dumps(error).encode()
         return self._failed(status, headers, self._without_secrets(said(raw, status, headers)), sent)
 
-    async def _send(self, body: bytes, sent: float, seconds: float) -> Response:
+    async def _send(self, body: bytes, sent: float, *, last: bool) -> Response:
         """One request; who does not answer in time is overloaded or dead, and pressed less in either case."""
+        lost = partial(self._usual, self.patience.read if last else LEAST)
         try:
-            async with asyncio.timeout(seconds):
+            async with Lookout(self.level, late=partial(self._usual, STALLED), lost=lost) as lookout:
                 return await self.transport.send(body)
         except TimeoutError:
             self.level.throttled(sent)
-            kind = _GivenUp if seconds < self.patience.read else Fault
-            raise kind(f"no answer within {seconds:.3g} s") from None
+            kind = _GivenUp if lookout.seconds < self.patience.read else Fault
+            raise kind(f"no answer within {lookout.seconds:.3g} s") from None
 
     def _faulty(self, why: str) -> None:
         if self.circuit.failed(why):
