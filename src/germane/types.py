@@ -65,8 +65,8 @@ def freeze(value: Json) -> Json:
         return value
     if isinstance(value, FrozenDict):
         return value
-    if isinstance(value, Mapping):
-        return FrozenDict({str(k): freeze(v) for k, v in value.items()})
+    if type(value) is dict or isinstance(value, Mapping):
+        return FrozenDict([(str(k), v if type(v) in _FROZEN else freeze(v)) for k, v in value.items()])
     if isinstance(value, list | tuple):
         return tuple(freeze(v) for v in value)
     if isinstance(value, float) and not math.isfinite(value):
