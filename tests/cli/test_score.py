@@ -30,3 +30,16 @@ def test_a_report_is_not_scored_onto_itself(
     assert {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()} == before
     assert cli("score", "r", *measure, "-o", "other").code == 0
     assert cli("report", "other").code == 0
+
+
+@pytest.mark.parametrize("name", ["scores.jsonl", "manifest.json"])
+def test_a_report_is_not_written_over_its_own_rows(cli: Cli, tmp_path: Path, name: str) -> None:
+    """`germane report` and `germane run` write no file under the name of one of the report's own."""
+    data = write_jsonl(tmp_path / "data.jsonl", *ROWS)
+    cli("run", data, "-m", "context_precision@3", "--judge", "lexical", "--no-cache", "-o", "r")
+    before = (tmp_path / "r" / name).read_bytes()
+    ran = cli("report", "r", "-o", f"r/{name}")
+    assert ran.code == 2
+    assert "is the report's own" in ran.err
+    assert (tmp_path / "r" / name).read_bytes() == before
+    assert cli("report", "r", "-o", "r/scores.csv").code == 0

@@ -44,9 +44,9 @@ def score(
 def _refuse_source(output: Path, folder: Path) -> None:
     """What is scored holds judgements that were paid for, and a new measure needs only some of them."""
     from germane.errors import InputError
+    from germane.reports.store import OWN
 
-    own = ("samples.jsonl", "judgements.jsonl", "scores.jsonl", "manifest.json")
-    if output.resolve() in {folder.resolve(), *((folder / name).resolve() for name in own)}:
+    if output.resolve() in {folder.resolve(), *((folder / name).resolve() for name in OWN)}:
         raise InputError(
             f"-o {output} would overwrite the report that is scored", fix="name another file or folder"
         )

@@ -14,7 +14,7 @@ from germane.reports.cases import CaseResult
 from germane.reports.clean import cell, shorten
 from germane.reports.manifest import spent_in_words
 from germane.reports.schema import CaseRow, Document, SystemLine
-from germane.reports.store import dump_score
+from germane.reports.store import OWN, dump_score
 
 if TYPE_CHECKING:
     from germane.reports.report import Report
@@ -167,11 +167,13 @@ FORMATS: dict[str, Callable[[Report], Iterator[str]]] = {
 
 
 def write(report: Report, path: Path) -> None:
-    """Write a report file; InputError names the known extensions where this is none."""
+    """Write a report file; InputError where it has no known extension, or is one of the report's own files."""
     if path.suffix.lower() not in FORMATS:
         raise InputError(
             f"{path}: no report format ends in {path.suffix or 'nothing'}", fix=f"use {', '.join(FORMATS)}"
         )
+    if report.folder is not None and path.resolve() in {(report.folder / own).resolve() for own in OWN}:
+        raise InputError(f"{path} is the report's own", fix="write to another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         file.writelines(FORMATS[path.suffix.lower()](report))

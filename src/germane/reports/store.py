@@ -17,6 +17,7 @@ from germane.samples.dumping import sample_to_json
 from germane.types import Json, Judgement, Sample, Score
 
 __all__ = [
+    "OWN",
     "FolderStore",
     "MemoryStore",
     "Store",
@@ -28,6 +29,10 @@ __all__ = [
 ]
 
 _JUDGEMENTS, _PART, _EARLIER = "judgements.jsonl", ".part", ".earlier"
+
+
+OWN = ("samples.jsonl", "judgements.jsonl", "scores.jsonl", "manifest.json")
+"""The files that are a report folder's own: nothing else is written under these names."""
 
 
 class Store(Protocol):
