@@ -11,6 +11,7 @@ from pathlib import Path
 from germane.errors import GermaneError, Interrupted, JudgeError, LedgerError
 from germane.judging.judges.panel import whole
 from germane.judging.ledger import SQLiteLedger
+from germane.judging.log import files_of
 from germane.judging.spending import Receipts, Spent
 from germane.options import Options
 from germane.reports.manifest import spent_in_words, write_manifest
@@ -55,8 +56,8 @@ class Session:
         return self.folder / "ledger.sqlite"
 
     def _drop_own_ledger(self) -> None:
-        for ending in ("", "-wal", "-shm"):
-            Path(f"{self._own_ledger}{ending}").unlink(missing_ok=True)
+        for file in files_of(self._own_ledger):
+            file.unlink(missing_ok=True)
 
     def manifest(self, made: dict[str, Json]) -> dict[str, Json]:
         """What was made, with what is needed to continue."""

@@ -101,37 +101,24 @@ def to_row(judgement: Judgement) -> Row:
         judgement.at,
         encode(judgement.provenance).decode(),
     )
-    return (*row, _checksum(*row))
+    return (*row, _checksum(row))
 
 
 def from_row(row: Row) -> Judgement:
     """The judgement in a row of the table; ValueError where the row is damaged."""
     try:
-        return _judgement(*row)
+        return _judgement(row)
     except (TypeError, AttributeError, RecursionError, struct.error) as error:
         raise ValueError(f"the answer under {bytes(row[0] or b'').hex()} is damaged: {error}") from None
 
 
-def _judgement(
-    key: bytes,
-    kind: str,
-    judge: str,
-    prompt: str,
-    answer: str,
-    requests: int,
-    tokens_in: int,
-    tokens_out: int,
-    cost: float | None,
-    ms: float | None,
-    at: str | None,
-    provenance: str,
-    checksum: int | None,
-) -> Judgement:
-    if checksum is not None:
-        found = _checksum(
-            key, kind, judge, prompt, answer, requests, tokens_in, tokens_out, cost, ms, at, provenance
-        )
-        if checksum != found and checksum != crc32(answer.encode(), crc32(key)):  # as format 2 wrote it
+def _judgement(row: Row) -> Judgement:
+    key, kind, judge, prompt, answer, requests, tokens_in, tokens_out, cost, ms, at, provenance, checksum = (
+        row
+    )
+    if checksum is not None and checksum != _checksum(row[:-1]):
+        older = crc32(answer.encode(), crc32(key))  # as format 2 wrote it
+        if checksum != older:
             raise ValueError(f"the answer under {key.hex()} is damaged")
     return Judgement(
         key=key.hex(),
@@ -146,20 +133,9 @@ def _judgement(
     )
 
 
-def _checksum(
-    key: bytes,
-    kind: str,
-    judge: str,
-    prompt: str,
-    answer: str,
-    requests: int,
-    tokens_in: int,
-    tokens_out: int,
-    cost: float | None,
-    ms: float | None,
-    at: str | None,
-    provenance: str,
-) -> int:
+def _checksum(row: Row) -> int:
+    """Of all columns but itself."""
+    key, kind, judge, prompt, answer, requests, tokens_in, tokens_out, cost, ms, at, provenance = row
     texts = "\0".join((kind, judge, prompt, answer, at or "", provenance)).encode()
     numbers = _NUMBERS.pack(
         requests, tokens_in, tokens_out, _NAN if cost is None else cost, _NAN if ms is None else ms
