@@ -21,7 +21,7 @@ from germane.forecast import Forecast, forecast_jobs
 from germane.interrupts import interruptible
 from germane.judging.asking import Pool
 from germane.judging.budget import Budget, check_price
-from germane.judging.judge import Judge
+from germane.judging.judge import Judge, members_of
 from germane.judging.ledger import SQLiteLedger
 from germane.judging.spending import Spent
 from germane.measures.graders import CODE_JUDGE
@@ -305,4 +305,4 @@ def _words(value: Json) -> tuple[str, ...]:
 
 
 def _costs(judge: Judge) -> bool:
-    return any(member.stored for member in getattr(judge, "members", (judge,)))
+    return any(member.stored for member in members_of(judge))

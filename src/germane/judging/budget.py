@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from germane.errors import InputError, LimitReached
-from germane.judging.judge import AnyQuestion, Judge
+from germane.judging.judge import AnyQuestion, Judge, members_of
 from germane.types import Usage
 
 __all__ = ["Budget", "check_price"]
@@ -118,7 +118,7 @@ def _dollars(cost: float) -> str:
 
 def check_price(judge: Judge | None, max_cost: float | None) -> None:
     """InputError where a limit in dollars is set and nobody knows what the judge costs."""
-    members: Sequence[Judge] = getattr(judge, "members", (judge,)) if judge is not None else ()
+    members = members_of(judge) if judge is not None else ()
     for member in members if max_cost is not None else ():
         if hasattr(member, "forecast") and getattr(member, "price", None) is None:
             raise InputError(

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 from germane.judging.questions import Question
 from germane.types import FrozenDict, Json, Usage
 
-__all__ = ["AnyQuestion", "Judge", "Judges", "Reply"]
+__all__ = ["AnyQuestion", "Judge", "Judges", "Reply", "members_of"]
 
 AnyQuestion: TypeAlias = Question[Any]
 
@@ -77,6 +77,13 @@ class Judge(Protocol):
 
 Judges: TypeAlias = Judge | str | Sequence[Judge | str]
 """A judge or its name; several of them are a panel."""
+
+
+def members_of(judge: Judge) -> Sequence[Judge]:
+    """Those who answer what is put to a judge: a panel's members, else itself."""
+    members: Sequence[Judge] = getattr(judge, "members", (judge,))
+    return members
+
 
 _TOGETHER = 200
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from germane.encoding import encode
-from germane.judging.judge import Judge
+from germane.judging.judge import Judge, members_of
 from germane.judging.programs import Answer
 from germane.types import Json, Judgement, Usage
 
@@ -96,7 +96,7 @@ class Tally:
 
         What an earlier session of this evaluation paid for is neither shared nor cached, and a failure is no answer.
         """
-        members = 1 if judge.stored else sum(one.stored for one in getattr(judge, "members", ()))
+        members = sum([one.stored for one in members_of(judge)])
         if not self.first(key):
             self.spent.shared += members
         elif answer is not None and answer.usable and key not in self._receipts:
