@@ -28,9 +28,9 @@ from germane.judging.judges.script import ScriptGrade, ScriptJudge
 from germane.judging.ledger import Ledger, SQLiteLedger
 from germane.judging.spending import Spent
 from germane.measures.graders import Grader, graders_of
-from germane.measures.labels import Settings
 from germane.measures.measure import Measure, parse_measures
 from germane.measures.scoring import Block, Job
+from germane.measures.settings import Settings
 from germane.reports.gates import Gate
 from germane.reports.manifest import dump_grader, judge_entry
 from germane.reports.report import Report

@@ -16,8 +16,8 @@ from germane.judging.ledger import Ledger
 from germane.judging.programs import Program, answered
 from germane.judging.questions import key_of
 from germane.measures.graders import Grader
-from germane.measures.labels import Settings
 from germane.measures.scoring import Block, Job
+from germane.measures.settings import Settings
 from germane.prospects import Prospects
 from germane.types import Json, Usage
 

@@ -25,9 +25,9 @@ from germane.judging.judge import Judge, members_of
 from germane.judging.ledger import SQLiteLedger
 from germane.judging.spending import Spent
 from germane.measures.graders import CODE_JUDGE
-from germane.measures.labels import Settings
 from germane.measures.measure import parse_measures
 from germane.measures.scoring import Job
+from germane.measures.settings import Settings
 from germane.options import Options, configured
 from germane.prospects import Prospects
 from germane.reports.gates import Gate, Verdict

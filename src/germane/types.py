@@ -57,6 +57,7 @@ class FrozenDict(dict[str, Any]):
 
 
 _FROZEN = frozenset({str, int, bool, type(None), FrozenDict})
+_NAMES = frozenset({str})
 
 
 def freeze(value: Json) -> Json:
@@ -65,7 +66,9 @@ def freeze(value: Json) -> Json:
         return value
     if isinstance(value, FrozenDict):
         return value
-    if type(value) is dict or isinstance(value, Mapping):
+    if isinstance(value, Mapping):
+        if _FROZEN.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value)):
+            return FrozenDict(value)
         return FrozenDict([(str(k), v if type(v) in _FROZEN else freeze(v)) for k, v in value.items()])
     if isinstance(value, list | tuple):
         return tuple(freeze(v) for v in value)

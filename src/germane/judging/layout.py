@@ -9,13 +9,16 @@ from __future__ import annotations
 import sqlite3
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
+from math import isfinite
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from germane import unchecked
 from germane.encoding import decode, encode
 from germane.errors import LedgerError
-from germane.types import FrozenDict, Judgement, Usage
+from germane.types import FrozenDict, Judgement, Usage, freeze
 
 __all__ = [
     "ADD_CHECKSUM",
@@ -46,7 +49,6 @@ ADD_CHECKSUM = "ALTER TABLE judgements ADD COLUMN checksum INTEGER"
 
 Row = Sequence[Any]
 _PLAUSIBLE = 1000  # no germane is that new: such a number is damage
-_NO_PROVENANCE = FrozenDict()
 _NUMBERS = struct.Struct("<3q2d")
 _NAN = float("nan")
 
@@ -101,7 +103,7 @@ def to_row(judgement: Judgement) -> Row:
         judgement.at,
         encode(judgement.provenance).decode(),
     )
-    return (*row, _checksum(row))
+    return (*row, _checksum(*row))
 
 
 def from_row(row: Row) -> Judgement:
@@ -116,31 +118,56 @@ def _judgement(row: Row) -> Judgement:
     key, kind, judge, prompt, answer, requests, tokens_in, tokens_out, cost, ms, at, provenance, checksum = (
         row
     )
-    if checksum is not None and checksum != _checksum(row[:-1]):
+    if checksum is not None and checksum != _checksum(*row[:-1]):
         older = crc32(answer.encode(), crc32(key))  # as format 2 wrote it
         if checksum != older:
             raise ValueError(f"the answer under {key.hex()} is damaged")
-    return Judgement(
-        key=key.hex(),
-        kind=kind,
-        judge=judge,
-        prompt=prompt,
-        answer=decode(answer),
-        usage=Usage(requests=requests, input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost),
-        ms=ms,
-        at=at,
-        provenance=_NO_PROVENANCE if provenance == "{}" else FrozenDict(decode(provenance)),
+    if ms is not None and not isfinite(ms):
+        raise ValueError(f"the answer under {key.hex()} is damaged: it took {ms} ms")
+    return unchecked.judgement(
+        key.hex(),
+        kind,
+        judge,
+        prompt,
+        freeze(decode(answer)),
+        _usage(requests, tokens_in, tokens_out, cost),
+        ms,
+        at,
+        _provenance(provenance),
     )
 
 
-def _checksum(row: Row) -> int:
+@lru_cache(maxsize=1024)
+def _usage(requests: int, tokens_in: int, tokens_out: int, cost: float | None) -> Usage:
+    return Usage(requests=requests, input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost)
+
+
+@lru_cache(maxsize=1024)
+def _provenance(text: str) -> FrozenDict:
+    """Most answers came about alike."""
+    return FrozenDict(freeze(decode(text)))
+
+
+def _checksum(
+    key: bytes,
+    kind: str,
+    judge: str,
+    prompt: str,
+    answer: str,
+    requests: int,
+    tokens_in: int,
+    tokens_out: int,
+    cost: float | None,
+    ms: float | None,
+    at: str | None,
+    provenance: str,
+) -> int:
     """Of all columns but itself."""
-    key, kind, judge, prompt, answer, requests, tokens_in, tokens_out, cost, ms, at, provenance = row
-    texts = "\0".join((kind, judge, prompt, answer, at or "", provenance)).encode()
+    texts = f"{kind}\0{judge}\0{prompt}\0{answer}\0{at or ''}\0{provenance}"
     numbers = _NUMBERS.pack(
         requests, tokens_in, tokens_out, _NAN if cost is None else cost, _NAN if ms is None else ms
     )
-    return crc32(numbers, crc32(texts, crc32(key)))
+    return crc32(key + texts.encode() + numbers)
 
 
 def _real(value: float | None) -> float | None:

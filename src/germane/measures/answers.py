@@ -6,9 +6,9 @@ from germane.judging.programs import Program, ask, ask_each
 from germane.judging.questions import Claims, StatementRelevance, Support, Supported
 from germane.measures.defining import measure
 from germane.measures.judged import NO_CONTEXT, supported_items
-from germane.measures.labels import distinct_contexts, texts_of, turns
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
+from germane.measures.passages import distinct_contexts, texts_of, turns
 from germane.types import Sample
 
 __all__ = ["answer_relevancy", "context_utilisation", "faithfulness", "hallucination", "noise_sensitivity"]

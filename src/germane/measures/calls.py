@@ -10,9 +10,9 @@ from germane.judging.questions import Claims, Sufficiency, Support
 from germane.measures.defining import measure
 from germane.measures.ids import NO_GOLD, NO_IDS, documents, relevant
 from germane.measures.judged import NO_CONTEXT
-from germane.measures.labels import distinct_contexts, rankings, same, texts_of, turns
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, ok, skipped
+from germane.measures.passages import distinct_contexts, rankings, same, texts_of, turns
 from germane.types import Context, Sample
 
 __all__ = ["calls_after_sufficiency", "marginal_recall", "repeat_rate"]

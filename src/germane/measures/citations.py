@@ -10,8 +10,8 @@ from germane.judging.programs import Program, ask
 from germane.judging.questions import CitationSupport, Cited
 from germane.judging.text import blank, sentences, words
 from germane.measures.defining import measure
-from germane.measures.labels import rankings, texts_of
 from germane.measures.outcome import Item, Outcome, proportion, skipped
+from germane.measures.passages import rankings, texts_of
 from germane.types import Context, Sample
 
 __all__ = ["Citing", "citation_precision", "citation_recall", "citing"]

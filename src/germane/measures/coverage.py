@@ -14,10 +14,10 @@ from germane.judging.programs import Program, ask
 from germane.judging.questions import Claims, Support, Supported
 from germane.measures.defining import measure
 from germane.measures.judged import NO_CONTEXT
-from germane.measures.labels import distinct_contexts, rankings, same, texts_of
 from germane.measures.matrix import Column, alpha_ndcg, covered
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
+from germane.measures.passages import distinct_contexts, rankings, same, texts_of
 from germane.types import Sample
 
 __all__ = ["StR", "alpha_nDCG"]

@@ -9,9 +9,9 @@ from germane.judging.programs import Program, Unanswered, ask_all
 from germane.judging.questions import Entities
 from germane.measures.defining import measure
 from germane.measures.judged import NO_CONTEXT
-from germane.measures.labels import distinct_contexts, texts_of
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, error, proportion
+from germane.measures.passages import distinct_contexts, texts_of
 from germane.types import Sample
 
 __all__ = ["alike", "context_entity_recall", "plain"]

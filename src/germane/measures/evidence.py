@@ -11,8 +11,8 @@ from math import fsum
 
 from germane.measures.defining import measure
 from germane.measures.judged import NO_CONTEXT
-from germane.measures.labels import distinct_contexts
 from germane.measures.outcome import Item, Outcome, error, ok, skipped
+from germane.measures.passages import distinct_contexts
 from germane.measures.spans import Coverage, cover
 from germane.types import Evidence, Sample
 

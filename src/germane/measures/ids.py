@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from math import fsum, inf
 
 from germane.measures.defining import measure
-from germane.measures.labels import rankings
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
+from germane.measures.passages import rankings
 from germane.types import Context, Sample
 
 __all__ = ["abstained", "full_recall", "group_recall", "id_f1", "id_precision", "id_recall", "leaks"]

@@ -17,9 +17,10 @@ from germane.judging.questions import (
     Supported,
 )
 from germane.measures.defining import measure
-from germane.measures.labels import Settings, distinct_contexts, shown_beside, texts_of, turns
 from germane.measures.outcome import Item, Outcome, ok, proportion, share, skipped
+from germane.measures.passages import distinct_contexts, texts_of, turns
 from germane.measures.ranked import UNIT
+from germane.measures.settings import Settings
 from germane.types import Sample
 
 __all__ = ["context_recall", "context_relevancy", "context_sufficiency", "supported_items"]
@@ -74,7 +75,7 @@ def context_relevancy(sample: Sample, *, unit: str, k: int | None, settings: Set
     contexts = distinct_contexts(sample, k)
     if not contexts:
         return NO_CONTEXT
-    beside = shown_beside(sample, settings)
+    beside = settings.beside(sample)
     answers = yield from ask_all(
         StatementRelevance(query=sample.query, passage=text, history=turns(sample), **beside)
         for text in texts_of(contexts)

@@ -9,9 +9,9 @@ from germane.judging.programs import Program, ask
 from germane.judging.questions import Claims, Nuggeted, NuggetSupport
 from germane.measures.defining import measure
 from germane.measures.judged import NO_CONTEXT
-from germane.measures.labels import distinct_contexts, given, texts_of
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, proportion, skipped
+from germane.measures.passages import distinct_contexts, given, texts_of
 from germane.types import Json, Sample
 
 __all__ = ["Nugget", "nugget_recall", "nuggets_of"]

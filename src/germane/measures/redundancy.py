@@ -6,9 +6,9 @@ from math import fsum
 
 from germane.judging.text import words
 from germane.measures.defining import measure
-from germane.measures.labels import rankings
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, ok, skipped
+from germane.measures.passages import rankings
 from germane.types import Sample
 
 __all__ = ["context_redundancy"]

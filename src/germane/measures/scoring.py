@@ -17,9 +17,12 @@ from germane.judging.text import blank
 from germane.measures import ranked
 from germane.measures.bounds import bounds
 from germane.measures.graders import STRICT, Grader
-from germane.measures.labels import Label, Ranking, Settings, given, place_labels
+from germane.measures.labels import Label, Ranking
 from germane.measures.measure import Measure, Source
 from germane.measures.outcome import Outcome, Result, error, incomplete, ok, safely, skipped
+from germane.measures.passages import given
+from germane.measures.placing import place_labels
+from germane.measures.settings import Settings
 from germane.measures.tables import fill_table, missing_verdicts
 from germane.types import Sample
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from germane.errors import InputError
@@ -11,7 +10,7 @@ from germane.judging.recorded import Recorded
 from germane.measures import ranked
 from germane.measures.explaining import Explanation
 from germane.measures.graders import CODE_JUDGE
-from germane.measures.labels import Ranking
+from germane.measures.labels import Place, Ranking
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import depth_of
@@ -161,9 +160,9 @@ def _changes(lists: Sequence[Ranking], depth: int | None) -> Iterator[tuple[str,
             yield f"rank {at + 1}{call} dropped", _with(lists, number, (*places[:at], *places[at + 1 :]))
 
 
-def _with(lists: Sequence[Ranking], number: int, places: Iterable[object]) -> list[Ranking]:
+def _with(lists: Sequence[Ranking], number: int, places: tuple[Place, ...]) -> list[Ranking]:
     changed = list(lists)
-    changed[number] = replace(lists[number], places=tuple(places))  # type: ignore[arg-type]
+    changed[number] = lists[number]._replace(places=places)
     return changed
 
 

@@ -13,10 +13,11 @@ from germane.judging.judges.script import ScriptGrade, ScriptJudge, read_result
 from germane.judging.programs import Unanswered
 from germane.judging.recorded import Recorded
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
-from germane.measures.labels import Label, Ranking, Settings
+from germane.measures.labels import Label, Ranking
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import is_relevant, labels_for, program_of
+from germane.measures.settings import Settings
 from germane.types import Json, Sample, Score
 
 if TYPE_CHECKING:

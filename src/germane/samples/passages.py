@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from germane import unchecked
 from germane.samples import kinds
 from germane.samples.kinds import Field, Kind, each, listed, spellings
 from germane.samples.wrong import Wrong, say
@@ -32,7 +33,7 @@ EMPTY = " "
 def read_context(value: Json) -> Context:
     """One passage: a string, or an object with at least a text or an id."""
     if type(value) is str:
-        return _checked(value, None, None)
+        return unchecked.context(value or EMPTY, None, None)
     if isinstance(value, dict):
         return _usual(value) or _unusual(value)
     if isinstance(value, Context):
@@ -46,7 +47,7 @@ def _usual(value: dict[str, Json]) -> Context | None:
     if type(text) is not str or type(document) is not str or not document:
         return None
     scored = type(score) is float and math.isfinite(score)
-    return _checked(text, document, score) if len(value) == 2 + scored else None
+    return unchecked.context(text or EMPTY, document, score) if len(value) == 2 + scored else None
 
 
 def _unusual(value: dict[str, Json]) -> Context:
@@ -60,26 +61,6 @@ def _unusual(value: dict[str, Json]) -> Context:
     if "text" in known:
         known["text"] = known["text"] or EMPTY
     return Context(**known)
-
-
-_put_text, _put_id, _put_score, _put_grade, _put_relevant, _put_metadata = (
-    getattr(Context, name).__set__ for name in ("text", "id", "score", "grade", "relevant", "metadata")
-)
-
-
-def _checked(text: str, document: str | None, score: float | None) -> Context:
-    """A context of values that were checked already: the constructor would check them again, at five times the price.
-
-    Ten contexts a sample and a million samples are half a minute of it.
-    """
-    context = object.__new__(Context)
-    _put_text(context, text or EMPTY)
-    _put_id(context, document)
-    _put_score(context, score)
-    _put_grade(context, None)
-    _put_relevant(context, None)
-    _put_metadata(context, _NOTHING)
-    return context
 
 
 def _sort(value: dict[str, Json]) -> tuple[dict[str, Any], dict[str, Json]]:

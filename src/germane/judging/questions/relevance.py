@@ -16,8 +16,7 @@ Scale = Literal["graded", "binary"]
 EMPTY = "the passage is empty"
 
 
-@dataclass(frozen=True, slots=True)
-class Grade:
+class Grade(NamedTuple):
     """How relevant a passage is: 0 unrelated, 1 on topic, 2 helps to answer, 3 answers; binary: 0 or 1."""
 
     grade: int
