@@ -151,14 +151,17 @@ class Evaluation:
         hashes: set[str] = set()
         for trace in traces:
             for question, judgement in trace:
-                if judgement.key not in seen:
-                    seen.add(judgement.key)
+                if judgement.key in seen:
+                    continue
+                seen.add(judgement.key)
+                if judgement.provenance or judgement.error is not None:
                     self.agreement.add(judgement)
                     self.failed |= not whole(judgement)
-                    if judgement.prompt and judgement.prompt not in hashes:
-                        hashes.add(judgement.prompt)
+                if judgement.prompt not in hashes:
+                    hashes.add(judgement.prompt)
+                    if judgement.prompt:
                         self.prompts[question.prompt] = judgement.prompt
-                    yield judgement
+                yield judgement
 
 
 def sample_key(sample: Sample | Score) -> str:

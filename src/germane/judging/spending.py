@@ -85,22 +85,23 @@ class Tally:
 
     def first(self, key: str) -> bool:
         """Whether this question has not come before; remembers it."""
-        if (before := len(self._seen)) >= _REMEMBERED:
+        short = hash(key)
+        if short in self._seen:
+            return False
+        if len(self._seen) >= _REMEMBERED:
             self._seen.clear()
-            before = 0
-        self._seen.add(hash(key))
-        return len(self._seen) != before
+        self._seen.add(short)
+        return True
 
     def known(self, key: str, judge: Judge, answer: Answer | None) -> None:
         """A question that need not be asked, with its answer unless that is still on its way.
 
         What an earlier session of this evaluation paid for is neither shared nor cached, and a failure is no answer.
         """
-        members = sum([one.stored for one in members_of(judge)])
         if not self.first(key):
-            self.spent.shared += members
+            self.spent.shared += _paid(judge)
         elif answer is not None and answer.usable and key not in self._receipts:
-            self.spent.cached += members
+            self.spent.cached += _paid(judge)
 
     def paid(self, judge: Judge, judgements: Sequence[Judgement]) -> None:
         """What a judge said to questions that were put to it together."""
@@ -116,6 +117,11 @@ class Tally:
         """A panel's answer was made of these: it is paid for where one of them is."""
         if any(vote in self._receipts for vote in votes):
             self._receipts.add([key])
+
+
+def _paid(judge: Judge) -> int:
+    """How many calls an answer of this judge is."""
+    return sum([one.stored for one in members_of(judge)])
 
 
 class Receipts:
