@@ -81,17 +81,37 @@ def test_a_limit_of_exactly_what_is_needed_is_enough(estimate: float) -> None:
     assert ask(Paid(8, estimate), 20, Budget(max_cost=2.0)).spent.calls == 20
 
 
-def test_what_was_in_flight_before_a_price_was_known_may_exceed_the_limit_and_that_is_said() -> None:
-    """Four requests leave before the first answer shows its price; where they are all, the report says it too."""
+@pytest.mark.parametrize("estimate", [0.02, 0.1, 0.26])
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_what_an_answer_costs_is_not_spent_where_it_is_no_longer_left(
+    concurrency: int, estimate: float
+) -> None:
+    """Every answer is a dime, and 1.05 is the limit: ten are asked, the eleventh is not, and that is no excess."""
+    judge, budget = Paid(concurrency, estimate), Budget(max_cost=1.05)
+    with pytest.raises(LimitReached, match=r"\$1\.0000 was spent, and the next request would exceed it"):
+        ask(judge, 20, budget)
+    assert judge.asked == 10
+    assert not budget.exceeded
+
+
+def test_one_request_shows_the_price_before_others_leave() -> None:
+    """One that costs more than all that is allowed is the only one that leaves; the report says that it did."""
     judge = Paid(50, estimate=0.001)
-    with pytest.raises(LimitReached, match=r"--max-cost 0\.2: \$0\.4000 was spent, and answers cost more"):
-        ask(judge, 20, Budget(max_cost=0.2))
-    assert judge.asked == 4
-    sample = {"id": "q", "query": "q", "contexts": ["a", "b", "c"]}
-    report = evaluate([sample], "context_precision@3", judge=Paid(4, 0.001), max_cost=0.2)
+    with pytest.raises(LimitReached, match=r"--max-cost 0\.05: \$0\.1000 was spent, and answers cost more"):
+        ask(judge, 20, Budget(max_cost=0.05))
+    assert judge.asked == 1
+    sample = {"id": "q", "query": "q", "contexts": ["a"]}
+    report = evaluate([sample], "context_precision@3", judge=Paid(4, 0.001), max_cost=0.05)
     assert report["context_precision@3"].n == 1
     assert report.verdict.exit_code == 3
-    assert "$0.3000 was spent, more than --max-cost 0.2" in report.verdict.reasons[0]
+    assert "$0.1000 was spent, more than --max-cost 0.05" in report.verdict.reasons[0]
+
+
+@pytest.mark.parametrize("limit", [float("inf"), float("nan"), -1.0])
+def test_a_limit_that_is_none_is_refused(limit: float) -> None:
+    """No limit is None: a number that allows everything, or nothing at all, was not meant."""
+    with pytest.raises(InputError, match="is no limit"):
+        Budget(max_cost=limit)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 
 from germane.errors import InputError, LimitReached
 from germane.judging.judge import AnyQuestion, Judge, members_of
@@ -11,25 +12,31 @@ from germane.types import Usage
 __all__ = ["Budget", "check_price"]
 
 _FEW = 4
-"""So many requests are in flight at most until as many have shown what answers really cost."""
+"""So many answers must have shown what they really cost before requests are in flight as their judge likes."""
 
-_SLACK = 2.0
-"""With nothing else in flight, a request is sent although its estimate is up to so many times what is left: an estimate
-is no price, and a limit of exactly what is needed must do."""
+_DUST = 1e-9
+"""The share of a limit by which sums of floating-point numbers may miss it."""
 
 
 class Budget:
     """Limits of what one evaluation may spend: what is in flight counts with what it is likely to cost.
 
     That is its estimate times what answers have cost so far for each estimated dollar: a model that reasons costs
-    many times what a typical answer lets expect.
+    many times what a typical answer lets expect. The first request goes alone, since its price is anybody's guess;
+    then one more than have shown theirs, until there are a few.
 
     Args:
-        max_cost: US dollars at most.
-        max_calls: Questions put to a judge at most: the report's `calls`. Answers that are known do not count.
+        max_cost: US dollars at most, from 0.
+        max_calls: Questions put to a judge at most, from 0: the report's `calls`. Answers that are known do not count.
+
+    Raises:
+        InputError: A limit is none.
     """
 
     def __init__(self, max_cost: float | None = None, max_calls: int | None = None) -> None:
+        for name, limit in (("max_cost", max_cost), ("max_calls", max_calls)):
+            if limit is not None and not 0 <= limit < inf:
+                raise InputError(f"{name}={limit} is no limit", fix="write a number from 0, or leave it out")
         self._max_cost, self._max_calls = max_cost, max_calls
         self._calls = self._flying = self._priced = 0
         self._paid = self._open = 0.0
@@ -43,7 +50,7 @@ class Budget:
             return 0.0
         estimate = self._estimate(judge, questions)
         unsure = estimate > 0 and self._priced < _FEW
-        if (unsure and self._flying >= _FEW) or not self._allows(len(questions), estimate):
+        if (unsure and self._flying > self._priced) or not self._allows(len(questions), estimate):
             return None
         self._calls += len(questions)
         self._flying += 1
@@ -81,15 +88,15 @@ class Budget:
             return LimitReached(f"{flag} is too low for the next request{least}: nothing was asked")
         if calls:
             return LimitReached(f"stopped at {flag}: {self._calls} calls were made")
-        why = "answers cost more than estimated" if self.exceeded else "the next request would exceed it"
+        why = "answers cost more than expected" if self.exceeded else "the next request would exceed it"
         return LimitReached(f"stopped at {flag}: {_dollars(self._paid)} was spent, and {why}")
 
     @property
     def exceeded(self) -> str:
         """That more was spent than allowed, where it was; else ""."""
-        if self._max_cost is None or self._paid <= self._max_cost * (1 + 1e-9):
+        if self._max_cost is None or self._paid <= self._max_cost * (1 + _DUST):
             return ""
-        return f"{_dollars(self._paid)} was spent, more than --max-cost {self._max_cost:g}: answers cost more than estimated"
+        return f"{_dollars(self._paid)} was spent, more than --max-cost {self._max_cost:g}: answers cost more than expected"
 
     @property
     def _rate(self) -> float:
@@ -107,8 +114,8 @@ class Budget:
             return False
         if self._max_cost is None or not estimate:
             return True
-        left = (self._max_cost - self._paid - self._open * self._rate) * (1.0 if self._flying else _SLACK)
-        return estimate * self._rate <= left
+        likely = self._paid + (self._open + estimate) * self._rate
+        return likely <= self._max_cost * (1 + _DUST)
 
 
 def _dollars(cost: float) -> str:
