@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
 from germane.errors import InputError, TargetError
 from germane.judging.judges.script import ScriptGrade
@@ -21,7 +21,7 @@ from germane.suite import Item
 from germane.targets import Target
 from germane.types import FrozenDict, Json, Sample, freeze
 
-__all__ = ["answered", "prepared", "script_document", "script_of"]
+__all__ = ["answered", "at_hand", "prepared", "script_document", "script_of"]
 
 _FILE = "answers.jsonl"
 
@@ -34,15 +34,8 @@ async def answered(
     Every answer is appended to `answers.jsonl` and synced as it comes. A resumed run asks only for those that
     are not there.
     """
-    from germane.targets import open_target
-
     earlier = _earlier(folder) if resumed else {}
-    targets: dict[tuple[str, Path | None], Target] = {}
-    for item in items:
-        if item.target and (item.target, item.targets_file) not in targets:
-            targets[item.target, item.targets_file] = open_target(
-                item.target, item.targets_file or item.folder
-            )
+    targets = _opened(items)
     desk = _Desk(targets, earlier, folder, on_progress, len(items), resumed=resumed)
     try:
         async with asyncio.TaskGroup() as group:
@@ -57,12 +50,57 @@ async def answered(
         yield task.result()
 
 
+async def at_hand(items: Sequence[Item], folder: Path | None) -> list[tuple[Item, bool]]:
+    """The items, each with its answer where that can be had without asking a live system, and whether it could be.
+
+    An earlier session's answers stand in its `folder`. Nothing is written.
+    """
+    earlier = _earlier(folder) if folder is not None else {}
+    targets = _opened(items)
+    found = []
+    for item in items:
+        target = targets.get(_whom(item))
+        sample = item.sample if target is None else earlier.get(_name(item.sample))
+        if sample is None and target is not None and not target.live:
+            sample = await _ask(target, item)
+        found.append((item if sample is None else replace(item, sample=sample), sample is not None))
+    return found
+
+
+_Whom: TypeAlias = tuple[str, Path | None]
+
+
+def _whom(item: Item) -> _Whom:
+    return item.target, item.targets_file
+
+
+def _opened(items: Sequence[Item]) -> dict[_Whom, Target]:
+    """Every target that is to be asked, each once."""
+    from germane.targets import open_target
+
+    targets: dict[_Whom, Target] = {}
+    for item in items:
+        if item.target and _whom(item) not in targets:
+            targets[_whom(item)] = open_target(item.target, item.targets_file or item.folder)
+    return targets
+
+
+async def _ask(target: Target, item: Item) -> Sample:
+    """The item's sample, answered; what the target failed at is its `error`."""
+    asked = item.sample if item.case is None else replace(item.case, sample=item.sample)
+    try:
+        sample = await target.answer(asked)
+    except TargetError as failure:
+        return replace(item.sample, error=f"target {target.name}: {failure}")
+    return replace(sample, id=item.sample.id, system=item.sample.system, trial=item.sample.trial)
+
+
 class _Desk:
     """Asks each item's target, and keeps the log."""
 
     def __init__(
         self,
-        targets: dict[tuple[str, Path | None], Target],
+        targets: dict[_Whom, Target],
         earlier: dict[str, Sample],
         folder: Path,
         on_progress: Callable[[int, int], None],
@@ -88,9 +126,8 @@ class _Desk:
             return item
         name = _name(item.sample)
         if (sample := self._earlier.get(name)) is None:
-            key = (item.target, item.targets_file)
-            async with self._workers[key]:
-                sample = await self._ask(self._targets[key], item)
+            async with self._workers[_whom(item)]:
+                sample = await _ask(self._targets[_whom(item)], item)
             self._log.write(
                 json.dumps({"key": name, "sample": sample_to_json(sample)}, ensure_ascii=False) + "\n"
             )
@@ -99,14 +136,6 @@ class _Desk:
         self._done += 1
         self._on_progress(self._done, self._total)
         return replace(item, sample=sample)
-
-    async def _ask(self, target: Target, item: Item) -> Sample:
-        asked = item.sample if item.case is None else replace(item.case, sample=item.sample)
-        try:
-            sample = await target.answer(asked)
-        except TargetError as failure:
-            return replace(item.sample, error=f"target {target.name}: {failure}")
-        return replace(sample, id=item.sample.id, system=item.sample.system, trial=item.sample.trial)
 
 
 def prepared(item: Item, document_ids: Callable[[Sample], Sample], notes: Counter[str]) -> Item:

@@ -26,7 +26,7 @@ from germane.measures.settings import Settings
 from germane.measures.tables import fill_table, missing_verdicts
 from germane.types import Sample
 
-__all__ = ["Block", "Job", "applicable", "depth_of", "is_relevant", "labels_for", "program_of"]
+__all__ = ["Block", "Job", "applicable", "depth_of", "is_relevant", "labels_for", "program_of", "reading_of"]
 
 _ABSENT = {"contexts": "contexts are not known", "gold": "no gold groups", "forbidden": "no forbidden ids"}
 _UNANSWERABLE = "unanswerable: nothing can be relevant"
@@ -66,7 +66,7 @@ class Block:
                         program_of(grader.measure, job.sample, self.settings)
                     )
                 else:
-                    depths.setdefault(_reading(grader.measure), []).append(depth_of(grader.measure))
+                    depths.setdefault(reading_of(grader.measure), []).append(depth_of(grader.measure))
             for reading, cuts in depths.items():
                 depth = None if None in cuts else max(cut for cut in cuts if cut is not None)
                 labels = reading.labels(job.sample, depth, self.settings)
@@ -105,7 +105,7 @@ class Block:
         if mixed:
             self.notes["samples have labels on two scales: all count as yes or no"] += len(mixed)
         for measure, wanted in ranked_by.items():
-            mine = labelled[_reading(measure)]
+            mine = labelled[reading_of(measure)]
             values = _ranked(measure, mine, self.settings)
             for index, grader in wanted:
                 found[index][grader.name] = _noted(grader, values[index], mine.rankings[index])
@@ -138,14 +138,15 @@ class _Reading(NamedTuple):
         return place_labels(sample, self.source, depth, settings, against=self.against, final=self.final)
 
 
-def _reading(measure: Measure) -> _Reading:
+def reading_of(measure: Measure) -> _Reading:
+    """What a ranked measure reads: those that read the same share one label program a sample."""
     params = measure.settings
     return _Reading(measure.labels, params.get("against", "need"), params.get("over") == "final")
 
 
 def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[tuple[Ranking, ...]]:
     """The labelled rankings that a ranked measure reads of a sample."""
-    return _reading(measure).labels(sample, depth_of(measure), settings)
+    return reading_of(measure).labels(sample, depth_of(measure), settings)
 
 
 def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[Outcome]:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from germane.errors import InputError, TargetError
 from germane.samples.cases import Case
@@ -42,6 +42,7 @@ class CliTarget:
     timeout: float = 120.0
     env: Mapping[str, str]
     workers: int = 4
+    live: ClassVar[bool] = True
 
     async def answer(self, asked: Asked) -> Sample:
         """What the command answered; TargetError with the end of its stderr where it failed."""

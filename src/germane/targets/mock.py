@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from germane.errors import InputError, TargetError
 from germane.samples.section import Section
@@ -23,6 +24,7 @@ class MockTarget:
     response: Json = None
     responses: Mapping[str, Json]
     workers: int = 100
+    live: ClassVar[bool] = False
 
     async def answer(self, asked: Asked) -> Sample:
         """The fixed answer; TargetError where there is none for this id."""

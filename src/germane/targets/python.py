@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from germane.errors import GermaneError, InputError, TargetError
 from germane.samples.cases import Case
@@ -36,6 +36,7 @@ class PythonTarget:
     arguments: Mapping[str, Json]
     timeout: float | None = None
     workers: int = 4
+    live: ClassVar[bool] = True
 
     async def answer(self, asked: Asked) -> Sample:
         """What the function returned; TargetError with type and message of what it raised."""

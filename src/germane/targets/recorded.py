@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from germane.errors import InputError, TargetError
 from germane.samples.reading import read_samples
@@ -24,6 +25,7 @@ class RecordedTarget:
     answers: Mapping[tuple[str, int], Sample]
     file: str
     workers: int = 100
+    live: ClassVar[bool] = False
 
     async def answer(self, asked: Asked) -> Sample:
         """The answer on record; TargetError where there is none for this id."""

@@ -14,7 +14,7 @@ Asked: TypeAlias = Case | Sample
 
 
 class Target(Protocol):
-    """A live system. `workers` is how many queries it takes at once."""
+    """A system that answers queries."""
 
     @property
     def name(self) -> str:
@@ -24,6 +24,11 @@ class Target(Protocol):
     @property
     def workers(self) -> int:
         """How many queries it takes at once."""
+        ...
+
+    @property
+    def live(self) -> bool:
+        """Whether asking it asks a system, which may cost something: not where its answers are on record."""
         ...
 
     async def answer(self, asked: Asked) -> Sample:
