@@ -52,22 +52,30 @@ Possessive: what is passed over is never tried again, so that no text makes the 
 
 _VARIABLE = re.compile(r"\{\{([^{}\n]*)\}\}")
 _WORDS = re.compile(r"\W+")
-_CONTROL = r"\||｜|/?s>|/?(?:start|end)_of_turn"
+_OWN_TAG = re.compile(r"<\s*/?\s*(\w[\w.:-]*)")
+_CONTROL = r"\||｜|/?(?:s|bos|eos|pad|unk|sys|tool_calls?|tool_response|end_of_utterance)[>＞﹥]|/?(?:start|end)_of_turn"  # noqa: RUF001
+"""What follows the bracket in control tokens of chat templates."""
+_SQUARE = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)\])")
+"""Those of Mistral's and Llama 2's, which are written in capitals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The wording of one kind of question; `pieces` alternate text and variable where it is a template."""
+    """The wording of one kind of question; `pieces` alternate text and variable where it is a template.
+
+    `tags` are the names of the template's own tags: a value cannot close these either.
+    """
 
     name: str
     text: str
     hash: str
     pieces: tuple[str, ...] = ()
+    tags: frozenset[str] = frozenset()
 
     def fill(self, inputs: Mapping[str, Json]) -> str:
         """The template with every variable replaced, in one pass."""
         texts, names = self.pieces[::2], self.pieces[1::2]
-        values = [inside(name, inputs[name]) if name in inputs else NONE for name in names]
+        values = [inside(name, inputs[name], self.tags) if name in inputs else NONE for name in names]
         return "".join(a + b for a, b in zip(texts, [*values, ""], strict=True))
 
 
@@ -146,7 +154,8 @@ def load(name: str, path: Path | None = None) -> Prompt:
         raise InputError(f"the prompt {name} is empty", place=Place(str(file)))
     pieces = _pieces(name, text, file) if path else ()
     notes = (part(known) for known in sorted(_shape(_asked_by(name)).known))
-    return Prompt(name, text, fingerprint(part("frame"), *notes, text), pieces)
+    tags = frozenset(_OWN_TAG.findall("".join(pieces[::2])))
+    return Prompt(name, text, fingerprint(part("frame"), *notes, text), pieces, tags)
 
 
 @cache
@@ -193,22 +202,33 @@ def place(name: str) -> int:
 
 @lru_cache(64)
 def _tags(more: frozenset[str]) -> re.Pattern[str]:
+    """What begins a tag of ours, a numbered one or a control token: its bracket.
+
+    A number closes an item whatever follows it; it opens one where a bracket follows before the next tag, so that
+    hearts and comparisons stay.
+    """
     words = {*FIRST, *LAST, *TAGGED, *more}
     words |= {word.removesuffix("s") for word in words}
-    names = "|".join(_UNSEEN.join(word) for word in sorted(words))
-    return re.compile(
-        rf"<(?={_UNSEEN}(?:(?:/{_UNSEEN})?(?:(?:{names})\b|(?:\d{_UNSEEN})++>)|{_CONTROL}))", re.IGNORECASE
-    )
+    names = "|".join(_UNSEEN.join(map(re.escape, word)) for word in sorted(words))
+    slash, digits = f"/{_UNSEEN}", rf"(?:\d{_UNSEEN})"
+    opened = rf"{digits}++(?:(?<=\D)[^<>＜＞﹤﹥]*+)?[>＞﹥]"  # noqa: RUF001
+    ours = rf"(?:{slash})?(?:{names})\b|{slash}\d|{opened}"
+    return re.compile(rf"[<＜﹤](?={_UNSEEN}(?:{ours}|{_CONTROL}))", re.IGNORECASE)  # noqa: RUF001
 
 
 def clean(text: str, names: frozenset[str] = frozenset()) -> str:
     """The text with tags of sections, and control tokens of chat templates, made harmless."""
-    return _tags(names).sub("&lt;", text) if "<" in text else text
+    if "<" in text or "＜" in text or "﹤" in text:  # noqa: RUF001
+        text = _tags(names).sub("&lt;", text)
+    return _SQUARE.sub("&#91;", text) if "[" in text else text
 
 
-def inside(name: str, value: Json) -> str:
-    """What stands inside a section: text, a numbered list, turns of a conversation, or JSON."""
-    names = frozenset((name,))
+def inside(name: str, value: Json, tags: frozenset[str] = frozenset()) -> str:
+    """What stands inside a section: text, a numbered list, turns of a conversation, or JSON.
+
+    No text in it can close the section, nor what has one of the `tags` around it.
+    """
+    names = tags | {name}
     if isinstance(value, str):
         return clean(value, names)
     if name in TAGGED:

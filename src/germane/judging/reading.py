@@ -95,8 +95,9 @@ def _rank(question: AnyQuestion) -> int:
 def listed(found: Sequence[Reading], prompts: Prompts, size: int) -> Iterator[list[Reading]]:
     """The Readings as lists of at most `size` that share everything but their text.
 
-    What is asked of a text alone is listed across samples; then long texts make shorter lists, since what is
-    extracted from them is long too.
+    Which list a text is in, and where, its content alone decides: no rank, no id, no order of arrival. What is asked
+    of a text alone is listed across samples; then long texts make shorter lists, since what is extracted from them
+    is long too.
     """
     alike: dict[tuple[object, ...], list[Reading]] = {}
     for number, reading in enumerate(found):
@@ -104,6 +105,7 @@ def listed(found: Sequence[Reading], prompts: Prompts, size: int) -> Iterator[li
         key = reading.like() if fit and reading.text else (number,)
         alike.setdefault(key, []).append(reading)
     for group in alike.values():
+        group.sort(key=_shuffle)  # before it is cut, else each list would hold neighbours in the ranking
         long = 0 if group[0].shared() else sum(len(reading.about) for reading in group)
         parts = min(len(group), max(-(-len(group) // size), -(-long // EXTRACTED)))
         for n in range(parts):
@@ -148,7 +150,10 @@ def _parts(reading: Reading, payload: dict[str, Json]) -> Iterator[tuple[AnyQues
 
 
 def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
-    """The items by number. One that no passage has makes all of them unusable: who counts from 0 is off by one."""
+    """The items by number. One that no passage has makes all of them unusable: who counts from 0 is off by one.
+
+    So do items that end too soon: who leaves out a passage may number the rest anew.
+    """
     items = payload.get("items")
     if not isinstance(items, list):
         raise AnswerError(f'the answer must have "items", a list of {count}')
@@ -160,6 +165,11 @@ def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | 
             wrong = AnswerError(f"an item has {said}: the passages are numbered from 1 to {count}")
             return dict.fromkeys(range(1, count + 1), wrong)
         found[number] = AnswerError(f"item {number} came twice") if number in found else item
+    if found and (last := max(found)) < count:
+        wrong = AnswerError(
+            f"the items end with {last}: the passages are numbered from 1 to {count}, one item each"
+        )
+        return dict.fromkeys(range(1, count + 1), wrong)
     return found
 
 
@@ -197,13 +207,14 @@ def _shuffle(reading: Reading) -> bytes:
 
 
 def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> str:
-    notes = (part(name) for name in reading.shown)
-    parts = [" ".join(filter(None, [part("frame"), part("list") if many else "", *notes]))]
+    """What is the same in every request first, then what some samples only have: notes on what else is shown."""
+    parts = [f"{part('frame')} {part('list')}" if many else part("frame")]
     headed = len(reading.questions) > 1 and not reading.flat()
     for question in reading.questions:
         text = prompts[question.prompt].text
         parts.append(f"# {question.kind}\n{text}" if headed else text)
-    return "\n".join(parts)
+    notes = " ".join(filter(None, map(part, sorted(reading.shown, key=place))))
+    return "\n".join(filter(None, [*parts, notes]))
 
 
 def _schema(reading: Reading) -> dict[str, Json]:
