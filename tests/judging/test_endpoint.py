@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from email.utils import formatdate
 from time import monotonic, time
@@ -15,6 +16,7 @@ from germane.judging.limits import Circuit
 from germane.judging.patience import Patience
 from germane.judging.questions import Relevance
 from germane.testing import Act, ModelServer
+from germane.types import Json
 
 QUICK = Patience(connect=1, read=0.3, deadline=5, backoff=0.01)
 
@@ -114,6 +116,47 @@ class TestAskedToWait:
             ask(judge_of(server), passages(1))
 
 
+GOOGLE = {
+    "code": 429,
+    "message": "You exceeded your current quota, please check your plan and billing details.\nPlease retry in 0.31s.",
+    "status": "RESOURCE_EXHAUSTED",
+    "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0s"}],
+}
+
+
+class TestWaitsThatStandInTheBody:
+    @pytest.mark.parametrize("body", [{"error": GOOGLE}, [{"error": GOOGLE}]])
+    def test_googles_allowance_a_minute_is_waited_for(self, body: Json) -> None:
+        """It is no empty account, though it is said in the same words; and no header says how long."""
+        began = monotonic()
+        reply, server = one(Act(status=429, body=json.dumps(body)))
+        assert (reply.error, server.count) == (None, 2)
+        assert reply.provenance["waits"] == 1
+        assert monotonic() - began >= 0.31
+
+    def test_an_allowance_a_day_ends_the_run(self) -> None:
+        """Google names a wait for it too, that mends nothing."""
+        details = [{"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}]
+        act = Act(status=429, body=json.dumps({"error": {**GOOGLE, "details": details}}))
+        with (
+            ModelServer(lambda _: act) as server,
+            pytest.raises(JudgeError, match="cannot be used: HTTP 429: You exceeded"),
+        ):
+            ask(judge_of(server), passages(1))
+        assert server.count == 1
+
+    @pytest.mark.parametrize("where", ["beside the choices", "in a choice"])
+    def test_asked_to_wait_in_a_success(self, where: str) -> None:
+        """OpenRouter's: waited, without an attempt, and what it used is counted."""
+        error = {"error": {"code": 429, "message": "upstream"}}
+        choice = {"message": {"content": ""}, "finish_reason": "error"}
+        body = error if where == "beside the choices" else {"choices": [{**choice, **error}]}
+        act = Act(body=json.dumps({**body, "usage": {"prompt_tokens": 7, "completion_tokens": 1}}))
+        reply, server = one(*[act] * 4)
+        assert (reply.error, server.count, reply.provenance["waits"]) == (None, 5, 4)
+        assert reply.usage.input_tokens == 4 * 7 + len(server.asked[-1].raw) // 4
+
+
 FAULTS: dict[str, Act] = {
     "500": Act(status=500, error="something broke"),
     "502 with html": Act(status=502, body="<html>bad gateway</html>"),
@@ -123,6 +166,10 @@ FAULTS: dict[str, Act] = {
     "truncated body": Act(truncate=True),
     "body is no JSON": Act(body='{"choices": [{"mess'),
     "200 with an error in it": Act(body=json.dumps({"error": {"code": 502, "message": "upstream"}})),
+    "200 with an error in a choice": Act(
+        body=json.dumps({"choices": [{"error": {"code": 502, "message": "upstream"}}]})
+    ),
+    "200 that is no completion": Act(body=json.dumps({"status": "ok"})),
 }
 
 
@@ -229,7 +276,25 @@ USELESS: dict[str, Act] = {
     "403": Act(status=403, error="Country not supported"),
     "402": Act(status=402, error="Insufficient credits"),
     "404 model": Act(status=404, error="The model `test` does not exist"),
+    "404 model for tools": Act(
+        status=404, error='model "llama3-groq-tool-use" not found, try pulling it first'
+    ),
+    "400 key": Act(status=400, error="Incorrect API key provided: xa"),
+    "400 model": Act(status=400, error="foo/bar is not a valid model ID"),
+    "500 key": Act(status=500, error="Incorrect API key provided: xa"),
 }
+SUCCESSES: list[tuple[Json, str]] = [
+    (
+        {"error": {"message": "Wrong", "code": "invalid_api_key"}},
+        "HTTP 500: Wrong (invalid_api_key), sent as a success",
+    ),
+    ({"error": {"message": "No credentials", "code": "401"}}, "HTTP 401: No credentials (401), sent as"),
+    ({"error": "Unexpected endpoint or method."}, "method.; is that the whole base URL?"),
+    ({"detail": "Unauthorized"}, "HTTP 401: Unauthorized, sent as a success"),
+    ({"object": "error", "message": "model foo not loaded"}, "HTTP 200: model foo not loaded"),
+    ({"choices": None, "base_resp": {"status_code": 1004, "status_msg": "login fail"}}, "login fail"),
+    ({"success": False, "errors": [{"message": "No such model"}]}, "No such model"),
+]
 
 
 class TestUseless:
@@ -242,6 +307,23 @@ class TestUseless:
                 ask(judge, passages(20))
         assert server.count == 1
 
+    @pytest.mark.parametrize(("body", "error"), SUCCESSES)
+    def test_nor_can_one_that_calls_it_a_success(self, body: Json, error: str) -> None:
+        """A body without an answer says what is wrong."""
+        with ModelServer(lambda _: Act(body=json.dumps(body))) as server:
+            judge = judge_of(server, concurrency=1)
+            with pytest.raises(JudgeError, match=re.escape(error)):
+                ask(judge, passages(20))
+        assert server.count == 1
+
+    def test_who_never_gives_a_completion_cannot_be_used(self) -> None:
+        """Some other program answers there: three attempts, and what it says is shown."""
+        with ModelServer(lambda _: Act(body='{"status": "ok"}')) as server:
+            judge = judge_of(server, concurrency=1)
+            with pytest.raises(JudgeError, match=r'no answer in 3 attempts: HTTP 200: {"status": "ok"}'):
+                ask(judge, passages(1))
+        assert server.count == 3
+
     def test_what_has_worked_is_not_given_up_for_one_404(self) -> None:
         """A gateway's hiccup is one question's error."""
         with ModelServer([None, Act(status=404, error="no route"), None]) as server:
@@ -253,6 +335,15 @@ class TestUseless:
         reply, _ = one(Act(status=403, error="Your input was flagged by moderation"))
         assert reply.error is not None
         assert "content filter" in reply.error
+
+
+@pytest.mark.parametrize("status", [201, 206])
+def test_an_answer_with_any_status_of_success_is_one(status: int) -> None:
+    """It was paid for."""
+    reply, server = one(
+        Act(status=status, body=json.dumps({"choices": [{"message": {"content": '{"grade": 2}'}}]}))
+    )
+    assert (reply.payload, server.count) == ({"grade": 2}, 1)
 
 
 class TestWhatIsShown:

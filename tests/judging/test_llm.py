@@ -226,6 +226,15 @@ class TestAnswers:
         rooms = [asked.json["max_completion_tokens"] for asked in server.asked]
         assert rooms == [3000, 6000, 12000]
 
+    @pytest.mark.parametrize(
+        "finish",
+        ["LENGTH", "MAX_TOKENS", "max_output_tokens", "model_length", "model_context_window_exceeded"],
+    )
+    def test_a_cut_answer_by_whatever_name(self, finish: str) -> None:
+        """Providers do not agree on one."""
+        _, server = one(Act(text='{"reaso', finish=finish))
+        assert server.asked[1].json["max_completion_tokens"] == 4096
+
     def test_a_cut_answer_without_a_limit_of_ours(self) -> None:
         """Then one is named."""
         _, server = one(Act(cut=True))
@@ -316,7 +325,6 @@ class TestAnswers:
             ({"usage": [3], "model": {"a": 1}}, ""),
             ({"finish_reason": ["length"]}, ""),
             ({"content": ["no part"]}, "the answer is empty"),
-            ({"error": {"code": 502, "message": "upstream"}}, "the provider failed: upstream"),
             ({"tool_calls": [call("search", "{}")]}, '"relevance" was to be called, not search'),
             (
                 {"tool_calls": [call("relevance", '{"grade": 0}'), call("relevance", '{"grade": 3}')]},
@@ -332,7 +340,7 @@ class TestAnswers:
         """What can be used is used, the rest is asked again; no other question is touched."""
         message = {name: completion[name] for name in ("content", "tool_calls") if name in completion}
         choice: dict[str, Json] = {"message": {"content": GRADED, **message}, "finish_reason": "stop"}
-        choice |= {name: completion[name] for name in ("finish_reason", "error") if name in completion}
+        choice |= {name: completion[name] for name in ("finish_reason",) if name in completion}
         rest: dict[str, Json] = {k: completion[k] for k in ("usage", "model") if k in completion}
         body: dict[str, Json] = {"choices": [choice], **rest}
         reply, server = one(Act(body=json.dumps(body)))

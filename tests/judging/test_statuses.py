@@ -1,4 +1,4 @@
-"""What errors of endpoints mean: give up, ask for less, or mend the base URL."""
+"""What errors of endpoints mean: give up, or ask for less."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from germane.judging.statuses import broke, fewer, said, too_long, unfinished, unfit, useless
+from germane.judging.statuses import broke, fewer, too_long, unfinished, unfit, useless
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,15 @@ from germane.judging.statuses import broke, fewer, said, too_long, unfinished, u
         (400, "API key not valid. Please pass a valid API key."),
         (400, "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing."),
         (400, "The model `m` does not exist. (404)"),
+        (400, "foo/bar is not a valid model ID (400)"),
+        (400, "Model Not Exist (invalid_request_error)"),
+        (400, "Invalid model: foo (1500)"),
+        (400, "Incorrect API key provided: xa***yz. You can obtain an API key from https://console.x.ai."),
+        (400, "API Key not found. Please pass a valid API key."),
+        (404, 'model "llama3-groq-tool-use" not found, try pulling it first (not_found_error)'),
+        (404, "models/gemini-0 is not found for API version v1beta, or is not supported for generateContent"),
+        (404, "There is nothing with those parameters here"),
+        (500, "model foo not loaded (40301)"),
         (402, "Insufficient credits"),
         (405, "Method Not Allowed"),
         (307, "the server points to http://h/v1"),
@@ -26,40 +35,63 @@ def test_what_no_other_request_can_mend_is_useless(status: int, text: str) -> No
     assert useless(status, text)
 
 
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (404, "No endpoints found that support tool use. To learn more about provider routing, visit: ..."),
+        (404, "No endpoints found that can handle the requested parameters."),
+        (404, "This model does not support response_format"),
+        (400, "Model m does not support parameter `tools`"),
+        (400, "The model did not call a tool: the function 'relevance' was not found in it"),
+        (500, "something broke"),
+    ],
+)
+def test_what_is_about_the_request_is_not(status: int, text: str) -> None:
+    """Asked in other words, or again, it may be answered."""
+    assert not useless(status, text)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "still"),
+    [
+        (401, "expired", True),
+        (400, "API key expired. Please renew the API key.", True),
+        (403, "no", False),
+        (404, "no route", False),
+        (400, "the model A4 does not exist", False),
+    ],
+)
+def test_what_has_worked_is_given_up_for_its_key_alone(status: int, text: str, still: bool) -> None:
+    """A model does not cease to exist between two requests: the error is about this one."""
+    assert useless(status, text)
+    assert useless(status, text, worked=True) == still
+
+
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "gone"),
+    [
+        (f"{QUOTA} (insufficient_quota)", "", True),
+        (QUOTA, "", True),
+        (f"{QUOTA} Please retry in 1.07s.", "", False),
+        (QUOTA, f'{{"message": "{QUOTA}", "details": [{{"retryDelay": "1s"}}]}}', False),
+        (QUOTA, f'{QUOTA} "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"', False),
+        (QUOTA, f'{QUOTA} "GenerateRequestsPerDayPerProjectPerModel-FreeTier" Please retry in 23s', True),
+        (f"{QUOTA} limit: 0, model: m Please retry in 59s", "", True),
+        (f"{QUOTA} limit: 15 Please retry in 59s", "", False),
+    ],
+)
+def test_an_allowance_a_minute_is_no_empty_account(text: str, body: str, gone: bool) -> None:
+    """Google says the same words for both; what its body tells besides makes the difference."""
+    assert broke(text, body) == gone
+
+
 def test_no_money_is_not_waited_for() -> None:
     """A credit balance does not come back by waiting."""
     assert broke("Your credit balance is too low to access the Anthropic API.")
     assert not broke("Rate limit reached")
-
-
-@pytest.mark.parametrize(
-    ("status", "raw"),
-    [
-        (404, "<html><head><title>404 Not Found</title></head><body><h1>404 Not Found</h1></body></html>"),
-        (404, '{"detail":"Not Found"}'),
-        (404, "404 page not found"),
-        (404, '{"error":{"code":404,"message":"File Not Found","type":"not_found_error"}}'),
-        (404, ""),
-        (405, '{"detail":"Method Not Allowed"}'),
-    ],
-)
-def test_a_path_where_nobody_is_hints_at_the_base_url(status: int, raw: str) -> None:
-    """In words, without a page of HTML."""
-    text = said(raw.encode(), status)
-    assert text.endswith("is that the whole base URL? Most end in /v1")
-    assert "<" not in text
-
-
-def test_a_model_that_is_not_there_is_another_matter() -> None:
-    """The base URL is right then."""
-    text = said(b'{"error":{"message":"The model `m` does not exist","code":"model_not_found"}}', 404)
-    assert text == "The model `m` does not exist (model_not_found)"
-
-
-def test_a_redirect_names_where_to() -> None:
-    """Nothing is sent there: the user decides."""
-    text = said(b"", 307, {"location": "https://h/v1/chat/completions"})
-    assert text == "the server points to https://h/v1/chat/completions; give the base URL that leads there"
 
 
 @pytest.mark.parametrize(

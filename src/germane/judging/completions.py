@@ -10,10 +10,16 @@ from germane.errors import AnswerError
 from germane.judging.answers import object_in
 from germane.types import Json
 
-__all__ = ["Answered", "Refused", "answered"]
+__all__ = ["Answered", "Refused", "Used", "answered", "used"]
 
 _APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """Where some servers count cached input beside the rest of it, not within."""
+
+_CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
+"""How an answer ends at a limit of tokens: OpenAI, Anthropic and Gemini, Responses, Mistral, Anthropic."""
+
+Used = tuple[int | None, int | None, int]
+"""Input, output and cached input tokens; None = not said."""
 
 
 class Refused(Exception):
@@ -35,7 +41,7 @@ class Answered:
     @property
     def cut(self) -> bool:
         """Whether the answer ended at the token limit."""
-        return self.finish in {"length", "max_tokens"}
+        return self.finish in _CUT
 
     def payload(self) -> dict[str, Json]:
         """The JSON object in the answer; AnswerError where there is none."""
@@ -57,15 +63,13 @@ def answered(body: Mapping[str, Json], name: str) -> Answered:
     message = _object(choice.get("message"))
     if refusal := message.get("refusal"):
         raise Refused(f"the model refused to answer: {str(refusal)[:300]}")
-    finish = _text(choice.get("finish_reason"))
+    finish = _text(choice.get("finish_reason")).lower()
     if finish == "content_filter":
         raise Refused("the provider's content filter stopped the answer")
     text, problem = (
         _called(message["tool_calls"], name) if message.get("tool_calls") else (_written(message), "")
     )
-    if error := choice.get("error"):
-        problem = f"the provider failed: {str(_object(error).get('message') or error)[:300]}"
-    return Answered(text, finish, _text(body.get("model")), problem, *_used(_object(body.get("usage"))))
+    return Answered(text, finish, _text(body.get("model")), problem, *used(body))
 
 
 def _object(value: Json) -> Mapping[str, Json]:
@@ -98,8 +102,9 @@ def _called(calls: Json, name: str) -> tuple[str, str]:
     return fitting[0] if isinstance(fitting[0], str) else json.dumps(fitting[0]), ""
 
 
-def _used(usage: Mapping[str, Json]) -> tuple[int | None, int | None, int]:
-    """Input, output and cached input: a server that says 0 input does not count."""
+def used(body: Mapping[str, Json]) -> Used:
+    """Input, output and cached input tokens (None = not said): a server that says 0 input does not count."""
+    usage = _object(body.get("usage"))
     sent, back = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     cached = _count(_object(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
     apart = sum(_count(usage.get(name)) or 0 for name in _APART)

@@ -18,10 +18,13 @@ from functools import partial
 from time import monotonic
 
 from germane.errors import JudgeError
+from germane.judging.completions import Used, used
+from germane.judging.delays import retry_after
+from germane.judging.failures import UNKNOWN, failure_in, said
 from germane.judging.limits import Circuit, CircuitOpen, Level, Rate
 from germane.judging.lookout import Lookout
 from germane.judging.patience import Deadline, Patience
-from germane.judging.statuses import broke, retry_after, said, status_in, too_long, useless
+from germane.judging.statuses import broke, too_long, useless
 from germane.judging.transport import Fault, Response, Transport
 from germane.types import Json
 
@@ -32,6 +35,8 @@ ENOUGH, OFTEN, LEAST, FORGET, STALLED = 20, 6.0, 15.0, 0.98, 2.0
 that many seconds; the last attempt is given all of the read timeout. Before that, after STALLED seconds at least, it
 leaves its place to another request."""
 
+SHOWN = 8000
+"""Bytes of an error that are read."""
 
 BEFORE = 5.0
 """Seconds for which an endpoint that was never reached is tried: it may just be starting."""
@@ -52,6 +57,13 @@ class Spending:
     cached_tokens: int = 0
     output_tokens: int = 0
     estimated: bool = False
+
+    def count(self, used: Used) -> None:
+        """Add the tokens of a request, as far as they are known."""
+        sent, back, cached = used
+        self.input_tokens += sent or 0
+        self.output_tokens += back or 0
+        self.cached_tokens += cached
 
 
 class Unanswered(Exception):
@@ -179,14 +191,16 @@ class Endpoint:
             raise
         finally:
             self.level.release()
-        if status == 200:
+        more = ""
+        if 200 <= status < 300:
             found = _json(raw)
-            error = found.get("error")
-            if not error:
+            if (failure := failure_in(found)) is None:
                 self._answered(sent)
                 return found
-            status, raw = status_in(error), json.dumps(error).encode()
-        return self._failed(status, headers, self._without_secrets(said(raw, status, headers)), sent)
+            spending.count(used(found))
+            status, raw, more = failure[0], json.dumps(failure[1]).encode(), ", sent as a success"
+        told = self._without_secrets(said(raw, status, headers)) + more
+        return self._failed(status, headers, told, raw[:SHOWN].decode("utf-8", "replace"), sent)
 
     async def _send(self, body: bytes, sent: float, *, last: bool) -> Response:
         """One request; who does not answer in time is overloaded or dead, and pressed less in either case."""
@@ -217,25 +231,29 @@ class Endpoint:
         self.circuit.succeeded()
         self.level.answered(sent)
 
-    def _failed(self, status: int, headers: Mapping[str, str], said: str, sent: float) -> dict[str, Json]:
+    def _failed(
+        self, status: int, headers: Mapping[str, str], said: str, body: str, sent: float
+    ) -> dict[str, Json]:
+        poor = broke(said, body)
         if too_long(status, said):
             self._alive = True
             self.circuit.succeeded()
             raise Rejected(status, said, too_long=True)
-        if status in {429, 503, 529} and not broke(said):
+        if status in {429, 503, 529} and not poor:
             self._alive = True
             self.circuit.succeeded()
             self.level.throttled(sent)
-            raise _Throttled(retry_after(headers), f"HTTP {status}: {said}")
-        if status >= 500 or status in {408, 409, 425}:
-            self._alive = True
+            raise _Throttled(retry_after(headers, body), f"HTTP {status}: {said}")
+        if poor or useless(status, said, worked=self._worked):
+            self.circuit.succeeded()
+            self._dead = f"{self.transport.url} cannot be used: HTTP {status}: {said}"
+            raise JudgeError(self._dead)
+        if status >= 500 or status in {UNKNOWN, 408, 409, 425}:
+            self._alive = self._alive or status != UNKNOWN
             fault = f"HTTP {status}: {said}"
             self._faulty(fault)
             raise Fault(fault)
         self.circuit.succeeded()
-        if useless(status, said) and not (self._worked and status in {403, 404}):
-            self._dead = f"{self.transport.url} cannot be used: HTTP {status}: {said}"
-            raise JudgeError(self._dead)
         self._alive = True
         raise Rejected(status, said)
 

@@ -1,23 +1,13 @@
-"""What an endpoint's response says besides an answer: an error's message, how long to wait, whether to give up."""
+"""What an endpoint's errors mean, whatever status they come with: give up, ask for less, or another matter."""
 
 from __future__ import annotations
 
-import json
-import math
 import re
-from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
-from time import time
-
-from germane.types import Json
 
 __all__ = [
     "broke",
     "fewer",
     "filtered",
-    "retry_after",
-    "said",
-    "status_in",
     "too_long",
     "unfinished",
     "unfit",
@@ -35,58 +25,36 @@ _TOO_LONG = re.compile(
 """How servers say it: OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, LM Studio, Anthropic, Gemini, Bedrock, ..."""
 
 
-_BROKE = (
-    "insufficient_quota",
-    "exceeded your current quota",
-    "insufficient balance",
-    "credit balance is too low",
+_BROKE = ("insufficient_quota", "insufficient balance", "credit balance is too low")
+_QUOTA = "exceeded your current quota"
+_FOR_NOW = re.compile(r"retry in|per ?minute|retry ?delay")
+_FOR_GOOD = re.compile(r"per ?day|limit: 0(?![.\d])")
+_KEY = re.compile(
+    r"(?:invalid|incorrect|wrong|expired|missing|no)[ _](?:x-)?api[ _-]?key"
+    r"|api key (?:not (?:valid|found)|(?:is |was )?(?:invalid|expired|missing|required))"
+    r"|unauthenticated|no auth credentials|invalid authentication|login fail"
 )
-_NOWHERE = re.compile(
-    r"(?:404:? )?(?:page |file )?not found(?: \(\w+\))?|method not allowed|invalid url.*|<.*|", re.IGNORECASE
+_NO_MODEL = re.compile(
+    r"\bmodels?\b\S*(?:\s+\S+){0,4}?\s+(?:does not exist|not exist|(?:is |was )?not (?:found|loaded)|could not be found)"
+    r"|(?:unknown|no such)[ _]model\b|not a valid model|model_not_found|invalid_model\b|invalid model(?: id| name|:)"
 )
-_USELESS = (
-    *("api key not valid", "invalid api key", "invalid_api_key"),
-    *("model_not_found", "invalid model id", "invalid model name"),
+_UNSUPPORTED = re.compile(
+    r"support\w*\b.{0,60}(?:tool|function|json|schema|structured|response.format)|requested parameters|response_format"
 )
-_NO_MODEL = re.compile(r"\bmodel\b.{0,80}\bdoes not exist")
-_TAG = re.compile(r"<(?:script|style).*?</(?:script|style)>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+"""What servers answer with a 404 to a request for something that no model of theirs does (OpenRouter)."""
 
 
-def said(raw: bytes, status: int = 400, headers: Mapping[str, str] | None = None) -> str:
-    """The message in an error's body, on one line, and what to do about it where the base URL is wrong."""
-    if 300 <= status < 400 and (location := (headers or {}).get("location")):
-        return f"the server points to {location[:300]}; give the base URL that leads there"
-    text = _message(raw)
-    nobody = status in {404, 405} and _NOWHERE.fullmatch(text) is not None
-    text = " ".join(_TAG.sub(" ", text).split()) if text.startswith("<") else text
-    if nobody:
-        return f"{text[:80] or 'not found'}; is that the whole base URL? Most end in /v1"
-    return text or "no reason given"
+def broke(said: str, body: str = "") -> bool:
+    """Whether there is no money left, which no waiting mends.
 
-
-def _message(raw: bytes) -> str:
-    text = raw[:4000].decode("utf-8", "replace")
-    try:
-        found = json.loads(raw)
-        found = found.get("error", found) if isinstance(found, dict) else found
-        text = found.get("message") or found.get("detail") or text if isinstance(found, dict) else str(found)
-        code = found.get("code") or found.get("type") if isinstance(found, dict) else None
-        text = f"{text} ({code})" if code else str(text)
-    except ValueError:
-        pass
-    return "".join(c if c.isprintable() else " " for c in " ".join(text.split())[:500])
-
-
-def status_in(error: Json) -> int:
-    """The status of an error that came with 200 (as OpenRouter sends them)."""
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, int) and 400 <= code < 600 else 500
-
-
-def broke(said: str) -> bool:
-    """Whether there is no money left, which no waiting mends."""
+    An allowance a minute comes back, though Google says of it what OpenAI says of an empty account: the whole
+    `body` tells them apart. One a day, or of none at all, does not come back soon enough.
+    """
     low = said.lower()
-    return any(words in low for words in _BROKE)
+    if any(words in low for words in _BROKE):
+        return True
+    body = (body or said).lower()
+    return _QUOTA in low and (_FOR_GOOD.search(body) is not None or not _FOR_NOW.search(body))
 
 
 def too_long(status: int, said: str) -> bool:
@@ -97,18 +65,20 @@ def too_long(status: int, said: str) -> bool:
     return status not in {401, 402, 403, 404} and (status == 413 or _TOO_LONG.search(low) is not None)
 
 
-def useless(status: int, said: str) -> bool:
-    """Whether no other request can fare better: no key, no money, no such model or path."""
+def useless(status: int, said: str, *, worked: bool = False) -> bool:
+    """Whether no other request can fare better: no key, no money, no such model or path.
+
+    Of an endpoint that has `worked`, only the first two are believed: the rest may be a hiccup, or about one text.
+    """
     low = said.lower()
-    if broke(said) or any(words in low for words in _USELESS) or _NO_MODEL.search(low):
+    if status in {401, 402} or broke(said) or _KEY.search(low):
         return True
-    if status == 403:
+    if status == 403 and not worked:
         return not ("moderation" in low or "flagged" in low)
-    if status == 404:
-        return not any(
-            word in low for word in ("response_format", "schema", "structured", "tool", "parameters")
-        )
-    return status in {401, 402, 405, 429} or 300 <= status < 400
+    if worked:
+        return status == 405 or 300 <= status < 400
+    missing = _NO_MODEL.search(low) is not None or (status == 404 and not _UNSUPPORTED.search(low))
+    return missing or status == 405 or 300 <= status < 400
 
 
 _FILTERED = ("content_filter", "content management policy", "content policy", "moderation", "flagged")
@@ -156,23 +126,3 @@ def fewer(said: str, asked: int) -> int | None:
     told = [int(number.replace(",", "")[:9]) for number in _NUMBER.findall(low)]
     left = max((number for number in told if LEAST <= number < asked), default=asked // 2)
     return left if left >= LEAST else None
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait as the response says: milliseconds, seconds, or a date."""
-    try:
-        if (ms := headers.get("retry-after-ms")) is not None:
-            return max(0.0, float(ms) / 1000)
-    except ValueError:
-        pass
-    said = headers.get("retry-after")
-    if said is None:
-        return None
-    try:
-        seconds = float(said)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(said).timestamp() - time()
-        except ValueError:
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
