@@ -168,8 +168,8 @@ class _Run:
         return SQLiteLedger(path, reading=True)
 
     def _stop(self, pool: Pool) -> None:
-        self.watch.warn("interrupted: what is in flight is finished and kept; once more gives it up")
         pool.stop()
+        self.watch.warn("interrupted: what is in flight is finished and kept; once more gives it up")
 
     def _stopped(
         self, failure: BaseException, evaluation: Evaluation, judge: Judge | None, session: Session

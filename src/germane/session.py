@@ -15,7 +15,7 @@ from germane.judging.log import files_of
 from germane.judging.spending import Receipts, Spent
 from germane.options import Options
 from germane.reports.manifest import spent_in_words, write_manifest
-from germane.reports.store import earlier
+from germane.reports.store import earlier, forget_killed, has_rows
 from germane.setup import open_ledger
 from germane.types import Json, Judgement
 
@@ -38,7 +38,11 @@ class Session:
         self.options, self.folder, self.resumed = options, folder, bool(stored)
         self.created: str = stored.get("created") or _now()
         self.existed = folder.exists()
-        self.known = dict(_known(folder, errors=not retry_errors)) if stored else {}
+        self.replaces: bool = stored.get("replaces", False) if stored else has_rows(folder)
+        """Whether the rows that stand in the folder are another evaluation's, until these are complete."""
+        if not stored:
+            forget_killed(folder)
+        self.known = dict(self._known(errors=not retry_errors)) if stored else {}
         folder.mkdir(parents=True, exist_ok=True)
         self.receipts = Receipts(folder / "receipts.jsonl", resumed=self.resumed)
         self.ledger = self._open_ledger()
@@ -46,10 +50,18 @@ class Session:
     def _open_ledger(self) -> SQLiteLedger:
         """The ledger; where none is wanted, one in the folder that lasts until the report is complete."""
         if not self.options.no_cache:
-            return open_ledger(Path(self.options.ledger) if self.options.ledger else None)
+            named = Path(self.options.ledger) if self.options.ledger else None
+            moved = self.resumed and named is not None and not named.exists()
+            return open_ledger(None if moved else named)
         if not self.resumed:
             self._drop_own_ledger()
         return SQLiteLedger(self._own_ledger)
+
+    def _known(self, *, errors: bool) -> Iterator[tuple[str, Judgement]]:
+        """The judgements that earlier sessions left in the folder, without `errors` only those that nobody failed at."""
+        for judgement in earlier(self.folder, finished=not self.replaces):
+            if errors or whole(judgement):
+                yield judgement.key, judgement
 
     @property
     def _own_ledger(self) -> Path:
@@ -61,13 +73,14 @@ class Session:
 
     def manifest(self, made: dict[str, Json]) -> dict[str, Json]:
         """What was made, with what is needed to continue."""
-        options = asdict(replace(self.options, folder=str(self.folder)))
+        ledger = None if self.options.no_cache else str(self.ledger.path.absolute())
+        options = asdict(replace(self.options, folder=str(self.folder), ledger=ledger))
         del options["headers"]
         return {"schema_version": 1, **made, "created": self.created, "options": options}
 
     def write(self, status: str, made: dict[str, Json]) -> None:
         """Write the manifest of a report that is not complete."""
-        write_manifest(self.folder, self.manifest(made), status)
+        write_manifest(self.folder, {**self.manifest(made), "replaces": self.replaces}, status)
 
     def total(self, spent: Spent) -> Spent:
         """What all sessions have spent. Only the last one says what need not be asked: it goes through everything."""
@@ -108,13 +121,6 @@ def new_folder(options: Options, paths: Sequence[Path]) -> Path:
     while folder.exists():
         folder, number = base / f"{name}-{stamp}-{number}", number + 1
     return folder
-
-
-def _known(folder: Path, *, errors: bool) -> Iterator[tuple[str, Judgement]]:
-    """The judgements that earlier sessions left in the folder, without `errors` only those that nobody failed at."""
-    for judgement in earlier(folder):
-        if errors or whole(judgement):
-            yield judgement.key, judgement
 
 
 def _now() -> str:

@@ -19,6 +19,7 @@ from germane.samples.docids import compile_rule
 from germane.samples.evalfile import read_eval_file
 from germane.samples.notices import Notice, Warn
 from germane.samples.reading import read_samples
+from germane.samples.seen import Seen
 from germane.setup import ASKED
 from germane.types import Json, Sample
 
@@ -78,14 +79,25 @@ class Suite:
             yield item
 
     def _named(self) -> Iterator[Item]:
-        first: dict[int, str] = {}
+        seen = Seen()
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
-        for path in self.paths:
+        for number, path in enumerate(self.paths):
             for item in self._of(path):
                 if self.wanted is None or _wanted(item.sample, self.wanted):
                     if several:  # one file alone has been checked by its reader
-                        _once(item.sample, path, first)
+                        self._once(item.sample, number, seen)
                     yield item
+
+    def _once(self, sample: Sample, number: int, seen: Seen) -> None:
+        known = len(seen)
+        first = seen.first((sample.id, sample.system, sample.trial), number)
+        if len(seen) == known:
+            path, other = self.paths[number], self.paths[first]
+            where = f"in {other} and in {path}" if first != number else f"twice in what {path} names"
+            raise InputError(
+                f"the id {sample.id!r} stands {where}",
+                fix="give each file's samples a `system`, or run the files one by one",
+            )
 
     def document_ids(self) -> Callable[[Sample], Sample]:
         """The rule that makes document ids of chunk ids: by flag, else the files' own."""
@@ -262,17 +274,6 @@ def _drawn(items: Iterable[Item], size: int, seed: int) -> list[Item]:
         return everything
     places = sorted(random.Random(seed).sample(range(len(everything)), size))  # noqa: S311 - a sample, not a secret
     return [everything[place] for place in places]
-
-
-def _once(sample: Sample, path: Path, first: dict[int, str]) -> None:
-    key = hash((sample.id, sample.system, sample.trial))
-    if key in first:
-        where = f"in {first[key]} and in {path}" if first[key] != str(path) else f"twice in what {path} names"
-        raise InputError(
-            f"the id {sample.id!r} stands {where}",
-            fix="give each file's samples a `system`, or run the files one by one",
-        )
-    first[key] = str(path)
 
 
 def load_suite(paths: Sequence[Path], warn: Warn) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:

@@ -6,7 +6,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -24,9 +25,22 @@ from germane.watching import Watch
 __all__ = ["Progress", "finish", "print_json", "say"]
 
 
+@contextmanager
+def whoever_listens() -> Iterator[None]:
+    """Write to stderr: to nowhere once nobody reads it (a closed terminal, a `tee` that was interrupted too).
+
+    What is shown of a run must not change what it does.
+    """
+    try:
+        yield
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
 def say(message: str) -> None:
     """A message on stderr, harmless to a terminal."""
-    print(clean_lines(message), file=sys.stderr)
+    with whoever_listens():
+        print(clean_lines(message), file=sys.stderr)
 
 
 def finish(
@@ -100,10 +114,11 @@ class Progress(Watch):
 
     def warn(self, text: str) -> None:
         """One warning, above the bar."""
-        if self._bar is not None:
-            self._bar.console.print(f"warning: {clean_lines(text)}", markup=False, highlight=False)
-        else:
+        if self._bar is None:
             say(f"warning: {text}")
+        else:
+            with whoever_listens():
+                self._bar.console.print(f"warning: {clean_lines(text)}", markup=False, highlight=False)
 
     def answering(self, done: int, total: int) -> None:
         """So many cases have their answer."""

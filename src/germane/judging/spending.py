@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from operator import add, attrgetter
 from pathlib import Path
@@ -143,8 +144,10 @@ class Receipts:
         if path is not None and not resumed:
             path.unlink(missing_ok=True)
         for row in _rows(path) if path is not None else ():
-            self._keys.update(int(key, 16) for key in row.pop("keys"))
-            self.earlier += Spent(**row)
+            with suppress(KeyError, TypeError, ValueError, AttributeError):  # a line that is damaged
+                keys = [int(key, 16) for key in row.pop("keys")]
+                self.earlier += Spent(**row)
+                self._keys.update(keys)
 
     def __contains__(self, key: str) -> bool:
         return bool(self._keys) and _short(key) in self._keys
@@ -176,7 +179,7 @@ def _short(key: str) -> int:
     return int(key[:16], 16)
 
 
-def _rows(path: Path) -> Iterable[dict[str, Json]]:
+def _rows(path: Path) -> Iterable[Json]:
     """The lines of a file; one that a killed run left half written is passed over."""
     if path.exists():
         for line in path.read_text("utf-8", errors="replace").splitlines():

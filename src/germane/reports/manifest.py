@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from germane.errors import InputError
@@ -21,18 +23,21 @@ def write_manifest(folder: Path, manifest: Mapping[str, Json], status: str) -> N
     text = json.dumps({**manifest, "status": status}, ensure_ascii=False, indent=1)
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / "manifest.json.part"
-    temporary.write_text(text + "\n", "utf-8")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
     temporary.replace(folder / "manifest.json")
 
 
 def read_manifest(folder: Path) -> dict[str, Json]:
     """The manifest of a report folder, finished or not; InputError where there is none."""
-    try:
-        return dict(json.loads((folder / "manifest.json").read_text("utf-8")))
-    except (OSError, ValueError):
-        raise InputError(
-            f"{folder} is no report folder that can be continued", fix="start a new run"
-        ) from None
+    manifest = None
+    with suppress(OSError, ValueError):
+        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("options", {}), dict):
+        raise InputError(f"{folder} is no report folder that can be continued", fix="start a new run")
+    return manifest
 
 
 def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:

@@ -24,6 +24,8 @@ __all__ = [
     "dump_judgement",
     "dump_score",
     "earlier",
+    "forget_killed",
+    "has_rows",
     "load_judgement",
     "load_score",
 ]
@@ -193,9 +195,23 @@ class FolderStore:
                     ) from None
 
 
-def earlier(folder: Path) -> Iterator[Judgement]:
-    """The judgements of all that ran in a folder, finished or killed, oldest first; half lines are passed over."""
-    for end in ("", _EARLIER, _PART):
+def has_rows(folder: Path) -> bool:
+    """Whether the rows of a report stand in a folder."""
+    return (folder / _JUDGEMENTS).exists()
+
+
+def forget_killed(folder: Path) -> None:
+    """Remove what killed runs left in a folder: what begins there now is another evaluation."""
+    for end in (_EARLIER, _PART):
+        (folder / f"{_JUDGEMENTS}{end}").unlink(missing_ok=True)
+
+
+def earlier(folder: Path, *, finished: bool = True) -> Iterator[Judgement]:
+    """The judgements of the sessions of an evaluation in its folder, oldest first; half lines are passed over.
+
+    Without `finished` only those of killed ones: the report that stands there is another evaluation's.
+    """
+    for end in ("", _EARLIER, _PART) if finished else (_EARLIER, _PART):
         with suppress(FileNotFoundError), (folder / f"{_JUDGEMENTS}{end}").open("rb") as lines:
             for line in lines:
                 with suppress(ValueError, TypeError, AttributeError):

@@ -13,6 +13,7 @@ from germane.samples.jsonl import read_jsonl
 from germane.samples.jsontext import whole
 from germane.samples.notices import Notices, Warn
 from germane.samples.rows import Columns, RowReader
+from germane.samples.seen import Seen
 from germane.samples.source import FieldOf, Row
 from germane.samples.tables import read_table
 from germane.samples.wrong import Step
@@ -81,16 +82,14 @@ def _numbered_place(number: int, _: Sequence[Step]) -> Place:
 
 def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> Iterator[Sample]:
     """The rows, read and checked against each other."""
-    first_seen: dict[
-        int, int
-    ] = {}  # hash of the identity -> number: the ids themselves would fill the memory
+    seen = Seen()
     for number, row, where in rows:
         sample = row if isinstance(row, Sample) else reader.read(row, number, where)
-        first = first_seen.setdefault(hash((sample.id, sample.system, sample.trial)), number)
+        first = seen.first((sample.id, sample.system, sample.trial), number)
         if first != number:
             raise _twice(sample, f"{unit} {first}", where(()))
         yield sample
-    if not first_seen:
+    if not len(seen):
         raise InputError(
             "there are no samples in it", fix='write one object a line: {"query": "..."}', place=file
         )

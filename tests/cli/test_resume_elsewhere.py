@@ -1,0 +1,138 @@
+"""A run goes on where its folder, its terminal or the place it is called from are not what one would expect."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from germane.testing import ModelServer, by_overlap
+from germane.types import Json
+from tests.cli.conftest import Cli, write_jsonl
+from tests.cli.test_resume import committed, started, wait_for
+
+KEY = {"OPENAI_API_KEY": "test"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    rows = [
+        {"id": f"q{n}", "query": f"thing {n}", "contexts": [{"text": f"thing {n} in passage {k}"}]}
+        for n in range(12)
+        for k in range(1)
+    ]
+    return write_jsonl(tmp_path / "data.jsonl", *rows)
+
+
+def words(data: Path, server: ModelServer, *more: str) -> list[str]:
+    asked = ["-m", "context_precision@5", "--judge", "openai:test", "--base-url", server.url]
+    return ["run", str(data), *asked, "-o", "r", "-j", "2", "-q", *more]
+
+
+def test_a_run_is_continued_from_another_folder_with_its_own_ledger(
+    cli: Cli, data: Path, tmp_path: Path
+) -> None:
+    """The manifest knows where the ledger is: what was committed is asked nobody again."""
+    (tmp_path / "elsewhere").mkdir()
+    with ModelServer(latency=0.1) as server:
+        with started(words(data, server), tmp_path) as process:
+            wait_for(server, 6)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+        before = server.count
+        assert before == committed(tmp_path / ".germane" / "ledger.sqlite") < 12
+        resume = ["run", "--resume", "../r", "--base-url", server.url, "-q"]
+        ran = cli(*resume, env=KEY, cwd=tmp_path / "elsewhere")
+        assert ran.code == 0, ran.err
+        assert server.count == 12
+        assert not (tmp_path / "elsewhere" / ".germane").exists()
+
+
+def test_a_run_is_continued_where_its_ledger_is_gone(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """A report folder that was carried to another machine: the usual ledger there is used."""
+    with ModelServer() as server:
+        assert cli(*words(data, server), "--ledger", "own/l.sqlite", env=KEY).code == 0
+        for file in (tmp_path / "own").iterdir():
+            file.unlink()
+        (tmp_path / "own").rmdir()
+        ran = cli("run", "--resume", "r", "--base-url", server.url, "-q", env=KEY)
+        assert ran.code == 0, ran.err
+        assert server.count == 12
+        assert not (tmp_path / "own").exists()
+
+
+@pytest.mark.parametrize("cache", [(), ("--no-cache",)])
+def test_an_older_report_in_the_folder_is_not_continued(
+    cli: Cli, data: Path, tmp_path: Path, cache: tuple[str, ...]
+) -> None:
+    """A run replaces a report with failures, is killed and resumed: neither failures nor verdicts of the old one."""
+    ill = [True]
+
+    def answer(kind: str, sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
+        if ill[0]:
+            return {"no": "such"} if "thing 3" in sections["passage"] else {"grade": 0, "reasoning": "old"}
+        return by_overlap(kind, sections, schema)
+
+    with ModelServer(answer=answer, latency=0.05) as server:
+        flags = [*cache, *(() if cache else ("--ledger", "one.sqlite"))]
+        assert cli(*words(data, server, *flags), env=KEY).code == 3
+        ill[0] = False
+        flags = [*cache, *(() if cache else ("--ledger", "two.sqlite"))]
+        before = server.count
+        with started(words(data, server, *flags), tmp_path) as process:
+            wait_for(server, before + 6)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        ran = cli("run", "--resume", "r", "--base-url", server.url, "--json", env=KEY)
+        assert ran.code == 0, ran.err
+    rows = [json.loads(line) for line in (tmp_path / "r" / "judgements.jsonl").read_text().splitlines()]
+    assert len(rows) == 12
+    assert not [row for row in rows if row.get("error") or row["answer"]["reasoning"] == "old"]
+
+
+def test_ctrl_c_stops_a_run_whose_stderr_is_gone(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """`germane run 2>&1 | tee log`: the same Ctrl-C ends tee first. The run stops all the same, as it would."""
+    with ModelServer(latency=0.1) as server:
+        read, write = os.pipe()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "germane", *words(data, server)],
+            cwd=tmp_path,
+            env={**os.environ, **KEY},
+            stdout=write,
+            stderr=write,
+        )
+        os.close(write)
+        wait_for(server, 4)
+        os.close(read)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert server.count < 12
+        ran = cli("run", "--resume", "r", "--base-url", server.url, "--json", env=KEY)
+        assert (ran.code, server.count) == (0, 12)
+
+
+@pytest.mark.parametrize("manifest", ["[1]", "", '{"options": 5}'])
+def test_a_damaged_manifest_is_one_message(cli: Cli, data: Path, tmp_path: Path, manifest: str) -> None:
+    """No traceback, nothing asked."""
+    with ModelServer() as server:
+        assert cli(*words(data, server), env=KEY).code == 0
+        (tmp_path / "r" / "manifest.json").write_text(manifest)
+        ran = cli("run", "--resume", "r", env=KEY)
+        assert ran.code == 2
+        assert "is no report folder that can be continued" in ran.err
+
+
+@pytest.mark.parametrize("line", ["{}", "null", "[1]", '{"keys": 5}', '{"keys": ["zz"], "calls": 1}'])
+def test_damaged_receipts_are_passed_over(cli: Cli, data: Path, tmp_path: Path, line: str) -> None:
+    """They only say what was paid."""
+    with ModelServer() as server:
+        assert cli(*words(data, server), env=KEY).code == 0
+        with (tmp_path / "r" / "receipts.jsonl").open("a") as file:
+            file.write(line + "\n")
+        ran = cli("run", "--resume", "r", "--json", "--base-url", server.url, env=KEY)
+        assert ran.code == 0, ran.err
+        assert ran.json["judge"]["calls"] == 12
