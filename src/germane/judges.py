@@ -13,6 +13,8 @@ from germane.judging.judges.labels import LabelsJudge
 from germane.judging.judges.lexical import LexicalJudge
 from germane.judging.judges.llm import LLMJudge
 from germane.judging.judges.panel import PanelJudge, repeated, seated
+from germane.judging.patience import Patience
+from germane.judging.prices import Price
 from germane.types import Json
 
 __all__ = [
@@ -24,6 +26,8 @@ __all__ = [
     "LexicalJudge",
     "LocalJudge",
     "PanelJudge",
+    "Patience",
+    "Price",
     "Reply",
     "judge_from",
     "judge_named",

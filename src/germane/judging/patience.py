@@ -7,18 +7,30 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from time import monotonic
 from types import TracebackType
 from typing import Self
+
+from germane.errors import InputError
 
 __all__ = ["Deadline", "Patience"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait (seconds) and how often to try.
+    """How long to wait, in seconds, and how often to try.
 
-    `connect` for a connection, `read` for one whole answer, `deadline` for a call with all its attempts and waits.
+    Attributes:
+        connect: For a connection.
+        read: For one whole answer.
+        deadline: For a call with all its attempts and waits.
+        attempts: How often a call may fail on the way (a timeout, a reset, a 500), from 1.
+        backoff: After the first failure a call waits up to twice this, after each further one up to twice as long.
+        longest: But never longer than this.
+
+    Raises:
+        InputError: A time is not more than 0, or `attempts` no whole number from 1.
     """
 
     connect: float = 10.0
@@ -27,6 +39,19 @@ class Patience:
     attempts: int = 3
     backoff: float = 0.5
     longest: float = 60.0
+
+    def __post_init__(self) -> None:
+        """A judge that never waits, or never tries, would fail every question."""
+        if type(self.attempts) is not int or self.attempts < 1:
+            raise InputError(
+                f"Patience(attempts={self.attempts!r}) is not possible", fix="write a whole number from 1"
+            )
+        for name in ("connect", "read", "deadline", "backoff", "longest"):
+            seconds = getattr(self, name)
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < inf:
+                raise InputError(
+                    f"Patience({name}={seconds!r}) is not possible", fix="write seconds: a number more than 0"
+                )
 
     def pause(self, tries: int) -> float:
         """Exponential back-off with full jitter, for the n-th failure from 1."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
+
+from germane.errors import InputError
 
 __all__ = ["Price", "price_of"]
 
@@ -11,11 +14,26 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """US dollars for a million tokens; `cached` is what input from the provider's prompt cache costs."""
+    """US dollars for a million tokens; `cached` is what input from the provider's prompt cache costs (None = as any).
+
+    InputError where one is no number from 0.
+    """
 
     input: float
     output: float
     cached: float | None = None
+
+    def __post_init__(self) -> None:
+        """A price that is no number would be noticed only after the first paid answer."""
+        for name in ("input", "output", "cached"):
+            rate = getattr(self, name)
+            if rate is None and name == "cached":
+                continue
+            if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < inf:
+                raise InputError(
+                    f"Price({name}={rate!r}) is not possible",
+                    fix="write dollars for a million tokens, from 0",
+                )
 
     def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
         """US dollars; `cached_tokens` are among the input tokens."""
