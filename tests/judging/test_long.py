@@ -52,9 +52,14 @@ def refusing(characters: int, status: int = 400):
     return script
 
 
+def reads(tokens: int) -> Act:
+    """An answer that says how much of the request was read."""
+    return Act(usage={"prompt_tokens": tokens})
+
+
 def cutting(characters: int):
     """A server that cuts off the rest and says nothing, but counts."""
-    return lambda asked: Act(read=characters // 4) if len(asked.user) > characters else None
+    return lambda asked: reads(characters // 4) if len(asked.user) > characters else None
 
 
 def by_words(kind: str, sections: Mapping[str, str], _schema: Mapping[str, Json]) -> Json:
@@ -102,7 +107,7 @@ class TestWindows:
         question = Support(CLAIMS, CONTEXTS * 3)
 
         def script(asked: Asked) -> Act | None:
-            return Act(read=4096) if len(asked.user) > 4 * 4096 else None
+            return reads(4096) if len(asked.user) > 4 * 4096 else None
 
         with ModelServer(script, answer=by_words) as server:
             (reply,) = ask(judge_of(server), [question])
@@ -116,7 +121,7 @@ class TestWindows:
 
         def script(asked: Asked) -> Act:
             sizes.append(len(asked.user))
-            return Act(read=2048 + (sizes[-1] - sizes[0]) // 4)
+            return reads(2048 + (sizes[-1] - sizes[0]) // 4)
 
         with ModelServer(script) as server:
             questions = [Relevance(query="q", passage=passage[:end]) for end in (None, 8700, 8600)]
@@ -127,14 +132,14 @@ class TestWindows:
     @pytest.mark.parametrize("read", [0, 30])
     def test_a_count_of_what_was_not_cached_is_no_sign(self, read: int) -> None:
         """No context is that small; and 0 says nothing."""
-        with ModelServer(lambda _: Act(read=read)) as server:
+        with ModelServer(lambda _: reads(read)) as server:
             (reply,) = ask(judge_of(server), [Relevance(query="q", passage="a word " * 2000)])
         assert reply.error is None
         assert server.count == 1
 
     def test_a_server_that_reads_more_after_all_cuts_nothing_off(self) -> None:
         """What one odd count said of it is forgotten."""
-        acts = [Act(read=1000), Act(read=1000), Act(read=4500), None, None]
+        acts = [reads(1000), reads(1000), reads(4500), None, None]
         with ModelServer(acts) as server:
             replies = [
                 ask(judge, [Relevance(query=f"q{n}", passage="a word " * 2000)])[0]
@@ -242,7 +247,7 @@ class TestErrors:
     def test_texts_that_are_few_tokens_for_their_length_are_not_suspected(self, text: str) -> None:
         """White space; and scripts with many or few characters a token."""
         dense = {"\n": 50, "一": 4500, "w": 3000, "ह": 2200}[text[0]]
-        with ModelServer(lambda _: Act(read=dense)) as server:
+        with ModelServer(lambda _: reads(dense)) as server:
             (reply,) = ask(judge_of(server), [Claims(f"A. {text}")])
         assert "cuts off" not in str(reply.error)
 

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
-from time import monotonic
+from itertools import product
+from time import monotonic, sleep
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
 from germane import evaluate
 from germane.errors import InputError
-from germane.judges import LLMJudge
+from germane.judges import LLMJudge, Patience
 from germane.testing import Act, Asked, ModelServer
 
-SAMPLES = [{"id": "a", "query": "tall tower", "contexts": ["the tall tower stands", "cats sleep"]}]
+SAMPLES = [
+    {
+        "id": "a",
+        "query": "tall tower",
+        "reference": "The tall tower stands in Paris. It is made of iron.",
+        "contexts": ["the tall tower stands", "cats sleep"],
+    }
+]
+SUITE = "context_precision@5 context_recall context_relevancy context_entity_recall context_sufficiency"
 CHAT = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hello"}]}).encode()
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n"
 
@@ -46,9 +57,9 @@ def read(connection: socket.socket) -> tuple[int, Any]:
     return int(head.split()[1]), json.loads(body)
 
 
-def judged(server: ModelServer) -> Any:
-    judge = LLMJudge("openai:m", base_url=server.url, api_key="k")
-    return evaluate(SAMPLES, "context_precision@5", judge=judge)
+def judged(server: ModelServer, measures: str = "context_precision@5", samples: Any = SAMPLES, **more) -> Any:
+    judge = LLMJudge("openai:m", base_url=server.url, api_key="k", **more)
+    return evaluate(samples, measures, judge=judge)
 
 
 @pytest.fixture
@@ -100,6 +111,65 @@ class TestTheUsersOwnMistakes:
         with pytest.raises(TypeError, match="a script gives an Act or None, not 'fine'"):
             inside()
 
+    @pytest.mark.parametrize(
+        ("wrong", "said"),
+        [
+            ({"status": "429"}, "Act(status='429') is not possible; write a whole number from 200 to 599"),
+            ({"status": 0}, "write a whole number from 200 to 599"),
+            ({"headers": [("a", "b")]}, "write a dict of texts or numbers by name"),
+            ({"headers": {"a": "b\r\nc: d"}}, "write a dict of texts or numbers by name"),
+            ({"body": {"a": 1}}, "write a text or bytes; json.dumps(...) makes one"),
+            ({"text": {"grade": 1}}, "write a text; json.dumps(...) makes one"),
+            ({"change": {"grade": 1}}, "write a function from the answer to another one"),
+            ({"latency": "1"}, "write seconds: a number from 0"),
+            ({"drip": -1}, "write seconds: a number from 0"),
+            ({"hang": 1}, "write True or False"),
+            ({"usage": 7}, "write True, False, or a dict of counts"),
+            ({"error": "x"}, "an Act with an error needs a status; write Act(status=500, error=...)"),
+            ({"text": "x", "body": "y"}, "an Act cannot have both body and text; give one of them"),
+            ({"status": 500, "refusal": "x"}, "an Act with status 500 gives no answer"),
+        ],
+    )
+    def test_an_act_that_cannot_be_is_an_error_where_it_is_written(
+        self, wrong: dict[str, Any], said: str
+    ) -> None:
+        """With what to write instead: nothing is left for the wire to trip over."""
+        with pytest.raises(InputError, match=re.escape(said)):
+            Act(**wrong)
+
+    @pytest.mark.parametrize(
+        ("wrong", "said"),
+        [
+            (
+                {"script": Act(status=429)},
+                "write [Act(...)] for the first request, or lambda asked: Act(...)",
+            ),
+            ({"script": 5}, "ModelServer(script=5) is not possible"),
+            ({"script": "x"}, "ModelServer(script='x') is not possible"),
+            ({"latency": "1"}, "write seconds: a number from 0"),
+            ({"latency": -1}, "write seconds: a number from 0"),
+            ({"schema": "no"}, "write True or False"),
+            ({"limit_name": "tokens"}, 'write "max_tokens", "max_completion_tokens"'),
+            ({"port": "x"}, "write a whole number from 0 to 65535"),
+            (
+                {"answer": {"grade": 3}},
+                "there is no kind of question 'grade' to answer; write citations, claims,",
+            ),
+            ({"answer": 3}, "write a function, or a dict of answers by kind of question"),
+        ],
+    )
+    def test_a_server_that_cannot_be_is_too(self, wrong: dict[str, Any], said: str) -> None:
+        """Before it listens."""
+        with pytest.raises(InputError, match=re.escape(said)):
+            ModelServer(**wrong)
+
+    def test_a_server_runs_once_at_a_time(self, server: ModelServer) -> None:
+        """And has no URL before it does."""
+        with pytest.raises(InputError, match="the model server runs already"):
+            server.start()
+        with pytest.raises(InputError, match="the model server has no port yet"):
+            _ = ModelServer().url
+
     def test_a_port_that_is_taken_is_an_error_at_once(self, server: ModelServer) -> None:
         """Nothing hangs, and the message names the port."""
         taken = int(server.url.split(":")[2].split("/")[0])
@@ -128,6 +198,85 @@ class TestTheUsersOwnMistakes:
                 urls.add(server.url)
                 assert judged(server)["context_precision@5"].n == 1
         assert len(urls) == 1
+
+
+class TestWhatItIsAsked:
+    """A request, read as the model that it plays would read it."""
+
+    @pytest.mark.parametrize("takes", list(product((True, False), repeat=3)))
+    def test_verdicts_do_not_hang_on_what_a_model_takes(self, takes: tuple[bool, bool, bool]) -> None:
+        """Schema, tools, a system message, or none of them: every question is understood."""
+        with ModelServer() as plain:
+            wanted = [score.value for score in judged(plain, SUITE).scores()]
+        schema, tools, system = takes
+        with ModelServer(schema=schema, tools=tools, system=system) as server:
+            assert [score.value for score in judged(server, SUITE).scores()] == wanted
+        assert None not in wanted
+
+    def test_a_schema_in_a_passage_is_not_what_is_asked_for(self) -> None:
+        """The first that stands there whole is."""
+        text = 'set {"title": or {"title": "x", "properties": {}} here'
+        samples = [{"id": "a", "query": 'what is {"title": "y"}', "contexts": [text]}]
+        for system in (True, False):
+            with ModelServer(schema=False, tools=False, system=system) as server:
+                assert judged(server, samples=samples)["context_precision@5"].n == 1
+            assert server.asked[-1].kinds == ["relevance"]
+
+    def test_it_shows_itself_where_an_assertion_fails(self, server: ModelServer) -> None:
+        """What was asked, of which model, how, and the first words."""
+        judged(server)
+        shown = repr(server.asked[0])
+        assert shown.startswith(
+            "<Asked 0: relevance; model='m', rung='schema', messages=2, user='<query>tall "
+        )
+        assert len(shown) < 200
+
+    @pytest.mark.parametrize(
+        "raw", [b"\xff{", b"[]", b"{}", b'{"model": "m", "messages": [{"role": "user"}]}', b'{"messages": 3}']
+    )
+    def test_it_shows_itself_whatever_it_is(self, raw: bytes) -> None:
+        """Also what is no chat completion."""
+        assert repr(Asked(3, "/v1/x", {}, raw)).startswith("<Asked 3: ")
+
+    def test_an_answer_for_each_kind_of_question(self) -> None:
+        """In a Reading of several and in a list too; kinds without one are answered as ever."""
+        for batch in (1, 2):
+            with ModelServer(answer={"relevance": {"grade": 3, "reasoning": "always"}}) as server:
+                report = judged(server, SUITE, batch=batch)
+            assert report["context_precision@5"].mean == 1.0
+            assert report["context_recall"].n == 1
+
+    def test_counts_of_tokens_are_given_or_added(self) -> None:
+        """What is not given is counted as ever."""
+        cached = {"prompt_tokens_details": {"cached_tokens": 600}}
+        with ModelServer(lambda _: Act(usage={"prompt_tokens": 1000, **cached})) as server:
+            _, body = talk(server, HEAD + b"content-length: %d\r\n\r\n" % len(CHAT) + CHAT)
+        assert body["usage"] == {"prompt_tokens": 1000, "completion_tokens": ANY, **cached}
+
+
+class TestInFlight:
+    """How many requests somebody waits for."""
+
+    def test_who_has_gone_waits_for_nothing(self) -> None:
+        """Neither after a hang nor after an answer that came too late."""
+        acts = [Act(hang=True), Act(latency=0.4)]
+        with ModelServer(acts) as server:
+            patience = Patience(read=0.2, backoff=0.01)
+            judge = LLMJudge("openai:m", base_url=server.url, patience=patience, concurrency=1)
+            report = evaluate(SAMPLES, "context_precision@5", judge=judge)
+        assert report["context_precision@5"].n == 1
+        assert (server.count, server.in_flight, server.most_in_flight) == (4, 0, 1)
+
+    def test_who_has_gone_gets_nothing(self) -> None:
+        """An answer that is due after the client has left is dropped, and counted down once."""
+        with ModelServer(latency=0.1) as server:
+            port = int(server.url.split(":")[2].split("/")[0])
+            with closing(socket.create_connection(("127.0.0.1", port))) as connection:
+                connection.sendall(HEAD + b"content-length: %d\r\n\r\n" % len(CHAT) + CHAT)
+                while not server.count:
+                    sleep(0.001)
+            assert judged(server)["context_precision@5"].n == 1
+        assert server.in_flight == 0
 
 
 class TestTheWire:
@@ -162,6 +311,19 @@ class TestTheWire:
         status, body = talk(server, request_)
         assert status == 400
         assert body["error"]["message"].startswith("not a ")
+
+    def test_a_reset_is_one(self) -> None:
+        """The system says so; it is not the end of a body that is too short."""
+        with ModelServer([Act(reset=True)]) as server, pytest.raises(ConnectionResetError):
+            talk(server, HEAD + b"content-length: %d\r\n\r\n" % len(CHAT) + CHAT)
+
+    def test_half_of_nothing_is_nothing(self) -> None:
+        """The head comes whole."""
+        with ModelServer([Act(truncate=True, body="")]) as server:
+            port = int(server.url.split(":")[2].split("/")[0])
+            with closing(socket.create_connection(("127.0.0.1", port), timeout=5)) as connection:
+                connection.sendall(HEAD + b"content-length: %d\r\n\r\n" % len(CHAT) + CHAT)
+                assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
 
     def test_other_paths_are_not_there(self, server: ModelServer) -> None:
         """Only chat completions are."""

@@ -19,8 +19,11 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from germane.errors import InputError
-from germane.testing.acts import Act, Asked, Rule, by_overlap
+from germane.testing.acts import Act
+from germane.testing.asked import Asked
+from germane.testing.checks import check
 from germane.testing.payloads import payload_for
+from germane.testing.rules import Rule, by_overlap, rule_from
 from germane.testing.wire import Connection, response
 from germane.types import Json
 
@@ -37,12 +40,19 @@ class ModelServer:
 
     Args:
         script: What to do with each request; without one every request is answered.
-        answer: The rule for answers: (kind, sections by name, schema) -> payload.
+        answer: The rule for answers: (kind, sections by name, schema) -> payload, or one payload for each kind of
+            question, `{"relevance": {"grade": 3}}`; other kinds are answered by words in common.
         latency: Seconds until an answer.
         schema, tools, temperature, system: Whether it takes these; otherwise it answers 400 and says so.
         limit_name: The name under which it takes a token limit ("" = both).
         keep: Whether to keep every request in `asked`.
         port: Where to listen; 0 = any that is free.
+
+    Beside `asked` it counts: `count` requests, `bytes` of them, `in_flight` and `most_in_flight` that somebody
+    waited for at once.
+
+    Raises:
+        InputError: An argument is none of these.
 
     What the script or the rule raises is answered as a 500 with its text, and raised again when the server is left.
     """
@@ -51,7 +61,7 @@ class ModelServer:
         self,
         script: Script = (),
         *,
-        answer: Rule = by_overlap,
+        answer: Rule | Mapping[str, Json] = by_overlap,
         latency: float = 0.0,
         schema: bool = True,
         tools: bool = True,
@@ -61,8 +71,11 @@ class ModelServer:
         keep: bool = True,
         port: int = 0,
     ) -> None:
+        check("ModelServer", script=script, answer=answer, latency=latency, port=port, keep=keep)
+        check("ModelServer", schema=schema, tools=tools, temperature=temperature)
+        check("ModelServer", system=system, limit_name=limit_name)
         self._next = script if callable(script) else _one_by_one(script)
-        self._answer, self._latency, self._keep, self._port = answer, latency, keep, port
+        self._answer, self._latency, self._keep, self._port = rule_from(answer), latency, keep, port
         self._takes = {"response_format": schema, "tools": tools, "temperature": temperature}
         self._system, self._limit_name = system, limit_name
         self.asked: list[Asked] = []
@@ -73,7 +86,9 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """The base URL, `http://127.0.0.1:PORT/v1`."""
+        """The base URL, `http://127.0.0.1:PORT/v1`; InputError where no port is known before the server starts."""
+        if not self._port:
+            raise InputError("the model server has no port yet", fix="use it in `with`, or give it a port")
         return f"http://127.0.0.1:{self._port}/v1"
 
     def __enter__(self) -> Self:
@@ -86,10 +101,12 @@ class ModelServer:
         self.stop()
 
     def start(self) -> None:
-        """Listen; returns when the port is open. InputError where it cannot be had."""
+        """Listen; returns when the port is open. InputError where it cannot be had, or the server runs already."""
+        if self._thread is not None:
+            raise InputError("the model server runs already", fix="start it once, or another one")
         try:
             listening = socket.create_server(("127.0.0.1", self._port), backlog=1024)
-        except (OSError, OverflowError) as error:
+        except OSError as error:
             raise InputError(
                 f"port {self._port} cannot be listened on: {error}", fix="leave it out to get any free one"
             ) from None
@@ -116,7 +133,9 @@ class ModelServer:
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(
             self._loop.create_server(
-                lambda: Connection(self._on_request, self._connections), sock=listening, backlog=1024
+                lambda: Connection(self._on_request, self._connections, self._on_lost),
+                sock=listening,
+                backlog=1024,
             )
         )
         self._loop.call_soon(started.set)
@@ -148,6 +167,10 @@ class ModelServer:
             self._loop.call_later(seconds, self._send, connection, asked, act)
         else:
             self._send(connection, asked, act)
+
+    def _on_lost(self, unanswered: int) -> None:
+        """A client that has gone waits for nothing any more."""
+        self.in_flight -= unanswered
 
     def _act_on(self, asked: Asked) -> Act:
         try:
@@ -183,15 +206,18 @@ class ModelServer:
         return act
 
     def _send(self, connection: Connection, asked: Asked, act: Act) -> None:
+        if not connection.answered():
+            return
         self.in_flight -= 1
         try:
             body = self._body(asked, act)
+            data = response(act.status, act.headers, body)
         except Exception as fault:  # noqa: BLE001 - whatever a test's own rule raises
             act = self._broken(fault)
             body = _error(act)
-        data = response(act.status, act.headers, body)
+            data = response(act.status, act.headers, body)
         if act.reset or act.truncate:
-            data = data[: -(len(body) // 2)]
+            data = data[: len(data) - len(body) // 2]
         connection.write(data, close=act.truncate, reset=act.reset, drip=act.drip)
 
     def _body(self, asked: Asked, act: Act) -> bytes:
@@ -219,10 +245,9 @@ class ModelServer:
             "model": asked.json.get("model"),
             "choices": [choice],
         }
-        if act.usage:
-            read = len(asked.raw) // 4 if act.read is None else act.read
-            used = {"prompt_tokens": read, "completion_tokens": len(text) // 4}
-            found["usage"] = used
+        if act.usage is not False:
+            used = {"prompt_tokens": len(asked.raw) // 4, "completion_tokens": len(text) // 4}
+            found["usage"] = used if act.usage is True else used | dict(act.usage)
         return json.dumps(found, ensure_ascii=False).encode()
 
     def _text(self, asked: Asked, act: Act) -> str:

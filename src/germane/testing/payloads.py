@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from germane.testing.acts import Asked, Rule
+from germane.testing.asked import Asked
+from germane.testing.rules import Rule
 from germane.types import Json
 
 __all__ = ["payload_for"]

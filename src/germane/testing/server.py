@@ -21,8 +21,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--storm", action="store_true", help="10%% 429, 5%% 500, 5%% malformed, 2%% hangs")
     options = parser.parse_args(arguments)
     script: Script = storm() if options.storm else ()
-    server = ModelServer(script, latency=options.latency, port=options.port, keep=False)
     try:
+        server = ModelServer(script, latency=options.latency, port=options.port, keep=False)
         server.start()
     except InputError as error:
         parser.error(str(error))

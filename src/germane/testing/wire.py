@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import struct
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, cast
 
@@ -16,7 +18,7 @@ _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"
 _END, _LINE = b"\r\n\r\n", b"\r\n"
 
 
-def response(status: int, headers: Mapping[str, str], body: bytes) -> bytes:
+def response(status: int, headers: Mapping[str, str | float], body: bytes) -> bytes:
     """A whole response as bytes."""
     lines = [
         f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}",
@@ -34,8 +36,10 @@ class Connection(asyncio.Protocol):
         self,
         on_request: Callable[[Connection, str, Mapping[str, str], bytes], None],
         connected: set[Connection],
+        on_lost: Callable[[int], None],
     ) -> None:
-        self._on_request, self._connected = on_request, connected
+        self._on_request, self._connected, self._on_lost = on_request, connected, on_lost
+        self._unanswered = 0
         self._buffer = bytearray()
         self._head: Head | None = None
         self.transport: asyncio.Transport | None = None
@@ -46,15 +50,17 @@ class Connection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Forget where to write."""
+        """Forget where to write, and say how many requests nobody waits for any more."""
         self._connected.discard(self)
         self.transport = None
+        self._on_lost(self._unanswered)
 
     def data_received(self, data: bytes) -> None:
         """Hand over what is whole."""
         self._buffer += data
         while (request := self._next()) is not None:
             (path, headers), body = request
+            self._unanswered += 1
             self._on_request(self, path, headers, body)
 
     def _next(self) -> tuple[Head, bytes] | None:
@@ -83,6 +89,18 @@ class Connection(asyncio.Protocol):
         if self.transport is not None:
             self.transport.abort()
 
+    def _reset(self) -> None:
+        """Break off so that the client sees a reset, and not the end of the stream."""
+        if self.transport is not None:
+            at_once = struct.pack("ii", 1, 0)
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+            self.transport.abort()
+
+    def answered(self) -> bool:
+        """One request is about to be answered; False where nobody waits for it any more."""
+        self._unanswered -= 1
+        return self.transport is not None
+
     def write(self, data: bytes, *, close: bool = False, reset: bool = False, drip: float = 0.0) -> None:
         """Send it, or byte by byte with `drip` seconds between; then close as if that were all, or break off."""
         if self.transport is None:
@@ -94,7 +112,7 @@ class Connection(asyncio.Protocol):
             return
         self.transport.write(data)
         if reset:
-            loop.call_later(0.01, self.abort)
+            loop.call_later(0.01, self._reset)
         elif close:
             self.transport.close()
 
