@@ -42,8 +42,16 @@ def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 _DECODER = json.JSONDecoder(
     parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_once, strict=False
 )
-_MARK = re.compile(r'(?P<opens><think(?:ing)?>)|(?P<ends></think(?:ing)?>)|\{\s*(?:"|\Z)')
-_END = re.compile(r"</think(?:ing)?>")
+_WORD = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scratchpad)"
+_OPENS = rf"<{_WORD}>|\[think(?:ing)?\]|◁{_WORD}▷|<\|(?:start|begin)(?:_of)?_{_WORD}\|>"
+_ENDS = rf"</{_WORD}>|\[/think(?:ing)?\]|◁/{_WORD}▷|<\|end(?:_of)?_{_WORD}\|>"
+_CHANNEL = r"<\|?channel\|?>\s*(?:analysis|commentary|thought)\b"
+_MARK = re.compile(
+    rf'(?P<opens>{_OPENS})|(?P<ends>{_ENDS})|(?P<channel>{_CHANNEL})|\{{\s*(?:"|\Z)', re.IGNORECASE
+)
+"""Where a thought or an object begins: Qwen, Claude, Seed, Mistral, Kimi, Cohere and others; gpt-oss has channels."""
+_END = re.compile(_ENDS, re.IGNORECASE)
+_TURN = re.compile(r"<\|?(?:end|start|channel|return|call)\|?>", re.IGNORECASE)
 
 
 def object_in(text: str) -> dict[str, Json]:
@@ -54,6 +62,8 @@ def object_in(text: str) -> dict[str, Json]:
         return _search(text)
     if isinstance(value, str):  # JSON inside a JSON string
         return _search(value)
+    if isinstance(value, list) and value:  # of one object: no other thing than in a fence
+        return _search(text)
     if not isinstance(value, dict):
         raise AnswerError(f"the answer must be one JSON object, not a {type(value).__name__}")
     return _shallow(value)
@@ -89,7 +99,9 @@ def _search(text: str) -> dict[str, Json]:
         if mark["ends"]:  # the prompt's template began this thought
             found, cut = [], False
         elif mark["opens"]:
-            position = _past_thought(text, position)
+            position = _after(_END, text, position).end()
+        elif mark["channel"]:
+            position = _after(_TURN, text, position).start()
         else:
             try:
                 value, position = _DECODER.raw_decode(text, mark.start())
@@ -102,11 +114,10 @@ def _search(text: str) -> dict[str, Json]:
     return _only(found, cut=cut)
 
 
-def _past_thought(text: str, position: int) -> int:
-    end = _END.search(text, position)
-    if end is None:
+def _after(end: re.Pattern[str], text: str, position: int) -> re.Match[str]:
+    if (found := end.search(text, position)) is None:
         raise AnswerError("the answer is a thought without an end")
-    return end.end()
+    return found
 
 
 def _only(found: list[dict[str, Json]], *, cut: bool) -> dict[str, Json]:
