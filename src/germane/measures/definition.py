@@ -148,6 +148,9 @@ def definitions() -> tuple[Definition, ...]:
 
 def definition(name: str, params: Mapping[str, Value] | None = None) -> Definition:
     """The definition behind a name or alias and its parameters; MeasureError names the nearest where there is none."""
+    only = _REGISTRY.get(name)
+    if only is not None and len(only) == 1 and not only[0].when:
+        return only[0]  # most are found so, many times a sample
     canonical, preset = resolve(name)
     known, given = _REGISTRY[canonical], {**preset, **(params or {})}
     for one in known:
