@@ -92,6 +92,16 @@ def one(*script: Act | None, question: AnyQuestion = SKY, **more) -> tuple[Reply
     return reply, server
 
 
+def limit_of(asked: Asked) -> int | None:
+    """The limit of the answer's tokens, by whichever name."""
+    return asked.json.get("max_tokens", asked.json.get("max_completion_tokens"))
+
+
+def full(asked: Asked, finish: str = "length") -> Act:
+    """An answer that used all of its limit and has no end."""
+    return Act(text='{"reaso', finish=finish, usage={"completion_tokens": limit_of(asked) or 100})
+
+
 class TestAnswers:
     @pytest.mark.parametrize("question", [SKY, Claims("One. Two."), Support(("a", "b"), ("x", "y"))])
     def test_every_kind_is_asked_and_read(self, question: AnyQuestion) -> None:
@@ -220,11 +230,12 @@ class TestAnswers:
 
     def test_a_cut_answer_is_asked_again_with_more_room(self) -> None:
         """Seen by the finish reason, even where the text could be read."""
-        with ModelServer([Act(cut=True), Act(finish="length")]) as server:
+        whole = Act(finish="length", usage={"completion_tokens": 6000})
+        acts = {3000: full, 6000: lambda _: whole}
+        with ModelServer(lambda asked: acts.get(limit_of(asked), lambda _: None)(asked)) as server:
             (reply,) = ask(judge_of(server, max_output_tokens=3000), [SKY])
         assert reply.error is None
-        rooms = [asked.json["max_completion_tokens"] for asked in server.asked]
-        assert rooms == [3000, 6000, 12000]
+        assert [limit_of(asked) for asked in server.asked] == [3000, 6000, 12000]
 
     @pytest.mark.parametrize(
         "finish",
@@ -233,18 +244,17 @@ class TestAnswers:
     def test_a_cut_answer_by_whatever_name(self, finish: str) -> None:
         """Providers do not agree on one."""
         _, server = one(Act(text='{"reaso', finish=finish))
-        assert server.asked[1].json["max_completion_tokens"] == 4096
+        assert limit_of(server.asked[1]) == 4096
 
     def test_a_cut_answer_without_a_limit_of_ours(self) -> None:
         """Then one is named."""
         _, server = one(Act(cut=True))
-        assert "max_completion_tokens" not in server.asked[0].json
-        assert server.asked[1].json["max_completion_tokens"] == 4096
+        assert [limit_of(asked) for asked in server.asked] == [None, 4096]
 
     @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
     def test_a_limit_among_the_users_parameters_is_the_limit(self, name: str) -> None:
         """It is raised where it cut an answer off, and never stands beside another."""
-        with ModelServer([Act(cut=True)]) as server:
+        with ModelServer(lambda asked: full(asked) if limit_of(asked) == 50 else None) as server:
             (reply,) = ask(judge_of(server, parameters={name: 50}), [SKY])
         assert reply.error is None
         assert [asked.json[name] for asked in server.asked] == [50, 4096]
@@ -267,7 +277,7 @@ class TestAnswers:
         """To what the error says, or by half; that is no reason to call the texts too long."""
 
         def script(asked: Asked) -> Act | None:
-            room = asked.json.get("max_completion_tokens")
+            room = limit_of(asked)
             if room is None:
                 return Act(cut=True)
             return Act(status=400, error=said) if room > 2048 else None
@@ -275,15 +285,15 @@ class TestAnswers:
         with ModelServer(script) as server:
             (reply,) = ask(judge_of(server), [SKY])
         assert reply.error is None
-        assert [asked.json.get("max_completion_tokens") for asked in server.asked] == [None, 4096, *rooms]
+        assert [limit_of(asked) for asked in server.asked] == [None, 4096, *rooms]
 
     def test_an_answer_that_needs_more_than_the_model_has_is_an_error(self) -> None:
         """At once: the same request would be paid for again."""
 
         def script(asked: Asked) -> Act:
-            if asked.json.get("max_completion_tokens", 0) > 500:
-                return Act(status=400, error="max_completion_tokens must be at most 500")
-            return Act(cut=True)
+            if (limit_of(asked) or 0) > 500:
+                return Act(status=400, error="max_tokens must be at most 500")
+            return full(asked)
 
         with ModelServer(script) as server:
             (reply,) = ask(judge_of(server, max_output_tokens=500), [SKY])
@@ -422,7 +432,7 @@ class TestLadder:
 
     @pytest.mark.parametrize(
         ("refused", "gone"),
-        [({"temperature": False}, "temperature"), ({"limit_name": "max_tokens"}, "max_completion_tokens")],
+        [({"temperature": False}, "temperature"), ({"limit_name": "max_completion_tokens"}, "max_tokens")],
     )
     def test_what_is_not_taken_is_left_out(self, refused: dict[str, Any], gone: str) -> None:
         """And not sent again."""
@@ -430,15 +440,15 @@ class TestLadder:
             replies = in_turn(judge_of(server, max_output_tokens=500), passages(3))
         assert all(reply.error is None for reply in replies)
         assert [gone in asked.json for asked in server.asked] == [True, False, False, False]
-        assert all("max_tokens" in asked.json for asked in server.asked[1:] if gone != "temperature")
+        assert all(limit_of(asked) == 500 for asked in server.asked)
 
     def test_a_text_with_both_names_of_the_limit_is_no_loop(self) -> None:
-        """It is renamed once; then the error stands."""
+        """It is renamed, and left out; then the error stands."""
         act = Act(status=400, error="'max_tokens' is not supported. Use 'max_completion_tokens' instead.")
         with ModelServer(lambda _: act) as server:
             (reply,) = ask(judge_of(server, parameters={"max_tokens": 500}), [SKY])
         assert "is not supported" in str(reply.error)
-        assert server.count == 4
+        assert server.count == 5
 
     def test_json_with_other_keys_is_no_schema_either(self) -> None:
         """A server that ignores the schema and answers some JSON: noticed after two."""
@@ -554,7 +564,7 @@ class TestLists:
     )
     def test_what_is_missing_or_doubled_is_asked_singly(self, change, singles: int) -> None:
         """Nothing is attributed to a passage by its place in the answer."""
-        with ModelServer([Act(change=change)] * (3 if singles == 3 else 1)) as server:
+        with ModelServer([Act(change=change)] * (2 if singles == 3 else 1)) as server:
             replies = ask(judge_of(server, batch=3), passages(3))
         assert all(reply.error is None for reply in replies)
         assert [asked.named[0] for asked in server.asked].count("relevance") == singles

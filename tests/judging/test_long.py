@@ -90,7 +90,7 @@ class TestWindows:
         assert reply.error is None
         assert [verdict.contexts for verdict in question.read(reply.payload)] == [(2,), (3, 7), ()]
         assert reply.provenance["windows"] == 4
-        assert reply.usage.requests == server.count == 6
+        assert reply.usage.requests == server.count == 7
 
     def test_a_server_that_cuts_off_in_silence_is_noticed(self) -> None:
         """By what it says it has read, and reads of something longer; then smaller windows fit."""
@@ -148,13 +148,68 @@ class TestWindows:
             ]
         assert [reply.error is None for reply in replies] == [False, True, True]
 
-    def test_what_was_too_long_once_is_not_tried_again(self) -> None:
-        """The next sample starts with windows."""
+    def test_what_was_too_long_once_says_nothing_of_others(self) -> None:
+        """Every question is asked whole first: a passage of three times as many tokens a byte must cost no other."""
+        dense = "QmFzZTY0" * 500
+
+        def script(asked: Asked) -> Act | None:
+            tokens = len(asked.user) / (1 if dense in asked.user else 4)
+            error = "This model's maximum context length is 4000 tokens. (context_length_exceeded)"
+            return Act(status=400, error=error) if tokens > 4000 else None
+
         questions = [Support((f"it is word{n}",), CONTEXTS) for n in range(2, 5)]
-        with ModelServer(refusing(6000), answer=by_words) as server:
-            replies = ask(judge_of(server), questions)
+        with ModelServer(script, answer=by_words) as server:
+            refused, *replies = ask(judge_of(server), [Support(("it is word2",), (dense,)), *questions])
+        assert "too long" in str(refused.error)
         assert [question.read(reply.payload)[0].contexts for question, reply in zip(questions, replies, strict=True)] == [(2,), (3,), (4,)]  # fmt: skip
-        assert server.count == 1 + 3 * 2
+        assert not any("windows" in reply.provenance for reply in replies)
+        assert server.count == 4
+
+    def test_a_context_of_many_tokens_splits_no_other_of_its_question(self) -> None:
+        """What is left fits together, and what it states only together is seen."""
+        dense = "QmFzZTY0" * 300
+        contexts = (*CONTEXTS[:3], dense)
+
+        def script(asked: Asked) -> Act | None:
+            tokens = len(asked.user) / (1 if dense in asked.user else 4)
+            return Act(status=400, error="prompt is too long") if tokens > 3200 else None
+
+        with ModelServer(script, answer=by_words) as server:
+            (reply,) = ask(judge_of(server), [Support(CLAIMS, contexts)])
+        assert reply.error is None
+        assert reply.provenance["windows"] == 2
+
+    @pytest.mark.parametrize(
+        "question",
+        [
+            Support(("it is word2", "it is nowhere"), CONTEXTS),
+            NuggetSupport(query="q", nuggets=("word2", "word2 word8"), contexts=CONTEXTS),
+        ],
+        ids=["support", "nuggets"],
+    )
+    def test_a_verdict_that_windows_may_have_made_says_so(self, question: AnyQuestion) -> None:
+        """Two contexts of two windows may state it together: the reason names that, where it can matter."""
+        with ModelServer(refusing(4500), answer=by_words) as server:
+            (reply,) = ask(judge_of(server), [question])
+        sure, unsure = (verdict.reasoning for verdict in question.read(reply.payload))
+        assert "windows" not in sure
+        assert "the contexts were judged in 2 windows" in unsure
+
+    def test_what_was_wrong_may_be_too_long_to_be_told(self) -> None:
+        """Then the question is asked again without it: its own texts fit, and are not split."""
+        rambling = Act(text="Hm. " * 900)
+        script = refusing(8000)
+
+        def talk(asked: Asked) -> Act | None:
+            if len(asked.raw) > 11000:
+                return Act(status=400, error="prompt is too long")
+            return rambling if asked.number == 0 else script(asked)
+
+        with ModelServer(talk, answer=by_words) as server:
+            (reply,) = ask(judge_of(server), [Support(CLAIMS, CONTEXTS)])
+        assert reply.error is None
+        assert "windows" not in reply.provenance
+        assert server.count == 3
 
     def test_a_nugget_has_its_highest_degree(self) -> None:
         """Two halves in two windows stay a part: too low, never too high."""
@@ -227,14 +282,48 @@ class TestErrors:
         assert "the server read 1,000 tokens of about 3,6" in str(reply.error)
         assert "OLLAMA_CONTEXT_LENGTH" in str(reply.error)
 
-    def test_a_list_that_is_too_long_is_asked_singly(self) -> None:
-        """One passage too long costs only its own verdict."""
+    def test_a_list_that_is_too_long_is_asked_as_two(self) -> None:
+        """One passage too long costs only its own verdict, and is asked alone once."""
         questions = [
             Relevance(query="q", passage=f"{n} " + "a word " * (1000 if n == 1 else 100)) for n in range(4)
         ]
         with ModelServer(refusing(2500)) as server:
             replies = ask(judge_of(server, batch=4), questions)
         assert sum(reply.error is None for reply in replies) == 3
+        assert server.count == 5
+
+    @pytest.mark.parametrize("script", [refusing(4096), cutting(4096)], ids=["refused", "in silence"])
+    def test_lists_of_a_size_that_was_too_long_are_not_sent_again(self, script) -> None:
+        """What the first list has shown is used for the others: they are asked in lists that fit."""
+        queries = [
+            [Relevance(query=f"q{q}", passage=f"{q} {n} {'a word ' * 150}") for n in range(4)]
+            for q in range(6)
+        ]
+        with ModelServer(script) as server:
+            judge = judge_of(server, batch=4)
+            replies = ask(judge, [question for questions in queries for question in questions])
+        assert all(reply.error is None for reply in replies)
+        assert sum(len(asked.user) > 4096 for asked in server.asked) <= 2
+        assert server.count <= 2 + 6 * 2
+
+    def test_a_larger_list_that_was_read_says_more(self) -> None:
+        """One list with many tokens a byte does not make all that follow it smaller."""
+        dense = "QmFzZTY0" * 200
+
+        def script(asked: Asked) -> Act | None:
+            tokens = len(asked.user) / (1 if dense in asked.user else 4)
+            return Act(status=400, error="prompt is too long") if tokens > 1500 else None
+
+        lists = [
+            [Relevance(query=f"q{q}", passage=f"{q} {n} {text}") for n in range(4)]
+            for q, text in enumerate(["a word " * 170, dense, "a word " * 150])
+        ]
+        with ModelServer(script) as server:
+            judge = judge_of(server, batch=4)
+            for questions in lists:
+                assert all(reply.error is None or q == lists[1] for reply in ask(judge, questions) for q in [questions])  # fmt: skip
+        assert server.asked[-1].named[0] == "relevance_list"
+        assert len(server.asked[-1].sections["passages"]) > 4000
 
     def test_citations_are_not_windowed(self) -> None:
         """What a sentence cites is judged together or not at all."""

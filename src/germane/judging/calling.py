@@ -23,6 +23,11 @@ from germane.types import FrozenDict, Json, Usage
 
 __all__ = ["Call"]
 
+LISTED = 2
+"""Attempts at a list of which nothing can be used: then each of its texts has attempts of its own."""
+
+CUT = "it was cut off at the token limit"
+
 NOTED = 4000
 """Characters of an unusable answer that are shown to the model again."""
 
@@ -43,8 +48,10 @@ class Call:
         self._parts: list[AnyQuestion] = []
         self._payloads: dict[int, Json] = {}
         self._errors: dict[int, str] = {}
+        self._listed: dict[int, dict[str, Json]] = {}
         self._miscounted = self._spent = False
         self._alone = 0
+        self._single: set[int] = set()
         self._note: Correction | None = None
 
     async def run(self) -> None:
@@ -72,7 +79,8 @@ class Call:
             payload, error = self._payloads.get(id(question)), None
             if payload is None:
                 error = self._errors.get(id(question), "the model gave no answer")
-            found.append(Reply(payload=payload, error=error, usage=usage, ms=ms, provenance=told))
+            came = FrozenDict(told | self._listed.get(id(question), {}))
+            found.append(Reply(payload=payload, error=error, usage=usage, ms=ms, provenance=came))
             usage = _NOTHING
         return found
 
@@ -82,8 +90,8 @@ class Call:
         cost = None if price is None else price.cost(*tokens, spent.cached_tokens)
         return Usage(requests=spent.requests, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=cost)
 
-    def _provenance(self) -> FrozenDict:
-        """How it came about, as far as it is out of the ordinary."""
+    def _provenance(self) -> dict[str, Json]:
+        """How all of it came about, as far as that is out of the ordinary."""
         spent = self.exchange.spending
         counts = {"reasked": spent.reasked, "waits": spent.waits, "faults": spent.faults}
         told: dict[str, Json] = {name: count for name, count in counts.items() if count}
@@ -91,15 +99,13 @@ class Call:
             told["rung"] = RUNGS[self.exchange.rung]
         if self.exchange.model not in {"", self.habits.model}:
             told["model"] = self.exchange.model
-        if len(self.items) > 1:
-            told["list"] = len(self.items)
         if self._windows:
             told["windows"] = len(self._windows)
         if self._parts or self._alone:
             told["singly"] = len(self._parts) + self._alone
         if spent.estimated:
             told["tokens"] = "estimated"
-        return FrozenDict(told)
+        return told
 
     def _fail(self, why: str, items: Sequence[Reading]) -> None:
         for item in items:
@@ -119,47 +125,62 @@ class Call:
         """What may fare better apart: nothing in an outage, or where the model would refuse the same text again."""
         if self.exchange.endpoint.circuit.open:
             return []
-        left = list(self._open(self.items))
-        questions = [question for item in left for question in item.questions]
         if len(self.items) > 1:
-            return left
+            return list(self._open([item for item in self.items if id(item) not in self._single]))
+        questions = [question for item in self._open(self.items) for question in item.questions]
         if len(questions) < 2 or not (self._spent and self.habits.proven):
             return []
         self._alone = len(questions)
         return readings(questions, self.prompts, fuse=False)
 
     async def _ask(self, items: Sequence[Reading]) -> None:
-        """An answer or an error for each; what is too long for the model is asked in windows where that can be."""
-        window = Window(items[0].questions[0])
-        windowed = len(items) == len(items[0].questions) == 1 and bool(halves(window))
+        """An answer or an error for each; what is too long for the model is asked in parts where that can be."""
+        if len(items) == 1:
+            self._single.add(id(items[0]))
         try:
-            if windowed and not self._fits(items):
-                await self._in_windows(window)
-                return
             try:
-                await self._answers(items)
-            except TooLong:
-                if not windowed:
-                    raise
-                await self._in_windows(window)
+                await self._together(items)
+            except TooLong as error:
+                await self._in_parts(items, error)
         except (Refused, Rejected) as error:
             self._fail(str(error), items)
         except Unanswered as error:
             self._spent = True
             self._fail(str(error), items)
 
-    def _fits(self, items: Sequence[Reading]) -> bool:
-        """Whether these may fit into one request, as far as is known."""
-        return self.habits.fits(len(self.habits.body(word(items, self.prompts))))
+    async def _together(self, items: Sequence[Reading]) -> None:
+        """Ask in one request; TooLong without asking where a list of that size was too long before."""
+        sizes = self.habits.sizes
+        if len(items) > 1 and sizes.least and not sizes.fits(self._size(items)):
+            raise TooLong("such a list was too long before", sizes.least)
+        await self._answers(items)
 
-    async def _in_windows(self, whole: Window) -> None:
-        """Ask about halves of the contexts, and halves of these, until they fit; then put the answers together."""
+    def _size(self, items: Sequence[Reading]) -> int:
+        return len(self.habits.body(word(items, self.prompts)))
+
+    async def _in_parts(self, items: Sequence[Reading], error: TooLong) -> None:
+        """Ask a list as two, and about many contexts in windows; nothing else can be split."""
+        if len(items) > 1:
+            middle = len(items) // 2
+            await self._ask(items[:middle])
+            await self._ask(items[middle:])
+            return
+        window = Window(items[0].questions[0])
+        if len(items[0].questions) > 1 or not halves(window):
+            raise error
+        await self._in_windows(window, error.most)
+
+    async def _in_windows(self, whole: Window, most: int) -> None:
+        """Ask about halves of the contexts, and halves of these, until they fit; then put the answers together.
+
+        Each is asked before it is split, unless its request has `most` bytes: texts differ in tokens a byte.
+        """
         todo, answers = list(halves(whole)), []
         while todo:
             window = todo.pop(0)
             question, smaller = window.question, halves(window)
             items = readings([question], self.prompts)
-            if smaller and not self._fits(items):
+            if smaller and self._size(items) >= most:
                 todo[:0] = smaller
                 continue
             try:
@@ -199,17 +220,19 @@ class Call:
         self._note, problem = None, ""
         self.exchange.begin()
         spending = self.exchange.spending
-        for _ in range(self._attempts):
+        attempt = 0
+        for attempt in range(1, self._attempts + 1):
+            spending.reasked += attempt > 1
             problem = await self._try(word(items, self.prompts))
             left = list(self._open(items))
             if not left or (len(items) > 1 and len(left) < len(items)):
                 return
+            if len(items) > 1 and attempt >= LISTED and problem != CUT:
+                break
             if len(items) == 1 and left[0] is not items[0]:
                 items, self._note = left[:1], Correction("", problem)
-            spending.reasked += 1
-        spending.reasked -= 1
         self._spent = True
-        self._fail(f"no usable answer in {self._attempts} attempts; the last: {problem}", items)
+        self._fail(f"no usable answer in {attempt} attempts; the last: {problem}", items)
 
     async def _try(self, ask: Ask) -> str:
         """Ask once, and keep what can be used; says what was wrong, and notes it for the next attempt."""
@@ -219,11 +242,17 @@ class Call:
         except AnswerError as error:
             self._note = Correction("", str(error)[:SAID])
             return self._note.problem
+        except TooLong:
+            if self._note is None:
+                raise
+            self._note = None  # what it was told made it too long, not the texts
+            return "what was wrong with the answer before is too long to be told"
         if got.cut:
             self.exchange.widen(got)
-            return "it was cut off at the token limit"
+            return CUT
         problem = self._take(ask, got)
         if problem:
+            self.exchange.give_room(got)
             self._note = Correction(got.text[:NOTED], problem)
             if not self._miscounted:
                 self.habits.shapeless()
@@ -237,9 +266,12 @@ class Call:
             parts = list(ask.split(got.payload()))
         except AnswerError as error:
             return str(error)[:SAID]
-        problem = ""
+        problem, places = "", ask.places()
         for question, part in parts:
-            problem = self._keep(question, part) or problem
+            if wrong := self._keep(question, part):
+                problem = wrong
+            elif place := places.get(id(question)):
+                self._listed[id(question)] = {"list": len(ask.items), "place": place}
         return problem
 
     def _keep(self, question: AnyQuestion, part: Json | AnswerError) -> str:

@@ -17,6 +17,9 @@ from germane.judging.truncation import LONGER
 
 __all__ = ["Exchange", "TooLong"]
 
+WELL_BELOW = 2
+"""An answer cut at this part of its limit was not cut by that limit."""
+
 STEPS = 12
 """Requests for one answer at most, whatever the endpoint does not take."""
 
@@ -24,8 +27,16 @@ HOPELESS = 30
 """Rejections that teach nothing after which an endpoint is given up that never answered."""
 
 
+BYTES = 4
+"""Of a request, for each token that the model reads: more than most texts have."""
+
+
 class TooLong(Refused):
-    """The texts are more than the model takes at once."""
+    """The texts are more than the model takes at once: `most` bytes of a request about them, as this answer shows."""
+
+    def __init__(self, why: str, most: int) -> None:
+        super().__init__(why)
+        self.most = most
 
 
 class Exchange:
@@ -36,6 +47,7 @@ class Exchange:
         self.spending, self.rung, self.model = Spending(), 0, ""
         self._deadline = deadline
         self._sent: tuple[int, int | None] = (0, None)
+        self._name = ""
         self._worded: tuple[object, bytes] | None = None
         self._room = self._most = self._had = 0
 
@@ -43,11 +55,20 @@ class Exchange:
         """Another question: how much room the answer needs is not known yet."""
         self._room = self._most = self._had = 0
 
-    def widen(self, got: Answered) -> None:
-        """Give the next answer more room, since this one was cut off; Refused where there is no more."""
-        self._had = max(got.output_tokens or 0, self._limit() or 0)
-        self._room = max(2 * self._had, ROOM)
+    def widen(self, got: Answered, *, heeded: bool = True) -> None:
+        """Give the next answer more room, since this one was cut off; Refused where there is no more.
+
+        A limit that the server did not heed is not what the answer had.
+        """
+        limit = self._limit() or 0
+        self._had = max(got.output_tokens or 0, limit if heeded else 0, 1)
+        self._room = max(2 * self._had, 2 * limit, ROOM)
         self._check_room("it was cut off there")
+
+    def give_room(self, got: Answered) -> None:
+        """Name a limit for the next answer where this one has no end: a limit of the server's own may have cut it off."""
+        if self._limit() is None and got.text.count("{") > got.text.count("}"):
+            self._room = ROOM
 
     async def send(self, ask: Ask, note: Correction | None = None) -> Answered:
         """One answer of the model, stepping down the ladder where the endpoint does not take the request.
@@ -74,7 +95,10 @@ class Exchange:
             except Rejected as error:
                 if unfinished(error.text):
                     return Answered("", "length")
-                await self._rejected(error, size, last=step == STEPS)
+                await self._rejected(ask, error, size, last=step == STEPS)
+                continue
+            if got.cut and self._unheeded(got):
+                self.widen(got, heeded=False)
                 continue
             if note is None:
                 await self._whole(ask, got, size)
@@ -95,7 +119,7 @@ class Exchange:
         if habits.scouting.waits(self):
             raise Superseded
         self.rung = max(self.rung, habits.rung)
-        self._sent = habits.version, self._limit()
+        self._sent, self._name = (habits.version, self._limit()), habits.limit_name.name
         wording = (ask, note, self.rung, *self._sent)
         if self._worded is None or self._worded[0] != wording:
             self._worded = wording, habits.body(ask, note, self._sent[1], self.rung)
@@ -107,25 +131,50 @@ class Exchange:
         self.habits.heard = True
         got = answered(response, ask.name)
         self._count(got, size)
-        return got
+        return replace(got, finish="length") if self._at_the_limit(got) else got
+
+    def _at_the_limit(self, got: Answered) -> bool:
+        """Whether an answer that is no JSON used all of its tokens: cut off, whatever the server calls it."""
+        limit = self._sent[1]
+        if got.cut or limit is None or (got.output_tokens or 0) < limit:
+            return False
+        try:
+            got.payload()
+        except AnswerError:
+            return True
+        return False
+
+    def _unheeded(self, got: Answered) -> bool:
+        """Whether to ask again, since the server passed over the limit that it was sent and cut at one of its own."""
+        limit = self._sent[1]
+        return bool(
+            limit
+            and got.output_tokens is not None
+            and WELL_BELOW * got.output_tokens < limit
+            and self.habits.unheeded(self._name)
+        )
 
     def _limit(self) -> int | None:
-        """Tokens that the answer may have: ours or the user's limit, but no more than the model allows."""
+        """Tokens that the answer may have: ours or the user's limit, but no more than the model allows; None = not sent."""
+        if not self.habits.limit_name.name:
+            return None
         wanted, most = self._room or self.habits.limit, [n for n in (self._most, self.habits.most) if n]
         return min([wanted, *most]) if wanted else None
 
     def _check_room(self, why: str) -> None:
+        if self._had and not self.habits.limit_name.name:
+            raise Refused("the answer was cut off, and the endpoint takes no limit that could be raised")
         if (limit := self._limit()) is not None and limit <= self._had:
             raise Refused(f"the answer is longer than the {limit:,} tokens that the endpoint allows ({why})")
 
-    async def _rejected(self, error: Rejected, size: int, *, last: bool) -> None:
+    async def _rejected(self, ask: Ask, error: Rejected, size: int, *, last: bool) -> None:
         """Learn from a rejection how to ask instead, or raise it."""
         version, limit = self._sent
         if limit and (less := fewer(error.text, limit)):
             self._lower(less, error)
         elif error.too_long:
-            self.habits.refused(size)
-            raise TooLong(f"the texts are too long for the model: about {size // 4:,} tokens ({error})")
+            why = f"the texts are too long for the model: about {size // 4:,} tokens ({error})"
+            raise self._too_long(ask, size, why)
         elif filtered(error.text):
             raise Refused(f"the provider's content filter refused the texts ({error})")
         elif unfit(error.text):
@@ -149,6 +198,7 @@ class Exchange:
         """Leave out what the error names, or try one rung lower; raise it where nothing is left to try."""
         habits = self.habits
         if habits.learn(error.text.lower(), self.rung, limited=limited):
+            self._check_room(str(error))
             return
         habits.rejected += 1
         if habits.rejected >= HOPELESS and not habits.heard:
@@ -159,16 +209,27 @@ class Exchange:
 
     async def _whole(self, ask: Ask, got: Answered, size: int) -> None:
         """TooLong where the server cannot have read all of the prompt."""
-        if got.input_tokens is None:
-            return
-        told, truncation = got.input_tokens + got.cached_tokens, self.habits.truncation
-        if truncation.known(told, ask.user) or (
-            truncation.suspected(told, ask.user) and await self._cuts(ask, told)
+        if got.input_tokens is not None and await self._cut_off(
+            ask, told := got.input_tokens + got.cached_tokens
         ):
-            raise TooLong(
+            why = (
                 f"the server read {told:,} tokens of about {size // 4:,}: it cuts off in silence what is longer"
                 " than its context; give the model a longer one (Ollama: OLLAMA_CONTEXT_LENGTH)"
             )
+            raise self._too_long(ask, min(size, BYTES * told), why)
+        self.habits.sizes.read(size)
+
+    def _too_long(self, ask: Ask, most: int, why: str) -> TooLong:
+        if len(ask.items) > 1:
+            self.habits.sizes.refused(most)
+        return TooLong(why, most)
+
+    async def _cut_off(self, ask: Ask, told: int) -> bool:
+        """Whether the server stopped reading after so many tokens, by what is known of it or by a test."""
+        truncation = self.habits.truncation
+        if truncation.known(told, ask.user):
+            return True
+        return truncation.suspected(told, ask.user) and await self._cuts(ask, told)
 
     async def _cuts(self, ask: Ask, told: int) -> bool:
         """Whether something longer is as many tokens to the server."""

@@ -17,7 +17,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from germane.errors import JudgeError, MissingPart
-from germane.judging.ladder import LIMITS, RUNGS
+from germane.judging.ladder import RUNGS
+from germane.judging.limitname import LIMITS
 from germane.judging.providers import Service
 from germane.judging.transport import Fault, Response
 from germane.types import Json

@@ -12,17 +12,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from germane.judging.limitname import LIMITS, LimitName
 from germane.judging.reading import Ask
 from germane.judging.scouting import Scouting
+from germane.judging.sizes import Sizes
+from germane.judging.text import blank
 from germane.judging.truncation import Truncation
 from germane.types import Json
 
-__all__ = ["LIMITS", "LOWEST", "ROOM", "RUNGS", "Correction", "Habits"]
+__all__ = ["LOWEST", "ROOM", "RUNGS", "Correction", "Habits"]
 
 RUNGS = ("schema", "tool", "prompt")
 LOWEST = len(RUNGS) - 1
 TWICE = 2
-LIMITS = ("max_tokens", "max_completion_tokens")
 ROOM = 4096
 """Tokens to ask for where an answer was cut off without a limit of ours."""
 
@@ -30,9 +32,6 @@ _WORDS = {
     "schema": ("response_format", "response format", "schema", "structured", "guided", "grammar"),
     "tool": ("tool", "function"),
 }
-_UNKNOWN = re.compile(
-    r"un(?:supported|recogni[sz]ed|known|expected)|not (?:supported|permitted|allowed)|extra"
-)
 _SYSTEM = re.compile(
     r"system.*(?:role|message)|(?:role|message).*system|developer (?:instruction|message|role)|roles? must alternate",
     re.DOTALL,
@@ -51,18 +50,16 @@ class Correction:
 class Habits:
     """What an endpoint and model take; changes are learned from its answers and counted by `version`.
 
-    `limit` is the user's own of an answer's tokens, `most` what the model allows (0 = not known), `too_long` the size
-    of the smallest request that was more than it takes (0 = none yet), `heard` whether there ever was an answer,
-    `hopeless` why nobody is to ask any more.
+    `limit` is the user's own of an answer's tokens, `most` what the model allows (0 = not known), `heard` whether there
+    ever was an answer, `hopeless` why nobody is to ask any more.
     """
 
     model: str
     temperature: float | None = None
     limit: int | None = None
     parameters: Mapping[str, Json] = field(default_factory=dict)
-    limit_name: str = LIMITS[0]
+    limit_name: LimitName = field(default_factory=lambda: LimitName(LIMITS[0]))
     most: int = 0
-    renamed: bool = False
     rung: int = 0
     proven: bool = False
     heard: bool = False
@@ -71,7 +68,7 @@ class Habits:
     hopeless: str = ""
     system: bool = True
     version: int = 0
-    too_long: int = 0
+    sizes: Sizes = field(default_factory=Sizes)
     truncation: Truncation = field(default_factory=Truncation)
     scouting: Scouting = field(default_factory=Scouting)
 
@@ -80,7 +77,7 @@ class Habits:
         own = dict(self.parameters)
         for name in LIMITS:
             if type(own.get(name)) is int:
-                self.limit, self.limit_name = own.pop(name), name
+                self.limit, self.limit_name = own.pop(name), LimitName(name)
         self.parameters = own
 
     def body(self, ask: Ask, note: Correction | None = None, room: int | None = None, rung: int = 0) -> bytes:
@@ -91,9 +88,9 @@ class Habits:
             request["temperature"] = self.temperature
         request.update(_structure(ask, rung))
         request.update(self.parameters)
-        if limit := room or self.limit:
+        if (limit := room or self.limit) and self.limit_name.name:
             request = {name: value for name, value in request.items() if name not in LIMITS}
-            request[self.limit_name] = limit
+            request[self.limit_name.name] = limit
         return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
     def _messages(self, ask: Ask, note: Correction | None, rung: int) -> list[Json]:
@@ -107,7 +104,7 @@ class Habits:
         if note is not None:
             wrong = f"That cannot be used: {note.problem}. Answer again, all of it, as one JSON object of this JSON Schema:"
             told = f"{wrong}\n{_spell(ask)}"
-            if note.answer:
+            if not blank(note.answer):
                 messages += [{"role": "assistant", "content": note.answer}, {"role": "user", "content": told}]
             else:
                 messages[-1] = {"role": "user", "content": f"{user}\n\n{told}"}
@@ -117,8 +114,8 @@ class Habits:
         """Whether an error's text says what to leave out or rename next time; then it is done."""
         if "temperature" in said and self.temperature is not None:
             self.temperature = None
-        elif limited and self._misnamed(said):
-            (self.limit_name,), self.renamed = set(LIMITS) - {self.limit_name}, True
+        elif limited and self.limit_name.refused(said):
+            pass  # it has another name by now
         elif self.system and _SYSTEM.search(said):
             self.system = False
         elif rung < LOWEST and any(word in said for word in _WORDS[RUNGS[rung]]):
@@ -128,20 +125,11 @@ class Habits:
         self.version += 1
         return True
 
-    def _misnamed(self, said: str) -> bool:
-        """Whether the token limit is to have its other name. Once: a text may hold both names whatever it says."""
-        (other,) = set(LIMITS) - {self.limit_name}
-        unknown = self.limit_name in said and _UNKNOWN.search(said) is not None
-        return not self.renamed and (other in said or unknown)
-
-    def fits(self, size: int) -> bool:
-        """Whether a request of so many bytes may be no more than the model takes, as far as is known."""
-        reads = 4 * self.truncation.reads
-        return not (self.too_long and size >= self.too_long) and not (reads and size >= reads)
-
-    def refused(self, size: int) -> None:
-        """A request of that size was too long."""
-        self.too_long = min(size, self.too_long or size)
+    def unheeded(self, name: str) -> bool:
+        """Whether to ask again under another name of the token limit, since the answer was cut well below it."""
+        again = self.limit_name.unheeded(name)
+        self.version += again
+        return again
 
     def worked(self, rung: int) -> None:
         """A first answer on this rung could be used."""

@@ -70,13 +70,23 @@ def _union(number: int, answers: Sequence[tuple[Window, Json]]) -> Json:
     items = [(window.start, _of("claims", "claim", number, payload)) for window, payload in answers]
     contexts = [start + place for start, item in items for place in item["contexts"]]
     telling = [item for _, item in items if item["contexts"]] or [items[0][1]]
-    reasoning = " ".join(str(item.get("reasoning") or "") for item in telling)
-    return {"claim": number, "reasoning": reasoning, "contexts": contexts}
+    reasons = [str(item.get("reasoning") or "") for item in telling]
+    reasons += [] if contexts else _unseen(len(answers))
+    return {"claim": number, "reasoning": " ".join(reasons), "contexts": contexts}
 
 
 def _highest(number: int, answers: Sequence[tuple[Window, Json]]) -> Json:
     items = [_of("nuggets", "nugget", number, payload) for _, payload in answers]
-    return max(items, key=lambda item: _DEGREES.index(item["support"]))
+    item = max(items, key=lambda item: _DEGREES.index(item["support"]))
+    if item["support"] == _DEGREES[-1]:
+        return item
+    return {**item, "reasoning": " ".join([str(item.get("reasoning") or ""), *_unseen(len(answers))])}
+
+
+def _unseen(count: int) -> list[str]:
+    """What to add to a reason that windows alone may have given."""
+    windows = f"Too long for the model together, the contexts were judged in {count} windows"
+    return [f"({windows}: what those of different windows state only together is not seen.)"] * (count > 1)
 
 
 def _of(name: str, one: str, number: int, payload: Json) -> Json:

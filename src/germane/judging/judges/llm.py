@@ -14,6 +14,7 @@ from germane.judging.calling import Call
 from germane.judging.endpoint import Endpoint
 from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.ladder import ROOM, Habits
+from germane.judging.limitname import LimitName
 from germane.judging.limits import Level
 from germane.judging.patience import Patience
 from germane.judging.prices import Price, price_of
@@ -99,9 +100,7 @@ class LLMJudge:
             temperature=temperature,
             limit=max_output_tokens or (ROOM if self.service.extra else None),
             parameters=dict(parameters or {}),
-            limit_name="max_completion_tokens"
-            if self.service.provider in {"openai", "azure"}
-            else "max_tokens",
+            limit_name=LimitName(_limit_name(self.service)),
         )
         self._fuse, self._batch = reading == "fused", batch
         self._price = price
@@ -222,6 +221,12 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
         shared = "the same headers are not for judges at different hosts"
     if shared:
         raise InputError(shared, fix="write PROVIDER:MODEL@URL for each, with its key in the environment")
+
+
+def _limit_name(service: Service) -> str:
+    """OpenAI's newer models refuse the old name, and say so; most servers of others pass over the new one in silence."""
+    own = service.provider == "azure" or (service.provider == "openai" and not service.custom)
+    return "max_completion_tokens" if own else "max_tokens"
 
 
 def _stripped(headers: Mapping[str, str] | None) -> dict[str, str]:
