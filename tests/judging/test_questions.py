@@ -181,7 +181,10 @@ def cited(*items: tuple[int, Any, Any]) -> Any:
         (STATEMENTS, {"statements": ["x"]}, "must be a JSON object"),
         (STATEMENTS, {"statements": [{"statement": "x", "relevant": "yes"}]}, "true or false"),
         (STATEMENTS, {"statements": [{"statement": " ", "relevant": True}]}, "non-empty"),
+        (STATEMENTS, {"statements": [{"statement": "\u200b", "relevant": True}]}, "non-empty"),
         (ENTITIES, {"entities": ["a", ""]}, "non-empty"),
+        (ENTITIES, {"entities": ["a", "\u200b\n"]}, "non-empty"),
+        (Claims("a"), {"claims": ["\u2060", "a"]}, "non-empty"),
         (ENTITIES, {"entities": "a"}, "a list of strings"),
         (ENOUGH, {"sufficient": 1}, "true or false"),
         (CITATIONS, cited((1, True, [1])), "statement 2 is missing"),
@@ -227,3 +230,33 @@ def test_an_unusable_answer_is_refused_in_words(question, payload, said):
     """Wrong type, count, number or value: an error that can be sent back to the model, never a clipped value."""
     with pytest.raises(AnswerError, match=said):
         question.read(payload)
+
+
+REASONED: list[tuple[Any, Any]] = [
+    (Relevance(query="q", passage="p"), {"grade": 2}),
+    (Relevance(query="q", passage="p", scale="binary"), {"relevant": True}),
+    (ENOUGH, {"sufficient": True}),
+]
+
+
+@pytest.mark.parametrize(("question", "verdict"), REASONED)
+def test_a_verdict_without_a_reason_is_one(question, verdict):
+    """The reason may be missing or null, and is empty then; another type is an answer of another shape."""
+    for payload in (verdict, {**verdict, "reasoning": None}):
+        assert question.read(payload).reasoning == ""
+    for wrong in ({"step": "x"}, ["x"], 3, False):
+        with pytest.raises(AnswerError, match='"reasoning" must be a string'):
+            question.read({**verdict, "reasoning": wrong})
+
+
+def test_so_is_each_of_a_list():
+    """Of claims, citations and nuggets alike."""
+    for question in (Support(("c",), ("a",)), CITATIONS, NUGGETS):
+        ((name, items),) = question.typical().items()
+        for reasoning in (None, {"step": "x"}):
+            changed = {name: [{**item, "reasoning": reasoning} for item in items]}
+            if reasoning is None:
+                assert [one.reasoning for one in question.read(changed)] == [""] * len(items)
+                continue
+            with pytest.raises(AnswerError, match='"reasoning" must be a string'):
+                question.read(changed)

@@ -6,13 +6,15 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from germane.encoding import encode
 from germane.errors import AnswerError
+from germane.judging.text import blank
 from germane.types import Json
 
 __all__ = [
+    "Listed",
     "Miscounted",
     "Question",
     "canonical",
@@ -22,6 +24,7 @@ __all__ = [
     "key_of",
     "object_schema",
     "places",
+    "reason",
     "texts",
 ]
 
@@ -92,30 +95,70 @@ class Question(ABC, Generic[A]):
         """A payload of ordinary size: what a forecast takes for an answer that is not known yet."""
 
 
+class Listed(str):
+    """The hash of a wording for lists, or a key that holds one: being asked in a list may change an answer.
+
+    Attributes:
+        alone: The hash or the key of the same question asked by itself.
+        prompt: Of a key, the hash that it holds.
+    """
+
+    __slots__ = ("alone", "prompt")
+
+    alone: str
+    prompt: str
+
+    def __new__(cls, text: str, alone: str, prompt: str = "") -> Self:
+        """A string like any other, that knows these."""
+        made = super().__new__(cls, text)
+        made.alone, made.prompt = alone, prompt
+        return made
+
+
 def key_of(question: Question[Any], identity: Mapping[str, Json], prompt_hash: str) -> str:
     """The ledger's key: everything that changes an answer, and nothing else.
 
     That is the kind and inputs of the question, its own prompt's hash and the judge's identity (provider,
     model, custom base URL, parameters, single or list mode, replica). A judge whose identity says that it
     `reads` labels instead of text is also keyed by the label. Ids, ranks, retriever scores and what else
-    was asked in the same request are not in it.
+    was asked in the same request are not in it. Of a question that would be asked in a list it is Listed.
     """
     reads = identity.get("reads")
     label = (question.label(reads),) if reads in {"labels", "gold"} else ()
     return key_under(question, ending(question.kind, identity, prompt_hash, *label))
 
 
-def ending(kind: str, identity: Mapping[str, Json], prompt_hash: str, *label: Json) -> bytes:
-    """What follows the inputs in the spelling of a key: the same for all questions of a kind to one judge."""
+class Ending(NamedTuple):
+    """What follows the inputs in the spelling of a key: the same for all questions of a kind to one judge.
+
+    `alone` is what follows them in that of the question asked by itself, where `prompt` is for lists.
+    """
+
+    spelt: bytes
+    alone: bytes = b""
+    prompt: str = ""
+
+
+def ending(kind: str, identity: Mapping[str, Json], prompt_hash: str, *label: Json) -> Ending:
+    """The ending of these questions' keys."""
+    if isinstance(prompt_hash, Listed):
+        alone = _ending(kind, identity, prompt_hash.alone, *label)
+        return Ending(_ending(kind, identity, prompt_hash, *label), alone, prompt_hash)
+    return Ending(_ending(kind, identity, prompt_hash, *label))
+
+
+def _ending(kind: str, identity: Mapping[str, Json], prompt_hash: str, *label: Json) -> bytes:
     parts: dict[str, Json] = {"judge": identity, "kind": kind, "prompt": prompt_hash}
     if label:
         parts["label"] = label[0]
     return b"," + canonical(parts)[1:]
 
 
-def key_under(question: Question[Any], end: bytes) -> str:
+def key_under(question: Question[Any], end: Ending) -> str:
     """The key of a question with that `ending`: a digest of {"inputs": ..., "judge": ..., "kind": ..., ...}."""
-    return hashlib.sha256(b'{"inputs":' + canonical(question.inputs()) + end).hexdigest()[:32]
+    begun = b'{"inputs":' + canonical(question.inputs())
+    key = hashlib.sha256(begun + end.spelt).hexdigest()[:32]
+    return Listed(key, hashlib.sha256(begun + end.alone).hexdigest()[:32], end.prompt) if end.alone else key
 
 
 def object_schema(**properties: Json) -> dict[str, Json]:
@@ -141,13 +184,32 @@ def get(payload: Json, name: str, kind: type | tuple[type, ...], what: str) -> A
 
 
 def texts(payload: Json, name: str) -> tuple[str, ...]:
-    """A list of strings that say something; AnswerError where it is none."""
+    """A list of strings that each say something; AnswerError where an item is none.
+
+    An item that shows nothing (white space, invisible characters) is not dropped: a list that went wrong there may
+    lack what was meant, and the numbers of what follows would no longer be the judge's.
+    """
     items = get(payload, name, (list, tuple), "a list of strings")
-    found = tuple([item.strip() for item in items if isinstance(item, str)])
-    if len(found) == len(items) and all(found):
-        return found
-    wrong = next(item for item in items if not isinstance(item, str) or not item.strip())
-    raise AnswerError(f'every item of "{name}" must be a non-empty string, not {json.dumps(wrong)[:80]}')
+    for item in items:
+        if not isinstance(item, str) or blank(item):
+            raise AnswerError(
+                f'every item of "{name}" must be a non-empty string, not {json.dumps(item)[:80]}'
+            )
+    return tuple([item.strip() for item in items])
+
+
+def reason(payload: Mapping[str, Json]) -> str:
+    """Why, in the judge's words; AnswerError where `reasoning` is no text.
+
+    "" where it is missing or null: the verdict is what counts, weak models leave the rest out, and a person or a
+    rule gives none. An object or a number in its place is an answer of another shape than the one that was asked for.
+    """
+    said = payload.get("reasoning")
+    if isinstance(said, str):
+        return said
+    if said is None:
+        return ""
+    raise AnswerError(f'"reasoning" must be a string, not {json.dumps(said)[:80]}')
 
 
 class Miscounted(AnswerError):

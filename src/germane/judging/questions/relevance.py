@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
 from germane.errors import AnswerError
-from germane.judging.questions.base import Question, get, object_schema, texts
+from germane.judging.questions.base import Question, get, object_schema, reason, texts
 from germane.judging.text import blank
 from germane.types import Context, Json
 
@@ -76,16 +76,15 @@ class Relevance(Question[Grade]):
     def read(self, payload: Json) -> Grade:
         """A Grade; a `relevant` on the graded scale is a person's yes or no and stays binary."""
         said = payload if isinstance(payload, dict) else {}
-        reasoning = str(said.get("reasoning") or "")
         if "relevant" in said and "grade" not in said:
             relevant = get(payload, "relevant", bool, "true or false")
-            return Grade(int(relevant), reasoning, "binary")
+            return Grade(int(relevant), reason(said), "binary")
         if self.scale == "binary":
             raise AnswerError('the answer lacks "relevant" (true or false)')
         grade = get(payload, "grade", int, "a whole number from 0 to 3")
         if not 0 <= grade <= 3:
             raise AnswerError(f'"grade" must be 0, 1, 2 or 3, not {grade}')
-        return Grade(grade, reasoning)
+        return Grade(grade, reason(said))
 
     def unasked(self) -> Json | AnswerError:
         """An empty passage is not relevant; of one that is only an id nobody who reads can tell."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeVar, get_args
 
 from germane.errors import AnswerError
-from germane.judging.questions.base import Question, each_once, get, object_schema, places
+from germane.judging.questions.base import Question, each_once, get, object_schema, places, reason
 from germane.judging.text import blank
 from germane.types import Json
 
@@ -90,7 +90,7 @@ class Support(Together[tuple[Supported, ...]]):
 
     def _one(self, item: Json, _: int) -> Supported:
         found = sorted(self.ranks[number - 1] for number in places(item, len(self.contexts)))
-        return Supported(tuple(found), str(item.get("reasoning") or ""))
+        return Supported(tuple(found), reason(item))
 
     def placed(self, payload: Json) -> Json:
         """The numbers of contexts as places in the ranking."""
@@ -142,7 +142,7 @@ class Sufficiency(Together[Sufficient]):
     def read(self, payload: Json) -> Sufficient:
         """Yes or no, and why."""
         verdict = get(payload, "sufficient", bool, "true or false")
-        return Sufficient(verdict, str(payload.get("reasoning") or ""))
+        return Sufficient(verdict, reason(payload))
 
     def unasked(self) -> Json:
         """Empty contexts do not suffice."""
@@ -206,7 +206,7 @@ class CitationSupport(Question[tuple[Cited, ...]]):
         contexts = places(item, len(self.contexts), self.cited(number))
         if supported and not contexts:
             raise AnswerError(f"statement {number} is supported, but by none of the contexts that it cites")
-        return Cited(supported, contexts, str(item.get("reasoning") or ""))
+        return Cited(supported, contexts, reason(item))
 
     def typical(self) -> Json:
         """Every sentence supported by all that it cites."""
@@ -271,7 +271,7 @@ class NuggetSupport(Together[tuple[Nuggeted, ...]]):
             raise AnswerError(
                 f'the "support" of nugget {number} must be full, partial or none, not {support!r}'
             )
-        return Nuggeted(support, str(item.get("reasoning") or ""))
+        return Nuggeted(support, reason(item))
 
     def typical(self) -> Json:
         """Every nugget supported in full."""
