@@ -122,6 +122,11 @@ class Ask:
     schema: dict[str, Json]
     items: tuple[Reading, ...]
 
+    def places(self) -> dict[int, int]:
+        """The place in the list, from 1, of each question by its id(); none where there is no list."""
+        many = enumerate(self.items, 1) if len(self.items) > 1 else ()
+        return {id(question): place for place, reading in many for question in reading.questions}
+
     def split(self, payload: dict[str, Json]) -> Iterator[tuple[AnyQuestion, Json | AnswerError]]:
         """Each question with its part of the answer, or with what is wrong with that part."""
         if len(self.items) == 1:
