@@ -9,7 +9,7 @@ from germane.grading import grade
 from germane.judges import LexicalJudge, LLMJudge
 from germane.measures import Measure
 from germane.samples.reading import samples_from
-from germane.testing import ModelServer
+from germane.testing import Act, ModelServer
 from germane.types import Call, Context, Sample
 
 ALL = "context_precision context_relevancy context_recall context_entity_recall context_sufficiency"
@@ -54,14 +54,39 @@ def test_an_empty_passage_says_so_where_it_stands():
     assert recall["details"]["checks"][0]["reasoning"].startswith("context 4: ")
 
 
+OF_CONTEXTS = (
+    "context_precision context_relevancy context_recall context_sufficiency context_entity_recall faithfulness"
+    " hallucination context_utilisation noise_sensitivity nugget_recall StR@5 alpha_nDCG@5"
+)
+
+
 def test_empty_passages_alone_are_a_bad_retriever():
-    """0 as where nothing came back, without one question about them."""
-    report, shown = run(
-        [{"query": "q", "reference": "One.", "contexts": [" ", "\n"]}],
-        "context_precision context_recall context_sufficiency context_entity_recall",
-    )
-    assert [summary.mean for summary in report.summaries] == [0.0, 0.0, 0.0, 0.0]
-    assert all("contexts" not in sections for sections in shown)
+    """Whatever the measure, the same as where nothing came back, and without one question."""
+    sample = {"query": "q", "reference": "One.", "response": "Two."}
+    empty, shown = run([{**sample, "contexts": [" ", "\n", "\u200b"]}], OF_CONTEXTS)
+    nothing, _ = run([{**sample, "contexts": []}], OF_CONTEXTS)
+    assert [summary.mean for summary in empty.summaries] == [summary.mean for summary in nothing.summaries]
+    assert [summary.skipped for summary in empty.summaries] == [*[0] * 8, 1, *[0] * 3]
+    assert shown == []
+
+
+def test_an_id_beside_empty_passages_is_not_known_to_say_nothing():
+    """Nobody can read it: an error, not a 0."""
+    sample = {"query": "q", "reference": "One.", "contexts": [" ", {"id": "a"}]}
+    report, _ = run([sample], "context_recall context_sufficiency")
+    assert [summary.errors for summary in report.summaries] == [1, 1]
+
+
+def test_a_claim_that_shows_nothing_is_asked_again():
+    """It would be one that nothing supports."""
+    blank = Act(text='{"claims": ["One.", "\\u200b"]}')
+    with ModelServer([blank]) as server:
+        judge = LLMJudge("openai:test", base_url=server.url, api_key="k")
+        sample = {"query": "q", "reference": "One.", "contexts": ["One."]}
+        report = evaluate([sample], ["context_recall"], judge=judge)
+    assert report["context_recall"].mean == 1.0
+    assert server.count == 3
+    assert server.asked[-1].sections["claims"] == "1. One."
 
 
 @pytest.mark.parametrize("empty", ["", "   ", "\u200b\n"])

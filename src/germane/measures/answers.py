@@ -5,7 +5,7 @@ from __future__ import annotations
 from germane.judging.programs import Program, ask, ask_each
 from germane.judging.questions import Claims, StatementRelevance, Support, Supported
 from germane.measures.defining import measure
-from germane.measures.judged import NO_CONTEXT, supported_items
+from germane.measures.judged import nothing_in, supported_items
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
 from germane.measures.passages import distinct_contexts, texts_of, turns
@@ -29,8 +29,8 @@ _CALLS = "2 a sample (shared by faithfulness, hallucination, context_utilisation
 def faithfulness(sample: Sample) -> Program[Outcome]:
     """Share of the response's claims that the retrieved contexts support, alone or together."""
     contexts = distinct_contexts(sample)
-    if not contexts:
-        return NO_CONTEXT
+    if nothing := nothing_in(contexts):
+        return nothing
     claims = yield from ask(Claims(sample.response or ""))
     if not claims:
         return skipped(NO_CLAIMS)
@@ -89,8 +89,8 @@ def answer_relevancy(sample: Sample) -> Program[Outcome]:
 def context_utilisation(sample: Sample) -> Program[Outcome]:
     """Share of the distinct contexts that the response makes use of: that support at least one of its claims."""
     contexts = distinct_contexts(sample)
-    if not contexts:
-        return NO_CONTEXT
+    if nothing := nothing_in(contexts):
+        return nothing
     claims = yield from ask(Claims(sample.response or ""))
     if not claims:
         return skipped(NO_CLAIMS)
@@ -127,19 +127,20 @@ def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
     the reference (alone or together with others). An incorrect claim counts where at least one context of the chosen
     sort supports it; for `irrelevant`, where no relevant one does, so that relevant + irrelevant = any.
     """
-    retrieved = texts_of(distinct_contexts(sample))
-    if not retrieved:
+    found = distinct_contexts(sample)
+    if nothing_in(found):
         return skipped("nothing was retrieved, so nothing of it misled")
+    retrieved = texts_of(found)
     reference = sample.reference or ""
     claims, expected = yield from ask_each([Claims(sample.response or ""), Claims(reference)])
     if not claims:
         return skipped(NO_CLAIMS)
     asked = [Support(claims, (reference,)), Support(claims, retrieved)]
-    true, found, *rest = yield from ask_each([*asked, *([Support(expected, retrieved)] if expected else [])])
+    true, held, *rest = yield from ask_each([*asked, *([Support(expected, retrieved)] if expected else [])])
     useful = rest[0] if rest else ()
     relevant = {place for verdict in useful for place in verdict.contexts}
     items = []
-    for claim, correct, verdict in zip(claims, true, found, strict=True):
+    for claim, correct, verdict in zip(claims, true, held, strict=True):
         wrong = not correct.contexts and _came_from(verdict, relevant, contexts)
         items.append(Item(claim, not wrong, verdict.reasoning if wrong else ""))
     return complement(proportion(items, what=f"claims not misled by {contexts} contexts"))

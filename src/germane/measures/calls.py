@@ -9,7 +9,7 @@ from germane.judging.programs import Program, ask
 from germane.judging.questions import Claims, Sufficiency, Support
 from germane.measures.defining import measure
 from germane.measures.ids import NO_GOLD, NO_IDS, documents, relevant
-from germane.measures.judged import NO_CONTEXT
+from germane.measures.judged import nothing_in
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, ok, skipped
 from germane.measures.passages import distinct_contexts, rankings, same, texts_of, turns
@@ -63,8 +63,8 @@ def _marginal_claims(sample: Sample, *, of: str, call: int) -> Program[Outcome]:
     """What one more search brings: the share of the reference's claims that it is the first to support."""
     del of  # it chose this definition
     contexts = distinct_contexts(sample)
-    if not contexts:
-        return NO_CONTEXT
+    if nothing := nothing_in(contexts):
+        return nothing
     claims = yield from ask(Claims(sample.reference or ""))
     if not claims:
         return skipped("the reference makes no claims")

@@ -13,7 +13,7 @@ from math import fsum
 from germane.judging.programs import Program, ask
 from germane.judging.questions import Claims, Support, Supported
 from germane.measures.defining import measure
-from germane.measures.judged import NO_CONTEXT
+from germane.measures.judged import nothing_in
 from germane.measures.matrix import Column, alpha_ndcg, covered
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
@@ -78,8 +78,8 @@ def _matrix(sample: Sample, *, final: bool, repeats: bool) -> Program[_Matrix]:
 )
 def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
     """Subtopic recall: how many of the needed facts a reader has met by rank k. Ten identical passages bring one."""
-    if not distinct_contexts(sample):
-        return NO_CONTEXT
+    if nothing := nothing_in(distinct_contexts(sample)):
+        return nothing
     matrix = yield from _matrix(sample, final=over == "final", repeats=True)
     met = covered(column for ranking in matrix.rankings for column in ranking[:k])
     return proportion(
@@ -125,8 +125,8 @@ def alpha_nDCG(sample: Sample, *, alpha: float, ideal: str, over: str, k: int) -
     known, so the ideal is the greedy order of the distinct retrieved passages and, so that ten passages on one fact
     of four are not perfect, one imagined passage for each claim that none of them supports (`ideal=retrieved`: without).
     """
-    if not distinct_contexts(sample):
-        return NO_CONTEXT
+    if nothing := nothing_in(distinct_contexts(sample)):
+        return nothing
     matrix = yield from _matrix(sample, final=over == "final", repeats=False)
     if not matrix.claims:
         return skipped(NO_CLAIMS)

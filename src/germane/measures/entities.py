@@ -8,7 +8,7 @@ import unicodedata
 from germane.judging.programs import Program, Unanswered, ask_all
 from germane.judging.questions import Entities
 from germane.measures.defining import measure
-from germane.measures.judged import NO_CONTEXT
+from germane.measures.judged import nothing_in
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, error, proportion
 from germane.measures.passages import distinct_contexts, texts_of
@@ -44,8 +44,8 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
     takes similar spellings, and a name that is part of the other ("Curie", "Marie Curie"); never two numbers.
     """
     contexts = distinct_contexts(sample)
-    if not contexts:
-        return NO_CONTEXT
+    if nothing := nothing_in(contexts):
+        return nothing
     texts = [sample.reference or "", *texts_of(contexts)]
     of_reference, *of_contexts = yield from ask_all(map(Entities, texts))
     if isinstance(of_reference, Unanswered):

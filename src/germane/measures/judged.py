@@ -16,18 +16,28 @@ from germane.judging.questions import (
     Support,
     Supported,
 )
+from germane.judging.text import blank
 from germane.measures.defining import measure
 from germane.measures.outcome import Item, Outcome, ok, proportion, share, skipped
 from germane.measures.passages import distinct_contexts, texts_of, turns
 from germane.measures.ranked import UNIT
 from germane.measures.settings import Settings
-from germane.types import Sample
+from germane.types import Context, Sample
 
-__all__ = ["context_recall", "context_relevancy", "context_sufficiency", "supported_items"]
+__all__ = ["context_recall", "context_relevancy", "context_sufficiency", "nothing_in", "supported_items"]
 
-NOTHING_RETRIEVED = Item("No context retrieved", held=False)
-NO_CONTEXT = ok(0.0, items=[NOTHING_RETRIEVED])
-"""The value of a measure of the contexts where nothing came back: nobody is asked about nothing."""
+NO_CONTEXT = ok(0.0, items=[Item("No context retrieved", held=False)])
+EMPTY = ok(0.0, items=[Item("The contexts are empty", held=False)])
+
+
+def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
+    """The value of a measure of the contexts that needs no judge: 0 where nothing came back, or nothing but empty texts.
+
+    None where there is something to read, or an id whose text is not known.
+    """
+    if not contexts:
+        return NO_CONTEXT
+    return EMPTY if all(context.text and blank(context.text) for context in contexts) else None
 
 
 @measure(
@@ -43,8 +53,8 @@ NO_CONTEXT = ok(0.0, items=[NOTHING_RETRIEVED])
 def context_recall(sample: Sample) -> Program[Outcome]:
     """Share of the reference's claims that the retrieved contexts support, alone or together."""
     contexts = distinct_contexts(sample)
-    if not contexts:
-        return NO_CONTEXT
+    if nothing := nothing_in(contexts):
+        return nothing
     claims = yield from ask(Claims(sample.reference or ""))
     if not claims:
         return skipped("the reference makes no claims")
@@ -73,8 +83,8 @@ def context_relevancy(sample: Sample, *, unit: str, k: int | None, settings: Set
     """
     del unit  # it chose this definition
     contexts = distinct_contexts(sample, k)
-    if not contexts:
-        return NO_CONTEXT
+    if nothing := nothing_in(contexts):
+        return nothing
     beside = settings.beside(sample)
     answers = yield from ask_all(
         StatementRelevance(query=sample.query, passage=text, history=turns(sample), **beside)
@@ -106,8 +116,8 @@ def _stated(answers: Sequence[tuple[Statement, ...] | Unanswered]) -> Iterator[I
 def context_sufficiency(sample: Sample) -> Program[Outcome]:
     """Whether the contexts together suffice to answer the query. Needs no reference."""
     contexts = distinct_contexts(sample)
-    if not contexts:
-        return NO_CONTEXT
+    if nothing := nothing_in(contexts):
+        return nothing
     verdict = yield from ask(Sufficiency(sample.query, texts_of(contexts), turns(sample)))
     item = Item("The contexts together", verdict.sufficient, verdict.reasoning)
     return proportion([item], what="sufficient to answer")

@@ -147,8 +147,9 @@ _INTRO = """# Measures
 A measure has one name, the same in Python, on the command line, in eval files and in reports: `nDCG@10`, `P(rel=2)@5`,
 `context_precision@5`. `[@k]`: a cut-off may be given, `@k`: it must be. `labels=` chooses whose labels a ranked measure
 reads (gold, judge, human, best); `over=` what becomes of several searches for one question. A score that could not be
-measured is never 0: it is skipped, incomplete (with exact bounds) or an error, and says why. Your own measures:
-`germane run DATA -m my_measures.py:first_hit`, see the end of this page."""
+measured is never 0: it is skipped, incomplete (with exact bounds) or an error, and says why. Contexts that all are empty
+texts are as if nothing had been retrieved, for every measure that a judge is asked for. Your own measures: `germane run
+DATA -m my_measures.py:first_hit`, see the end of this page."""
 
 
 def _family(definition: Definition) -> str:

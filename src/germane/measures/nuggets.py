@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from germane.judging.programs import Program, ask
 from germane.judging.questions import Claims, Nuggeted, NuggetSupport
+from germane.judging.text import blank
 from germane.measures.defining import measure
-from germane.measures.judged import NO_CONTEXT
+from germane.measures.judged import nothing_in
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, proportion, skipped
 from germane.measures.passages import distinct_contexts, given, texts_of
@@ -37,11 +38,11 @@ def nuggets_of(given: Json) -> tuple[Nugget, ...]:
 
 
 def _nugget(given: Json) -> Nugget:
-    if isinstance(given, str) and given.strip():
+    if isinstance(given, str) and not blank(given):
         return Nugget(given.strip())
     text = given.get("text", given.get("nugget")) if isinstance(given, Mapping) else None
     importance = given.get("importance", "vital") if isinstance(given, Mapping) else None
-    if not isinstance(text, str) or not text.strip() or importance not in {"vital", "okay"}:
+    if not isinstance(text, str) or blank(text) or importance not in {"vital", "okay"}:
         raise ValueError(f"{given!r} is no nugget; {_HOW} (importance is vital or okay)")
     return Nugget(text.strip(), importance == "vital")
 
@@ -73,11 +74,12 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool, text: str) -> P
     Nuggets are the sample's own (`metadata.nuggets`: texts, or objects with text and importance vital or okay; a bare
     text is vital), else the claims of its reference, all vital. The default is AutoNuggetizer's V_strict.
     """
-    shown = texts_of(distinct_contexts(sample)) if text == "contexts" else (sample.response or "",)
+    contexts = distinct_contexts(sample)
     if text == "response" and given(sample, "response") is None:
         return skipped("no response")
-    if not shown:
-        return NO_CONTEXT
+    if text == "contexts" and (nothing := nothing_in(contexts)):
+        return nothing
+    shown = texts_of(contexts) if text == "contexts" else (sample.response or "",)
     said = sample.metadata.get("nuggets")
     if said is None and given(sample, "reference") is None:
         return skipped("no nuggets and no reference to make them of")
