@@ -79,6 +79,8 @@ def test_limits_and_timeout(cli: Cli, data: Path) -> None:
         ("--header", f"a=b\n{SECRET}", "the value of --header a holds characters"),
         ("--model-parameter", "seed", "'seed' is not NAME=VALUE"),
         ("--model-parameter", "messages=[]", "cannot set messages"),
+        ("--model-parameter", "stream=true", "cannot set stream"),
+        ("--model-parameter", "temperature=hot", "temperature='hot' is not possible"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_sent(

@@ -672,6 +672,58 @@ class TestIdentity:
         )
 
     @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ({"temperature": 0.5}, {"parameters": {"temperature": 0.5}}),
+            ({"temperature": None}, {"parameters": {"temperature": None}}),
+            ({"temperature": 1}, {"temperature": 0.3, "parameters": {"temperature": 1.0}}),
+            ({}, {"parameters": {"max_tokens": 500}}),
+            ({"max_output_tokens": 700}, {"parameters": {"max_completion_tokens": 500}}),
+        ],
+        ids=str,
+    )
+    def test_what_sends_the_same_is_one_key(self, one: dict[str, Any], other: dict[str, Any]) -> None:
+        """A temperature among the parameters is the temperature; a limit of the length changes no answer."""
+        first, second = LLMJudge("openai", **one), LLMJudge("openai", **other)
+        assert first.identity == second.identity
+        assert first.habits.temperature == second.habits.temperature
+
+    def test_one_temperature_is_sent(self) -> None:
+        """The one in the key."""
+        with ModelServer() as server:
+            judge = judge_of(server, parameters={"temperature": 0.9, "seed": 7})
+            ask(judge, [SKY])
+        assert (server.asked[0].json["temperature"], judge.identity["temperature"]) == (0.9, 0.9)
+        assert judge.identity["parameters"] == {"seed": 7}
+
+    @pytest.mark.parametrize(
+        "name", ["model", "messages", "response_format", "tools", "tool_choice", "stream", "n"]
+    )
+    def test_a_parameter_that_is_part_of_the_request_is_an_error(self, name: str) -> None:
+        """It would replace what is asked, or ask for what is not read; the message says what to do."""
+        with pytest.raises(InputError, match=rf"a model parameter cannot set {name}: .*\w"):
+            LLMJudge("openai", parameters={name: 2})
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "HTTP://LOCALHOST:9/v1",
+            "http://localhost:9//v1",
+            "http://localhost:9/v1//",
+            "localhost:9/v1/chat/completions/",
+        ],
+    )
+    def test_one_server_is_one_key(self, url: str) -> None:
+        """However its base URL is written."""
+        assert LLMJudge("openai:m", base_url=url).identity["base_url"] == "http://localhost:9/v1"
+
+    def test_a_providers_own_url_written_out_is_no_other_key(self) -> None:
+        """Nor is one in capitals."""
+        assert (
+            LLMJudge("openai", base_url="HTTPS://API.OpenAI.com/v1/").identity == LLMJudge("openai").identity
+        )
+
+    @pytest.mark.parametrize(
         "setting",
         [
             {"reading": "fuzed"},
@@ -683,7 +735,9 @@ class TestIdentity:
             {"tpm": -1.0},
             {"rpm": float("nan")},
             {"temperature": -1},
+            {"temperature": True},
             {"temperature": float("nan")},
+            {"temperature": "hot"},
         ],
         ids=str,
     )

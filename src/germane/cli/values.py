@@ -49,8 +49,6 @@ def parameters(given: Sequence[str] | None) -> tuple[tuple[str, Json], ...]:
             raise InputError(
                 f"--model-parameter {text!r} is not NAME=VALUE", fix="write --model-parameter seed=7"
             )
-        if name in {"model", "messages", "response_format", "tools", "tool_choice"}:
-            raise InputError(f"--model-parameter cannot set {name}: germane does")
         try:
             found[name] = json.loads(value)
         except ValueError:

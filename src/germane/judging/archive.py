@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from germane.judging.alone import ListedToo
 from germane.judging.ledger import Ledger
 from germane.judging.programs import Answer
 from germane.types import Judgement
@@ -24,7 +25,7 @@ class Archive:
     """
 
     def __init__(self, ledger: Ledger | None) -> None:
-        self.ledger = ledger
+        self.ledger = None if ledger is None else ListedToo(ledger)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="germane-ledger")
         self._useless: dict[str, Judgement] = {}
 

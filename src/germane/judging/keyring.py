@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from germane.judging.judge import AnyQuestion, Judge
 from germane.judging.questions import key_of
-from germane.judging.questions.base import ending, key_under
+from germane.judging.questions.base import Ending, ending, key_under
 
 __all__ = ["Keyring"]
 
@@ -14,7 +14,7 @@ class Keyring:
 
     def __init__(self) -> None:
         self._judges: dict[int, Judge] = {}  # holds the judges, so that no id is given to another one
-        self._endings: dict[tuple[int, str, str], bytes] = {}
+        self._endings: dict[tuple[int, str, str], Ending] = {}
 
     def __call__(self, question: AnyQuestion, judge: Judge) -> str:
         """The ledger's key."""

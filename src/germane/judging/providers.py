@@ -227,14 +227,14 @@ def _port(parts: SplitResult) -> int | None:
 
 
 def _tidy(url: str, provider: Provider) -> str:
-    """The base URL without trailing slash, path of the call or credentials; a bare host is http."""
+    """The one spelling of a base URL: no path of the call, no slash at its ends; a bare host is http."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InputError(f"{url!r} is not the base URL of a server", fix="write http://HOST:PORT/v1")
     _port(parts)
     if parts.username or parts.password:
         raise InputError("a base URL must not hold a password", fix="give the key by environment or api_key")
-    path = parts.path.rstrip("/").removesuffix("/chat/completions") or provider.path
+    path = f"/{parts.path.strip('/')}".removesuffix("/chat/completions").rstrip("/") or provider.path
     if provider.extra:
         path = path.removesuffix("/v1")
-    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+    return urlunsplit((parts.scheme, parts.netloc.lower(), path, parts.query, ""))

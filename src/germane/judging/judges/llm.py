@@ -20,6 +20,7 @@ from germane.judging.patience import Patience
 from germane.judging.prices import Price, price_of
 from germane.judging.prompting import Prompts, fingerprint, part
 from germane.judging.providers import Service, check_headers, find
+from germane.judging.questions.base import Listed
 from germane.judging.reading import listed, readings, word
 from germane.judging.transport import HTTPTransport, Transport
 from germane.judging.unasked import apart, without_asking
@@ -29,6 +30,18 @@ __all__ = ["LLMJudge", "check_shared"]
 
 START = 16
 """Requests in flight to begin with where the right number is to be found."""
+
+_STRUCTURE = "leave it out: how answers are structured is found out"
+OURS = {
+    "model": "name it as PROVIDER:MODEL",
+    "messages": "write a prompt of your own: prompts={'relevance': 'my.md'}, or --prompt relevance=my.md",
+    "response_format": _STRUCTURE,
+    "tools": _STRUCTURE,
+    "tool_choice": _STRUCTURE,
+    "stream": "leave it out: answers are read whole",
+    "n": "leave it out, and ask several times: repeat 3",
+}
+"""Parts of a request that no parameter may set, and what to do instead."""
 
 
 class LLMJudge:
@@ -42,7 +55,8 @@ class LLMJudge:
         headers: Sent with every request.
         temperature: None sends none. A model that takes none is noticed and asked without.
         max_output_tokens: A limit of an answer's length; an answer cut by it is asked again with more room.
-        parameters: Anything else for the request's body (`{"seed": 7, "reasoning_effort": "low"}`).
+        parameters: Anything else for the request's body (`{"seed": 7, "reasoning_effort": "low"}`). A `temperature`
+            among them is the temperature, a `max_tokens` the limit of an answer's length.
         concurrency: Requests in flight at most. None finds the level that the endpoint keeps up with, up to 64.
         rpm, tpm: Requests and tokens a minute at most.
         reading: "fused" asks what concerns one text in one request, "single" one question a request.
@@ -58,6 +72,7 @@ class LLMJudge:
 
     stored = True
     stand_in = ""
+    one_loop = True  # its connections belong to the event loop that opened them
 
     def __init__(
         self,
@@ -79,11 +94,14 @@ class LLMJudge:
         patience: Patience | None = None,
         trusted: bool = True,
     ) -> None:
+        own = dict(parameters or {})
+        temperature = own.pop("temperature", temperature)
+        _check_parameters(own)
         _check(
             reading, temperature, batch=batch, max_output_tokens=max_output_tokens, concurrency=concurrency
         )
         _check_rates(rpm=rpm, tpm=tpm)
-        temperature = None if temperature is None else float(temperature)
+        temperature = None if temperature is None else float(temperature) + 0.0  # and no -0.0
         self.service = find(spec, base_url, trusted=trusted)
         if headers and not self.service.trusted:
             raise InputError(
@@ -91,7 +109,6 @@ class LLMJudge:
             )
         check_headers(headers or {})
         self.name = self.service.name
-        self.identity: Mapping[str, Json] = _identity(self.service, temperature, parameters or {})
         self.prompts = Prompts(prompts)
         self.patience = patience or Patience()
         self.level = Level(concurrency or 64, None if concurrency else START)
@@ -99,9 +116,10 @@ class LLMJudge:
             model=self.service.model,
             temperature=temperature,
             limit=max_output_tokens or (ROOM if self.service.extra else None),
-            parameters=dict(parameters or {}),
+            parameters=own,
             limit_name=LimitName(_limit_name(self.service)),
         )
+        self.identity: Mapping[str, Json] = _identity(self.service, temperature, self.habits.parameters)
         self._fuse, self._batch = reading == "fused", batch
         self._price = price
         self._pricing: Future[Price | None] | None = None
@@ -153,10 +171,10 @@ class LLMJudge:
         return foreign
 
     def prompt_hash(self, question: AnyQuestion) -> str:
-        """The hash of the question's own wording. Asked in lists, it is another wording."""
+        """The hash of the question's own wording. Where it would be asked in a list, it is Listed, and another one."""
         prompt = self.prompts[question.prompt]
         if self._batch > 1 and question.batched and not prompt.pieces:
-            return fingerprint(prompt.hash, part("list"))
+            return Listed(fingerprint(prompt.hash, part("list")), prompt.hash)
         return prompt.hash
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
@@ -198,11 +216,19 @@ def _check(reading: str, temperature: float | None, **counts: int | None) -> Non
     """InputError where a setting is none: a judge that took it for another would give verdicts under a wrong key."""
     if reading not in {"fused", "single"}:
         raise InputError(f"there is no reading {reading!r}", fix="write fused or single")
-    if temperature is not None and not 0 <= temperature < math.inf:
-        raise InputError(f"temperature={temperature} is not possible", fix="write a number from 0, or None")
+    number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
+    if temperature is not None and not (number and 0 <= temperature < math.inf):
+        raise InputError(f"temperature={temperature!r} is not possible", fix="write a number from 0, or None")
     for name, value in counts.items():
         if value is not None and (type(value) is not int or value < 1):
             raise InputError(f"{name}={value!r} is not possible", fix="write a whole number from 1")
+
+
+def _check_parameters(parameters: Mapping[str, Json]) -> None:
+    """InputError where one would replace what the request is made of, or ask for what is not read."""
+    for name in parameters:
+        if name in OURS:
+            raise InputError(f"a model parameter cannot set {name}: germane does", fix=OURS[name])
 
 
 def _check_rates(**rates: float | None) -> None:
@@ -234,7 +260,7 @@ def _stripped(headers: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _identity(service: Service, temperature: float | None, parameters: Mapping[str, Json]) -> FrozenDict:
-    """What of the settings can change an answer."""
+    """What of the settings can change an answer. A limit of its length is none of them: what it cuts is asked again."""
     identity: dict[str, Json] = {"provider": service.provider, "model": service.model}
     if service.custom:
         identity["base_url"] = service.custom
