@@ -115,7 +115,7 @@ def test_a_number_of_format_that_is_wrong_costs_nothing(tmp_path: Path, version:
         ledger.put([judgement(50)])
 
 
-@pytest.mark.parametrize("says", [0, -1, 1 << 24])
+@pytest.mark.parametrize("says", [0, -1, 16, 188, 1 << 24])
 def test_a_format_that_never_was_is_damage(tmp_path: Path, says: int) -> None:
     """The message names the command that mends it, and that loses nothing."""
     path = tmp_path / "l.sqlite"

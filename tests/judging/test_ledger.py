@@ -2,11 +2,13 @@
 
 import multiprocessing
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from germane.errors import LedgerError
+from germane.judging.layout import FORMAT
 from germane.judging.ledger import SQLiteLedger, find_ledger
 from germane.types import FrozenDict, Judgement, Usage
 
@@ -64,7 +66,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
     SQLiteLedger(path).close()
     with sqlite3.connect(path) as db:
-        db.execute("PRAGMA user_version=99")
+        db.execute(f"PRAGMA user_version={FORMAT + 1}")
     db.close()
     with pytest.raises(LedgerError, match="newer"):
         SQLiteLedger(path)
@@ -151,3 +153,59 @@ def test_a_locked_ledger_is_said_to_be_locked(tmp_path: Path) -> None:
         with pytest.raises(LedgerError, match=r"locked; another program is writing"):
             ledger.put([judgement()])
     other.close()
+
+
+def test_threads_use_one_object_at_once(tmp_path: Path) -> None:
+    """Nobody's transaction meets another's: nothing fails, nothing is lost, and no row is seen before it is durable."""
+    with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
+
+        def work(thread: int) -> None:
+            for n in range(40):
+                batch = [judgement(f"{thread:02x}{n:02x}{k:028x}") for k in range(20)]
+                assert len(ledger.put(batch)) == 20
+                assert len(ledger.get([one.key for one in batch])) == 20
+                ledger.changed()
+
+        with ThreadPoolExecutor(4) as threads:
+            assert len(list(threads.map(work, range(4)))) == 4
+        assert len(ledger) == 4 * 40 * 20
+
+
+def test_each_thread_is_told_what_others_wrote(tmp_path: Path) -> None:
+    """By another process, or through the very same object; its own writing is no news, and neither is what was there."""
+    with (
+        SQLiteLedger(tmp_path / "l.sqlite") as ledger,
+        SQLiteLedger(tmp_path / "l.sqlite") as elsewhere,
+        ThreadPoolExecutor(1) as one,
+        ThreadPoolExecutor(1) as other,
+    ):
+
+        def told(thread: ThreadPoolExecutor) -> bool:
+            return thread.submit(ledger.changed).result()
+
+        def put(thread: ThreadPoolExecutor, n: int) -> None:
+            thread.submit(ledger.put, [judgement(f"{n:032x}")]).result()
+
+        put(one, 1)
+        assert (told(one), told(other)) == (False, False)
+        put(one, 2)
+        assert (told(one), told(other), told(other)) == (False, True, False)
+        put(other, 3)
+        put(one, 4)
+        assert (told(one), told(one), told(other)) == (True, False, True)
+        elsewhere.put([judgement("a" * 32)])
+        assert (told(one), told(other), told(one)) == (True, True, False)
+
+
+def test_only_damage_is_called_damage(tmp_path: Path) -> None:
+    """A ledger that was closed, or that we use wrongly, is not said to need mending."""
+    ledger = SQLiteLedger(tmp_path / "l.sqlite")
+    with pytest.raises(LedgerError) as caught, ledger.using(), ledger.writing(), ledger.writing():
+        pass
+    assert "within a transaction" in str(caught.value)
+    assert "check" not in str(caught.value)
+    ledger.close()
+    with pytest.raises(LedgerError) as caught:
+        ledger.get([KEY])
+    assert "closed" in str(caught.value)
+    assert "check" not in str(caught.value)

@@ -167,6 +167,22 @@ def test_a_page_that_hides_others_is_noticed_when_the_ledger_is_opened(path: Pat
     assert repair(path).judgements > ROWS * 0.99
 
 
+@pytest.mark.parametrize("apart", [1, 30])
+def test_a_page_in_another_s_place_is_noticed_when_the_ledger_is_opened(path: Path, apart: int) -> None:
+    """Each page is sound, yet a look-up would not find what stands on them: nothing is paid for again for that."""
+
+    def swap(data: bytearray) -> None:
+        leaves = [at for at in range(PAGE, len(data), PAGE) if data[at] == 0x0A]
+        here, there = (slice(at, at + PAGE) for at in (leaves[5], leaves[5 + apart]))
+        data[here], data[there] = data[there], data[here]
+
+    harm(path, swap)
+    with pytest.raises(LedgerError, match=r"germane ledger check"):
+        SQLiteLedger(path)
+    repair(path)
+    assert contents(path) == EVERYTHING
+
+
 def test_two_repairs_within_a_second_keep_both_files(path: Path) -> None:
     """What is kept is never overwritten."""
     kept = set()

@@ -19,23 +19,28 @@ _HINTS = {
     sqlite3.SQLITE_CANTOPEN: "; look at the permissions of the file and its folder",
     sqlite3.SQLITE_PERM: "; look at the permissions of the file and its folder",
 }
-_AROUND_IT = {*_HINTS, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT}
-"""Faults of what is around the file, which say nothing about what is in it."""
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG}
+_DAMAGE_WITHOUT_CODE = ("Could not decode", "unsupported file format")
 
 
 def is_damage(error: Exception) -> bool:
     """Whether the file itself is at fault: SQLite cannot make sense of it, or a checksum is wrong."""
     if isinstance(error, sqlite3.Error):
-        return getattr(error, "sqlite_errorcode", 0) & 0xFF not in _AROUND_IT
+        return _code(error) in _DAMAGE or str(error).startswith(_DAMAGE_WITHOUT_CODE)
     return isinstance(error, ValueError) and not isinstance(error, UnicodeEncodeError)
 
 
 def explain(error: Exception, path: Path) -> LedgerError:
     """A fault of a ledger's file, with what to do."""
-    hint = _HINTS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "")
+    hint = _HINTS.get(_code(error), "")
     if is_damage(error):
         hint = f"; see what is left of it: germane ledger check --ledger {path} (--repair mends it)"
     return LedgerError(f"the ledger {path} cannot be used: {error}{hint}")
+
+
+def _code(error: Exception) -> int:
+    """SQLite's primary code; 0 where there is none."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def refuse_damaged_log(path: Path) -> None:
@@ -50,7 +55,9 @@ def refuse_damaged_log(path: Path) -> None:
 
 def refuse_damaged_tree(db: sqlite3.Connection) -> None:
     """ValueError where a page lies wrong: answers behind it would seem not to be there, without an error."""
-    (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    (found,) = db.execute(
+        "PRAGMA integrity_check(1)"
+    ).fetchone()  # quick_check passes a page in another's place
     if found != "ok":
         raise ValueError(found.splitlines()[-1])
 

@@ -48,7 +48,7 @@ ADD_CHECKSUM = "ALTER TABLE judgements ADD COLUMN checksum INTEGER"
 """What a table of format 1 lacks; NULL in the rows that are there."""
 
 Row = Sequence[Any]
-_PLAUSIBLE = 1000  # no germane is that new: such a number is damage
+_NEWEST = 15  # no germane is newer than that: a higher number is damage
 _NUMBERS = struct.Struct("<3q2d")
 _NAN = float("nan")
 
@@ -70,7 +70,7 @@ def columns_of(db: sqlite3.Connection, path: Path, *, new: bool) -> tuple[str, .
     Raises LedgerError where the file is another database or of a newer germane, ValueError where it is damaged.
     """
     found = version_of(db)
-    if FORMAT < found < _PLAUSIBLE:
+    if FORMAT < found <= _NEWEST:
         raise LedgerError(f"{path}: written by a newer germane (format {found}); update germane")
     columns = tuple(name for _, name, *_ in db.execute("PRAGMA table_info(judgements)"))
     if found == 0 and not columns:

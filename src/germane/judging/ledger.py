@@ -7,14 +7,15 @@ damaged answer is never taken for a verdict.
 
 from __future__ import annotations
 
-import os
 import sqlite3
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, Self
 
 from germane.errors import LedgerError
+from germane.judging.connections import to_read, to_write
 from germane.judging.faults import explain, refuse_damaged_log, refuse_damaged_tree
 from germane.judging.layout import (
     ADD_CHECKSUM,
@@ -27,20 +28,22 @@ from germane.judging.layout import (
     to_row,
     version_of,
 )
-from germane.judging.log import beside
 from germane.types import Judgement
 
 __all__ = ["Ledger", "SQLiteLedger", "find_ledger"]
 
 _NAMES = ", ".join(COLUMNS)
 _CHUNK = 500
-_SMALL = 100_000_000  # bytes whose structure is looked at in 0.1 s, whenever the ledger is opened
+_SMALL = 100_000_000  # bytes whose structure is looked at in 0.15 s, whenever the ledger is opened
 _PRAGMAS = ("cell_size_check=ON", "busy_timeout=60000", "cache_size=-8000")
 _WRITING = ("journal_mode=WAL", "synchronous=FULL")
 
 
 class Ledger(Protocol):
-    """A durable store of judgements: small enough that another database can stand behind it."""
+    """A durable store of judgements: small enough that another database can stand behind it.
+
+    One object may serve several evaluations at once, each of which calls from a thread of its own.
+    """
 
     def get(self, keys: Sequence[str]) -> dict[str, Judgement]:
         """The judgements known under these keys."""
@@ -57,7 +60,7 @@ class Ledger(Protocol):
         ...
 
     def changed(self) -> bool:
-        """Whether somebody else has written to it since this was last asked."""
+        """Whether somebody else than this thread has written to it since this thread last asked."""
         ...
 
     def close(self) -> None:
@@ -65,8 +68,15 @@ class Ledger(Protocol):
         ...
 
 
+class _Thread(threading.local):
+    """What a ledger knows of each thread: how often it has committed, and what others had written when it asked."""
+
+    commits = 0
+    others: tuple[int, int] | None = None
+
+
 class SQLiteLedger:
-    """A ledger in one SQLite file (write-ahead log, every commit synced), shared safely between processes.
+    """A ledger in one SQLite file (write-ahead log, every commit synced), shared safely by threads and processes.
 
     A ledger of an older format is brought to this one when it is opened. With `reading`, nothing is changed or
     made, whatever the format, and the file may stand where nobody can write.
@@ -78,9 +88,11 @@ class SQLiteLedger:
         self.path = path = path.expanduser()
         if path.is_dir():
             raise LedgerError(f"{path} is a folder; name the ledger's file, such as {path / 'ledger.sqlite'}")
-        with self.explained():
+        self._turn = threading.RLock()
+        self._thread, self._commits = _Thread(), 0
+        with self._explained():
             refuse_damaged_log(path)
-            self.db = _to_read(path) if reading else _to_write(path)
+            self.db = to_read(path) if reading else to_write(path)
             try:
                 with self._transaction("BEGIN"):
                     columns = columns_of(self.db, path, new=not reading)  # before anything is written
@@ -92,7 +104,6 @@ class SQLiteLedger:
             except BaseException:
                 self.db.close()
                 raise
-            self._version = self._data_version()
 
     def _set(self, pragmas: Sequence[str]) -> None:
         for pragma in pragmas:
@@ -117,8 +128,18 @@ class SQLiteLedger:
         return version_of(self.db)
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Faults of the file as LedgerErrors that say what to do."""
+    def using(self) -> Iterator[None]:
+        """This thread's turn: one connection has one transaction, whose rows nobody may see before they are durable.
+
+        Faults of the file become LedgerErrors that say what to do.
+        """
+        with self._turn, self._explained():
+            if self._thread.others is None:
+                self._thread.others = self._others()
+            yield
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError, ValueError) as error:
@@ -126,9 +147,11 @@ class SQLiteLedger:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One synced transaction: all of it or nothing."""
+        """One synced transaction of the thread whose turn it is: all of it or nothing."""
         with self._transaction("BEGIN IMMEDIATE"):
             yield
+        self._commits += 1
+        self._thread.commits += 1
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[None]:
@@ -146,7 +169,7 @@ class SQLiteLedger:
         """The judgements known under these keys, looked up in batches."""
         found: dict[str, Judgement] = {}
         wanted = sorted(map(bytes.fromhex, keys))  # neighbours stand on one page
-        with self.explained():
+        with self.using():
             for start in range(0, len(wanted), _CHUNK):
                 chunk = wanted[start : start + _CHUNK]
                 marks = ",".join("?" * len(chunk))
@@ -171,7 +194,7 @@ class SQLiteLedger:
     ) -> int:
         """Store them as `put` does; how many were."""
         marks = ",".join("?" * len(COLUMNS))
-        with self.explained(), self.writing():
+        with self.using(), self.writing():
             if replacing:
                 standing = self.get(list(replacing))
                 useless = [(bytes.fromhex(key),) for key, one in standing.items() if one == replacing[key]]
@@ -182,57 +205,34 @@ class SQLiteLedger:
             return self.db.total_changes - before
 
     def changed(self) -> bool:
-        """Whether another connection has written to the file since this was last asked."""
-        before, self._version = self._version, self._data_version()
-        return before != self._version
+        """Whether anybody but this thread has written since it last asked, or else first used this ledger.
 
-    def _data_version(self) -> int:
+        That is another process, or another thread: through another object or through this one.
+        """
+        with self.using():
+            before, self._thread.others = self._thread.others, self._others()
+            return before != self._thread.others
+
+    def _others(self) -> tuple[int, int]:
+        """What others have written: a number that changes with each commit of another connection, and commits here."""
         (version,) = self.db.execute("PRAGMA data_version").fetchone()
-        return int(version)
+        return version, self._commits - self._thread.commits
 
     def __len__(self) -> int:
-        with self.explained():
+        with self.using():
             (count,) = self.db.execute("SELECT count(*) FROM judgements").fetchone()
         return int(count)
 
     def close(self) -> None:
-        """Close the file."""
-        self.db.close()
+        """Close the file, when no thread is at work on it."""
+        with self._turn:
+            self.db.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _connected(path: Path, mode: str) -> sqlite3.Connection:
-    where = f"{path.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(where, uri=True, timeout=60, isolation_level=None, check_same_thread=False)
-
-
-def _to_write(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return _connected(path, "rwc")
-
-
-def _to_read(path: Path) -> sqlite3.Connection:
-    """A connection that looks only. SQLite likes to write beside a ledger even for that, but need not."""
-    if not path.exists():
-        raise LedgerError(f"there is no ledger {path}")
-    with suppress(FileNotFoundError):
-        if beside(path).stat().st_size and not _writable(path):
-            raise LedgerError(
-                f"{path} has answers that stand in {beside(path).name} still, which cannot be read where nobody can "
-                "write; copy both to another folder"
-            )
-    db = _connected(path, "rw" if _writable(path) else "ro&immutable=1")
-    db.execute("PRAGMA query_only=ON")
-    return db
-
-
-def _writable(path: Path) -> bool:
-    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
 def find_ledger(start: Path) -> Path:

@@ -71,7 +71,7 @@ def check(path: Path) -> Checked:
                 by_sqlite = db.execute(f"PRAGMA integrity_check({_PROBLEMS})").fetchall()
                 said = (line for (text,) in by_sqlite for line in text.splitlines())
                 problems += [line for line in said if line != "ok" and not line.startswith("***")]
-                for row in _rows(db, columns):
+                for row in _rows(db, columns) if columns else ():
                     if isinstance(judgement := _read(row), Judgement):
                         sound += 1
                     else:
@@ -112,7 +112,7 @@ def _written(fresh: Path, rows: Iterator[Any]) -> int:
     with closing(SQLiteLedger(fresh)) as ledger:
         for batch in _batches(rows):
             ledger.put(batch)
-        with ledger.explained():
+        with ledger.using():
             ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return len(ledger)
 

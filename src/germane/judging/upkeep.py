@@ -131,7 +131,7 @@ def stats(ledger: SQLiteLedger) -> Stats:
                sum(cost_usd), min(at), max(at)
         FROM judgements GROUP BY judge, kind, prompt ORDER BY judge, kind, prompt
     """
-    with ledger.explained():
+    with ledger.using():
         lines = tuple(Line(**dict(zip(Line.__slots__, row, strict=True))) for row in ledger.db.execute(query))
         (unpriced,) = ledger.db.execute(
             "SELECT count(*) FROM judgements WHERE cost_usd IS NULL AND requests > 0"
@@ -143,7 +143,7 @@ def stats(ledger: SQLiteLedger) -> Stats:
 def export_rows(ledger: SQLiteLedger, chosen: Chosen) -> Iterator[Judgement]:
     """The judgements chosen, in the order of their keys."""
     where, values = chosen.where()
-    with ledger.explained():
+    with ledger.using():
         for row in ledger.db.execute(f"{ledger.select} WHERE {where} ORDER BY key", values):
             yield from_row(row)
 
@@ -179,7 +179,7 @@ def written(path: Path, ledger: Path) -> Iterator[IO[bytes]]:
 
 def known(ledger: SQLiteLedger) -> tuple[list[str], list[str]]:
     """The judges and the kinds of question that a ledger holds answers of."""
-    with ledger.explained():
+    with ledger.using():
         found = ledger.db.execute("SELECT DISTINCT judge, kind FROM judgements").fetchall()
     return sorted({judge for judge, _ in found}), sorted({kind for _, kind in found})
 
@@ -187,7 +187,7 @@ def known(ledger: SQLiteLedger) -> tuple[list[str], list[str]]:
 def count(ledger: SQLiteLedger, chosen: Chosen) -> int:
     """How many judgements are chosen."""
     where, values = chosen.where()
-    with ledger.explained():
+    with ledger.using():
         (found,) = ledger.db.execute(f"SELECT count(*) FROM judgements WHERE {where}", values).fetchone()  # noqa: S608 - constants and question marks
     return int(found)
 
@@ -195,12 +195,12 @@ def count(ledger: SQLiteLedger, chosen: Chosen) -> int:
 def prune(ledger: SQLiteLedger, chosen: Chosen) -> int:
     """Delete the judgements chosen; how many there were. Their room is free for new ones: see `shrink`."""
     where, values = chosen.where()
-    with ledger.explained(), ledger.writing():
+    with ledger.using(), ledger.writing():
         return int(ledger.db.execute(f"DELETE FROM judgements WHERE {where}", values).rowcount)  # noqa: S608 - constants and question marks
 
 
 def shrink(ledger: SQLiteLedger) -> None:
     """Give the room of deleted judgements back to the disk; LedgerError where there is no room to do it in."""
-    with ledger.explained():
+    with ledger.using():
         ledger.db.execute("VACUUM")
         ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
