@@ -1,5 +1,6 @@
 """Ledgers in trouble: several runs at once, and a disk that is full."""
 
+import asyncio
 import json
 import random
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from germane import evaluate
+from germane import Report, aevaluate, evaluate
 from germane.errors import LedgerError
 from germane.judging.judges.llm import LLMJudge
 from germane.judging.ledger import SQLiteLedger
@@ -132,3 +133,22 @@ def test_a_full_disk_in_python(tmp_path: Path) -> None:
             judge=LLMJudge("openai:test", base_url=server.url, api_key="x"),
             ledger=ledger,
         )
+
+
+def test_evaluations_at_once_share_one_ledger_object(tmp_path: Path) -> None:
+    """Each from a thread of its own: none fails, and every answer that was paid for is kept."""
+
+    async def together(url: str, ledger: SQLiteLedger) -> list[Report]:
+        judges = [LLMJudge("openai:test", base_url=url, api_key="x") for _ in range(4)]
+        parts = [ROWS[n::4] for n in range(4)]
+        return await asyncio.gather(
+            *(
+                aevaluate(part, "context_precision@5", judge=judge, ledger=ledger)
+                for part, judge in zip(parts, judges, strict=True)
+            )
+        )
+
+    with ModelServer() as server, SQLiteLedger(tmp_path / "l.sqlite") as ledger:
+        reports = asyncio.run(together(server.url, ledger))
+        assert [report["context_precision@5"].n for report in reports] == [SAMPLES // 4] * 4
+        assert server.count == len(ledger) == SAMPLES * CONTEXTS
