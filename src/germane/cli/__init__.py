@@ -6,9 +6,12 @@ import gc
 import os
 import sys
 import traceback
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import germane
 from germane.cli import explain, grade, init, ledger, liverag, measures, rank, report, run, score, sweep
@@ -17,8 +20,33 @@ from germane.reports.clean import clean_lines
 
 __all__ = ["app", "main"]
 
+_READER_LEFT = 141
+"""128 + SIGPIPE: what a shell says of a program whose reader did not want all of it (`| head`)."""
+
+
+class _Verbs(TyperGroup):
+    """The verbs, of which none ends with 1 because nobody reads on: 1 is a declared gate that failed."""
+
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        with _readers_may_leave():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _readers_may_leave():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _readers_may_leave() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise typer.Exit(_READER_LEFT) from None
+
+
 app = typer.Typer(
     name="germane",
+    cls=_Verbs,
     help="How good is the retrieval of a RAG system, what does that number rest on, and did a change help?",
     no_args_is_help=True,
     add_completion=False,
@@ -50,7 +78,9 @@ def _root(
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; also after the verb.")
+    ] = False,
 ) -> None:
     if debug:
         os.environ["GERMANE_DEBUG"] = "1"
@@ -62,27 +92,39 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     gc.set_threshold(50_000, 20, 100)  # a run holds many records and makes few cycles: look for those seldom
+    sys.argv[1:] = sorted(sys.argv[1:], key=lambda word: word != "--debug")  # it may stand anywhere
+    sys.exit(_flushed(_code()))
+
+
+def _code() -> int:
     try:
         app()
-    except LimitReached as stopped:
-        _say(stopped, 3)
-    except Interrupted as stopped:
-        _say(stopped, 130)
+    except SystemExit as done:
+        return int(done.code or 0)
     except KeyboardInterrupt:
-        _say(Interrupted("interrupted"), 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing more to say
-        sys.exit(1)
+        return _said(Interrupted("interrupted"))
     except (GermaneError, OSError) as error:
-        _say(error, 2)
-    except Exception as fault:
-        if "--debug" in sys.argv or os.environ.get("GERMANE_DEBUG"):
-            raise
-        _say(GermaneError(f"internal error: {type(fault).__name__}: {fault} (--debug shows where)"), 2)
+        return _said(error)
+    except Exception as fault:  # noqa: BLE001 - whatever it is, it is said, and is no gate that failed
+        what = f"internal error: {type(fault).__name__}: {fault} (--debug shows where)"
+        return _said(GermaneError(what))
+    return 0
 
 
-def _say(error: BaseException, code: int) -> None:
-    if os.environ.get("GERMANE_DEBUG"):
-        traceback.print_exc()
-    print(f"germane: {clean_lines(str(error))}", file=sys.stderr)
-    sys.exit(code)
+def _flushed(code: int) -> int:
+    """The exit code, when all is written or nobody wants it any more."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        code = code or (_READER_LEFT if isinstance(error, BrokenPipeError) else _said(error))
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
+    return code
+
+
+def _said(error: BaseException) -> int:
+    with suppress(OSError):  # whoever does not read has the exit code
+        if os.environ.get("GERMANE_DEBUG"):
+            traceback.print_exc()
+        print(f"germane: {clean_lines(str(error))}", file=sys.stderr)
+    return 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -50,7 +51,7 @@ def export(
     with _reading(ledger) as found:
         lines = map(upkeep.dump_line, upkeep.export_rows(found, chosen))
         if output is None:
-            typer.get_binary_stream("stdout").writelines(lines)
+            _stdout().writelines(lines)
             return
         with upkeep.written(output, found.path) as file:
             count = sum(bool(file.write(line)) for line in lines)
@@ -150,6 +151,15 @@ def check(
     elif found.sound:
         print(f"{found.path} is sound: {found.judgements:,} judgements")
     raise typer.Exit(0 if found.sound or repair else 1)
+
+
+def _stdout() -> BinaryIO:
+    """The stream itself; InputError where it was closed (`>&-`) before we came."""
+    from germane.errors import InputError
+
+    if sys.stdout is None:
+        raise InputError("there is no stdout to write to: it is closed", fix="write -o FILE")
+    return typer.get_binary_stream("stdout")
 
 
 def _chosen(

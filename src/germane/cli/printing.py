@@ -43,6 +43,12 @@ def say(message: str) -> None:
         print(clean_lines(message), file=sys.stderr)
 
 
+class _Stdout(Console):
+    def on_broken_pipe(self) -> None:
+        """As with any other output: rich would leave with 1, which is a gate that failed."""
+        raise BrokenPipeError
+
+
 def finish(
     report: Report, outputs: Sequence[Path], *, as_json: bool, code: bool = True, quiet: bool = False
 ) -> None:
@@ -55,7 +61,7 @@ def finish(
     if as_json:
         print_json(report)
     elif not quiet:
-        console = Console(highlight=False)
+        console = _Stdout(highlight=False)
         if not console.is_terminal:
             console.width = 120
         console.print(text.render(report))
