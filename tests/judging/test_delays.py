@@ -13,6 +13,7 @@ from germane.judging.delays import retry_after
         ("Quota exceeded, limit: 15 Please retry in 1.074824224s.", 1.074824224),
         ('{"details": [{"@type": "RetryInfo", "retryDelay": "31s"}]}', 31),
         ('Please retry in 30.7s. {"retryDelay":"30s"}', 30.7),
+        (r'{"raw": "{\"retryDelay\": \"23s\"}"}', 23),
         ("Rate limit reached. Please try again in 20ms.", 0.02),
         ("Please try again in 7m26.4s. Visit ...", 446.4),
         ("Please try again in 1h2m3s.", 3723),

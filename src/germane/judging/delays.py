@@ -14,7 +14,7 @@ _DURATION = (
     r"((?:\d+(?:\.\d+)?\s*(?:milliseconds?|ms|minutes?|mins?|seconds?|secs?|hours?|h|m|s)\b\s*|(?:\d+[hm]))+)"
 )
 _TOLD = re.compile(
-    rf'"retrydelay":\s*"{_DURATION}|(?:retry|try again) (?:in|after) (?:about )?{_DURATION}', re.IGNORECASE
+    rf"retrydelay\W{{1,8}}{_DURATION}|(?:retry|try again) (?:in|after) (?:about )?{_DURATION}", re.IGNORECASE
 )
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(m(?:s|illi)|h|m|s)", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
