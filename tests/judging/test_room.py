@@ -139,6 +139,20 @@ class TestCut:
         assert [limit_of(asked) for asked in server.asked][:2] == [None, 4096]
         assert "broken or cut off" in server.asked[1].json["messages"][-1]["content"]
 
+    def test_a_short_limit_of_the_servers_own_is_met_once(self) -> None:
+        """One cut answer, not one a question."""
+        with ModelServer(heeding(*LIMITS)) as server:
+            replies = judged(server)
+        assert all(reply.error is None for reply in replies)
+        assert [limit_of(asked) for asked in server.asked] == [None, 4096, 4096, 4096]
+
+    def test_one_long_answer_shortens_no_other(self) -> None:
+        """What is cut at more than that was not cut by a short limit."""
+        with ModelServer([Act(text=CUT, finish="length", usage={"completion_tokens": 16000})]) as server:
+            replies = judged(server)
+        assert all(reply.error is None for reply in replies)
+        assert [limit_of(asked) for asked in server.asked] == [None, 32000, None, None]
+
     def test_a_whole_answer_that_is_wrong_is_given_none(self) -> None:
         """Only what has no end may lack room."""
         with ModelServer([Act(text='{"reasoning": "r", "grade": 9}')]) as server:

@@ -61,6 +61,8 @@ class Exchange:
         A limit that the server did not heed is not what the answer had.
         """
         limit = self._limit() or 0
+        if not limit and (got.output_tokens or ROOM) < ROOM:
+            self.habits.limited()
         self._had = max(got.output_tokens or 0, limit if heeded else 0, 1)
         self._room = max(2 * self._had, 2 * limit, ROOM)
         self._check_room("it was cut off there")

@@ -131,6 +131,12 @@ class Habits:
         self.version += again
         return again
 
+    def limited(self) -> None:
+        """The endpoint's own limit is short: from now on every request names one, not each after a cut answer."""
+        if self.limit is None:
+            self.limit = ROOM
+            self.version += 1
+
     def worked(self, rung: int) -> None:
         """A first answer on this rung could be used."""
         if not self.proven:
