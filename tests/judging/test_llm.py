@@ -760,6 +760,10 @@ class TestProviders:
         """What `--judge openai` means."""
         assert LLMJudge("openai").name == "openai:gpt-4o-mini"
 
+    def test_blanks_are_no_part_of_a_models_name(self) -> None:
+        """Wherever they stand."""
+        assert LLMJudge(" openai: gpt-4o-mini ").identity == LLMJudge("openai").identity
+
     def test_a_missing_key_names_its_variable(self) -> None:
         """Only when something has to be asked: stored answers need no key."""
         judge = LLMJudge("groq:llama")

@@ -39,6 +39,13 @@ class TestFiles:
         assert load("relevance", one).hash != load("relevance").hash
         assert int(load("relevance").hash, 16) != int(hashlib.sha256(b"").hexdigest()[:16], 16)
 
+    def test_blanks_in_a_variable_are_no_other_version(self, tmp_path: Path) -> None:
+        """They are not in the request."""
+        one, two = tmp_path / "a.md", tmp_path / "b.md"
+        one.write_text("{{query}} {{passage}}", "utf-8")
+        two.write_text("{{ query }} {{passage }}", "utf-8")
+        assert load("relevance", one).hash == load("relevance", two).hash
+
     def test_an_unknown_variable_is_an_error_with_its_place(self, tmp_path: Path) -> None:
         """File, line, column, and which variables there are."""
         with pytest.raises(InputError) as caught:

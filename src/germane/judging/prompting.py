@@ -155,7 +155,8 @@ def load(name: str, path: Path | None = None) -> Prompt:
     pieces = _pieces(name, text, file) if path else ()
     notes = (part(known) for known in sorted(_shape(_asked_by(name)).known))
     tags = frozenset(_OWN_TAG.findall("".join(pieces[::2])))
-    return Prompt(name, text, fingerprint(part("frame"), *notes, text), pieces, tags)
+    said = _VARIABLE.sub(lambda found: f"{{{{{found[1].strip()}}}}}", text) if pieces else text
+    return Prompt(name, text, fingerprint(part("frame"), *notes, said), pieces, tags)
 
 
 @cache

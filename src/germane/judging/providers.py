@@ -146,13 +146,14 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     """
     name, url = _split(spec.strip())
     provider_name, _, model = name.partition(":")
+    provider_name = provider_name.strip()
     provider = PROVIDERS.get(provider_name.lower())
     if provider is None:
         raise InputError(
             f"no provider is called {provider_name!r}",
             fix=f"use PROVIDER:MODEL with one of {', '.join(PROVIDERS)}; any OpenAI-compatible server: openai:MODEL@URL",
         )
-    model = model or provider.model
+    model = model.strip() or provider.model
     if not model:
         raise InputError(f"{provider_name} has no default model", fix=f"write {provider_name}:MODEL")
     given = base_url or url or _from_environment(provider)
