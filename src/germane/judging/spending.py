@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import IO
 
 from germane.encoding import encode
-from germane.judging.judge import Judge, members_of
+from germane.judging.judge import AnyQuestion, Judge, Reply
+from germane.judging.judges.panel import PanelJudge
 from germane.judging.programs import Answer
 from germane.types import Json, Judgement, Usage
 
-__all__ = ["Receipts", "Spent", "Tally"]
+__all__ = ["Receipts", "Spent", "Tally", "calls_of", "unsent"]
 
 _REMEMBERED = 100_000
 """A question that comes again after so many others may count as cached instead of shared: memory has an end."""
@@ -26,7 +27,8 @@ class Spent:
     """What judging has cost so far.
 
     `calls` are questions put to a judge and paid for, `cached` those that an earlier evaluation had answered,
-    `shared` those that this evaluation had asked already; `errors` are calls that came to nothing.
+    `shared` those that this evaluation had asked already; `errors` are questions that came to nothing, whether or not
+    a request was sent. `estimated` are answers whose tokens the endpoint did not tell: they are counted from bytes.
     """
 
     calls: int = 0
@@ -38,6 +40,7 @@ class Spent:
     output_tokens: int = 0
     cost_usd: float = 0.0
     unpriced: int = 0
+    estimated: int = 0
 
     def add(self, usage: Usage) -> None:
         """Count one reply's usage."""
@@ -64,6 +67,7 @@ class Spent:
             "requests": self.requests,
             "errors": self.errors,
             "tokens": {"input": self.input_tokens, "output": self.output_tokens},
+            "estimated": self.estimated > 0,
             "cost_usd": self.cost,
         }
 
@@ -94,25 +98,30 @@ class Tally:
         self._seen.add(short)
         return True
 
-    def known(self, key: str, judge: Judge, answer: Answer | None) -> None:
+    def known(self, key: str, judge: Judge, question: AnyQuestion, answer: Answer | None) -> None:
         """A question that need not be asked, with its answer unless that is still on its way.
 
         What an earlier session of this evaluation paid for is neither shared nor cached, and a failure is no answer.
         """
         if not self.first(key):
-            self.spent.shared += _paid(judge)
-        elif answer is not None and answer.usable and key not in self._receipts:
-            self.spent.cached += _paid(judge)
+            self.spent.shared += calls_of(judge, question)
+        elif answer is not None and answer.usable:
+            if self._receipts.failed:
+                self._receipts.mended(key)
+            if key not in self._receipts:
+                self.spent.cached += calls_of(judge, question)
 
     def paid(self, judge: Judge, judgements: Sequence[Judgement]) -> None:
         """What a judge said to questions that were put to it together."""
-        paid = Spent(calls=len(judgements) if judge.stored else 0)
+        paid = Spent(calls=0 if unsent(judgements) or not judge.stored else len(judgements))
         for judgement in judgements:
             paid.errors += judgement.error is not None
+            paid.estimated += judgement.provenance.get("tokens") == "estimated"
             paid.add(judgement.usage)
         self.spent += paid
         if judge.stored:
-            self._receipts.add([judgement.key for judgement in judgements], paid)
+            failed = [judgement.key for judgement in judgements if judgement.error is not None]
+            self._receipts.add([one.key for one in judgements] if paid.calls else [], paid, failed)
 
     def combined(self, key: str, votes: Iterable[str]) -> None:
         """A panel's answer was made of these: it is paid for where one of them is."""
@@ -120,9 +129,16 @@ class Tally:
             self._receipts.add([key])
 
 
-def _paid(judge: Judge) -> int:
-    """How many calls an answer of this judge is."""
-    return sum([one.stored for one in members_of(judge)])
+def calls_of(judge: Judge, question: AnyQuestion) -> int:
+    """How many calls an answer of this judge is: of a panel, one a member who is asked."""
+    asked = judge.next_members(question, ()) if isinstance(judge, PanelJudge) else (judge,)
+    return sum([one.stored for one in asked])
+
+
+def unsent(said: Sequence[Reply] | Sequence[Judgement]) -> int:
+    """How many of these, that were asked together, failed without one request: a closed door is no call."""
+    sent = any(one.usage.requests or one.error is None for one in said)
+    return 0 if sent else len(said)
 
 
 class Receipts:
@@ -138,6 +154,8 @@ class Receipts:
 
     def __init__(self, path: Path | None = None, *, resumed: bool = False) -> None:
         self.earlier = Spent()
+        self.failed: set[int] = set()
+        """What nobody has answered yet, short: an answer that comes later takes it out."""
         self._keys: set[int] = set()
         self._path = path
         self._file: IO[bytes] | None = None
@@ -145,21 +163,30 @@ class Receipts:
             path.unlink(missing_ok=True)
         for row in _rows(path) if path is not None else ():
             with suppress(KeyError, TypeError, ValueError, AttributeError):  # a line that is damaged
-                keys = [int(key, 16) for key in row.pop("keys")]
+                keys, failed = ([int(key, 16) for key in row.pop(name)] for name in ("keys", "failed"))
                 self.earlier += Spent(**row)
-                self._keys.update(keys)
+                self._note(keys, failed)
 
     def __contains__(self, key: str) -> bool:
         return bool(self._keys) and _short(key) in self._keys
 
-    def add(self, keys: Iterable[str], spent: Spent | None = None) -> None:
-        """These questions were paid for together; without `spent` by what was paid for before."""
-        short = [_short(key) for key in keys]
-        self._keys.update(short)
+    def add(self, keys: Iterable[str], spent: Spent | None = None, failed: Iterable[str] = ()) -> None:
+        """These questions were paid for together; without `spent` by what was paid for before. Some may have failed."""
+        short, lost = [_short(key) for key in keys], [_short(key) for key in failed]
+        self._note(short, lost)
         if self._path is not None:
             row = dict(zip(_NAMES, _values(spent or Spent()), strict=True))
-            line = encode({**row, "keys": [f"{key:x}" for key in short]})
-            self._begun(self._path).write(line + b"\n")
+            told = {"keys": [f"{key:x}" for key in short], "failed": [f"{key:x}" for key in lost]}
+            self._begun(self._path).write(encode({**row, **told}) + b"\n")
+
+    def _note(self, paid: Iterable[int], failed: Iterable[int]) -> None:
+        self._keys.update(paid)
+        self.failed.difference_update(paid)
+        self.failed.update(failed)
+
+    def mended(self, key: str) -> None:
+        """This question has an answer, whoever paid for it."""
+        self.failed.discard(_short(key))
 
     def _begun(self, path: Path) -> IO[bytes]:
         """The file, every line of which is written at once; an evaluation that pays nothing has none."""

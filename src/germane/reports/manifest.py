@@ -59,8 +59,9 @@ def spent_in_words(entry: Mapping[str, Json]) -> str:
         words.append(f"{shared} shared")
     if requests or any(tokens.values()):
         words.append(f"{requests} requests")
-        words.append(f"{tokens.get('input', 0):,} + {tokens.get('output', 0):,} tokens")
-        words.append("price unknown" if price is None else f"${price:.4f}")
+        about = "about " if entry.get("estimated") else ""
+        words.append(f"{about}{tokens.get('input', 0):,} + {tokens.get('output', 0):,} tokens")
+        words.append("price unknown" if price is None else f"{about}${price:.4f}")
     if entry.get("errors"):
         words.append(f"{entry['errors']} failed")
     return ", ".join(words)

@@ -26,7 +26,8 @@ class JudgeLine(TypedDict):
     """Who judged, and what that cost, over all sessions of the evaluation.
 
     `calls` are questions asked and paid for, `cached` those that an earlier evaluation had answered, `shared` those that
-    this one had asked already; `errors` are calls that came to nothing, `requests` include those sent again.
+    this one had asked already; `errors` are questions that nobody has answered, whether or not a request was sent;
+    `requests` include those sent again. `estimated` says that an endpoint did not tell tokens: they are about so many.
     """
 
     source: str | None
@@ -36,6 +37,7 @@ class JudgeLine(TypedDict):
     requests: int
     errors: int
     tokens: Tokens
+    estimated: NotRequired[bool]
     cost_usd: float | None
 
 
