@@ -8,7 +8,6 @@ answers is computed in one place.
 from __future__ import annotations
 
 import asyncio
-import datetime
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
@@ -37,6 +36,7 @@ from germane.reports.report import Report
 from germane.reports.store import MemoryStore, Store
 from germane.samples.reading import samples_from
 from germane.types import Json, Judgement, Sample, Score
+from germane.utc import now
 
 __all__ = ["Evaluation", "Router", "aevaluate", "evaluate", "needs_judge"]
 
@@ -253,7 +253,7 @@ def manifest_of(evaluation: Evaluation, judge: Judge | None, spent: Spent) -> di
     return {
         "schema_version": 1,
         "germane": germane.__version__,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "created": now(),
         "judge": judge_entry(judge, spent),
         "settings": {"against": evaluation.settings.against, "scale": evaluation.settings.scale},
         "prompts": dict(sorted(evaluation.prompts.items())),

@@ -1,27 +1,13 @@
-"""`--dry-run`: what a run would ask, of whom, and what that would cost. Nobody is asked.
-
-The same programs as in a run are driven with what the ledger knows; where an answer is not known, a typical one
-stands in for it. Questions that follow from a typical answer are estimates, and are marked so.
-"""
+"""What a run would ask and what that would cost, as `--dry-run` shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from germane.judging.judge import AnyQuestion, Judge
-from germane.judging.judges.panel import PanelJudge
-from germane.judging.ledger import Ledger
-from germane.judging.programs import Program, answered
-from germane.judging.questions import key_of
-from germane.measures.graders import Grader
-from germane.measures.scoring import Block, Job
-from germane.measures.settings import Settings
-from germane.prospects import Prospects
 from germane.types import Json, Usage
 
-__all__ = ["Forecast", "Line", "forecast_jobs"]
+__all__ = ["Forecast", "Line"]
 
 
 _NOTHING = Usage(cost_usd=0.0)
@@ -29,61 +15,84 @@ _NOTHING = Usage(cost_usd=0.0)
 
 @dataclass(slots=True)
 class Line:
-    """One measure's questions that cost: new ones (of these `estimated`), known ones, and those an earlier measure asks."""
+    """One measure's questions that cost.
+
+    `new` are to be asked, of these `estimated` follow from answers that are not known yet; `cached` are known from
+    earlier evaluations, `shared` are asked for an earlier measure or sample. `waiting` are samples whose questions
+    nobody can know before a target has answered.
+    """
 
     measure: str
     new: int = 0
     estimated: int = 0
     cached: int = 0
     shared: int = 0
-    questions: list[tuple[Judge, AnyQuestion]] = field(default_factory=list)
+    waiting: int = 0
     usage: Usage = _NOTHING
 
     def as_json(self) -> dict[str, Json]:
-        """For `--json`."""
+        """For `--json`. Where samples are waiting, the numbers are the least that can be."""
         return {
             "calls": self.new,
             "estimated": self.estimated,
             "cached": self.cached,
             "shared": self.shared,
-            "tokens": {"input": self.usage.input_tokens, "output": self.usage.output_tokens},
-            "cost_usd": self.usage.cost_usd,
+            "waiting": self.waiting,
+            "tokens": _tokens(self.usage),
+            "cost_usd": None if self.waiting else self.usage.cost_usd,
         }
 
 
 @dataclass(slots=True)
 class Forecast:
-    """What a run would ask, a line a measure; `total` are the requests once questions share them."""
+    """What a run would ask, a line a measure; `total` are the requests once questions share them.
+
+    Of a run that is continued, `paid` are questions that its earlier sessions have paid for, and `failed` those that
+    failed then and are not asked again. `waiting` are samples that no target has answered yet.
+    """
 
     judge: str
     samples: int = 0
     lines: dict[str, Line] = field(default_factory=dict)
     total: Usage = _NOTHING
+    paid: int = 0
+    failed: int = 0
+    waiting: int = 0
     max_cost: float | None = None
     max_calls: int | None = None
 
     @property
     def calls(self) -> int:
-        """Questions that would be put to a judge."""
+        """Questions that would be put to a judge, as far as that is known."""
         return sum(line.new for line in self.lines.values())
 
-    def limits(self) -> Iterator[tuple[str, str, bool]]:
-        """Each limit that is set: its name, its flag, and whether the run would be stopped by it."""
+    @property
+    def open(self) -> bool:
+        """Whether there may be more, which nobody can know yet."""
+        return any(line.waiting for line in self.lines.values())
+
+    def limits(self) -> Iterator[tuple[str, str, bool | None]]:
+        """Each limit that is set: its name, its flag, and whether the run would be stopped by it; None = not known."""
         if self.max_calls is not None:
-            yield "max_calls", f"--max-calls {self.max_calls}", self.calls > self.max_calls
+            reached = self.calls > self.max_calls
+            yield "max_calls", f"--max-calls {self.max_calls}", reached or (None if self.open else False)
         if self.max_cost is not None:
-            yield "max_cost", f"--max-cost {self.max_cost:g}", (self.total.cost_usd or 0.0) > self.max_cost
+            reached = (self.total.cost_usd or 0.0) > self.max_cost
+            yield "max_cost", f"--max-cost {self.max_cost:g}", reached or (None if self.open else False)
 
     def as_json(self) -> dict[str, Json]:
-        """For `--json`."""
+        """For `--json`. Where samples are waiting, the numbers are the least that can be."""
         return {
             "schema_version": 1,
             "judge": self.judge,
             "samples": self.samples,
+            "waiting": self.waiting,
             "measures": {name: line.as_json() for name, line in self.lines.items()},
+            "paid": self.paid,
+            "failed": self.failed,
             "requests": self.total.requests,
-            "tokens": {"input": self.total.input_tokens, "output": self.total.output_tokens},
-            "cost_usd": self.total.cost_usd,
+            "tokens": _tokens(self.total),
+            "cost_usd": None if self.open else self.total.cost_usd,
             "limits": {name: {"reached": reached} for name, _, reached in self.limits()},
         }
 
@@ -98,6 +107,9 @@ class Forecast:
                 *map(_row, self.lines.values()),
                 "",
                 *self._total(),
+                *self._unknown(),
+                *self._earlier(),
+                *self._limits(),
             ]
         )
 
@@ -105,130 +117,50 @@ class Forecast:
         total, lines = self.total, self.lines.values()
         tokens = f"about {total.input_tokens:,} + {total.output_tokens:,} tokens, " if total.requests else ""
         guessed = sum(line.estimated for line in lines)
-        yield (f"in all {'about ' if guessed else ''}{total.requests:,} requests, {tokens}{_price(total)}")
+        how = "at least " if self.open else "about " if guessed else ""
+        yield f"in all {how}{total.requests:,} requests, {tokens}{_price(total, waiting=self.open)}"
         if guessed:
             yield f"~ {guessed:,} calls follow from answers that are not known yet: an estimate"
         if total.requests:
             yield "~ tokens in are counted from the texts, tokens out are those of typical answers: a model that reasons writes more"
         if sum(line.usage.requests for line in lines) > total.requests:
             yield "measures share requests: each line has them in full, the sum has them once"
+
+    def _unknown(self) -> Iterator[str]:
+        if self.waiting:
+            yield f"{self.waiting:,} of {self.samples:,} samples have no answer of their target yet, and a dry run asks no target"
+        if self.open:
+            yield "+ what is to be judged of them is not known: run with --max-calls 0, which asks the targets and nobody else,"
+            yield "  then --resume REPORT --dry-run"
+
+    def _earlier(self) -> Iterator[str]:
+        if self.paid:
+            yield f"{self.paid:,} questions are answered in earlier sessions of this evaluation"
+        if self.failed:
+            yield f"{self.failed:,} questions failed in earlier sessions: asked again only with --retry-errors"
+
+    def _limits(self) -> Iterator[str]:
+        said = {True: "would stop this run", False: "would be enough", None: "may or may not be enough"}
         for _, flag, reached in self.limits():
-            yield f"{flag} would {'stop this run' if reached else 'be enough'}, by this estimate"
+            yield f"{flag} {said[reached]}, by this estimate"
 
 
 def _row(line: Line) -> str:
-    calls, used = f"{'~' if line.estimated else ''}{line.new:,}", line.usage
+    calls = f"{'~' if line.estimated else ''}{line.new:,}{'+' if line.waiting else ''}"
+    used = line.usage
     return (
         f"{line.measure:34} {calls:>12} {line.cached:>8,} {line.shared:>8,} "
-        f"{used.input_tokens:>11,} {used.output_tokens:>11,}  {_price(used)}"
+        f"{used.input_tokens:>11,} {used.output_tokens:>11,}  {_price(used, waiting=line.waiting > 0)}"
     )
 
 
-def _price(usage: Usage) -> str:
+def _price(usage: Usage, *, waiting: bool) -> str:
     if not usage.requests:
-        return "free"
-    return "price unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+        return "price not known yet" if waiting else "free"
+    if usage.cost_usd is None:
+        return "price unknown"
+    return f"{'at least ' if waiting else ''}${usage.cost_usd:.4f}"
 
 
-def forecast_jobs(
-    jobs: Iterable[Job], judge: Judge | None, ledger: Ledger | None, settings: Settings
-) -> Forecast:
-    """What judging these jobs would ask; InputError where a measure cannot be computed for any of them."""
-    found = Forecast(judge.name if judge is not None else "none needed")
-    seen: set[str] = set()
-    prospects = Prospects(settings)
-    for job in jobs:
-        found.samples += 1
-        prospects.look(job)
-        for grader in job.graders:
-            line = found.lines.setdefault(grader.name, Line(grader.name))
-            if judge is not None and grader.script is None:
-                _count(line, _questions(job, grader, judge, ledger, settings), seen)
-    prospects.check()
-    if judge is not None:
-        everything = [question for line in found.lines.values() for question in line.questions]
-        found.total = _usage(everything)
-        for line in found.lines.values():
-            line.usage = _usage(line.questions)
-    return found
-
-
-def _count(line: Line, asked: Iterable[_Asked], seen: set[str]) -> None:
-    for key, judge, question, known, estimated in asked:
-        if not judge.stored:
-            continue
-        if key in seen:
-            line.shared += 1
-        elif known:
-            line.cached += 1
-        else:
-            line.new += 1
-            line.estimated += estimated
-            line.questions.append((judge, question))
-        seen.add(key)
-
-
-def _questions(
-    job: Job, grader: Grader, judge: Judge, ledger: Ledger | None, settings: Settings
-) -> Iterator[_Asked]:
-    block = Block(jobs=[Job(sample=job.sample, graders=(grader,))], settings=settings)
-    for program in block.programs():
-        yield from _walk(program, judge, ledger)
-
-
-class _Asked(NamedTuple):
-    """One question to one judge: its key, whether its answer is known, whether it is an estimate itself."""
-
-    key: str
-    judge: Judge
-    question: AnyQuestion
-    known: bool
-    estimated: bool
-
-
-def _walk(program: Program[object], judge: Judge, ledger: Ledger | None) -> Iterator[_Asked]:
-    """Each question of a program, to those of a panel who are asked. Of what is known the first answer is taken."""
-    guessed = False
-    try:
-        questions: Sequence[AnyQuestion] = next(program)
-        while True:
-            answers, unknown = [], False
-            for question in questions:
-                members = judge.next_members(question, ()) if isinstance(judge, PanelJudge) else (judge,)
-                known = [_known(question, member, ledger) for member in members]
-                for member, (key, answer) in zip(members, known, strict=True):
-                    yield _Asked(key, member, question, answer is not None, guessed)
-                said = next((answer for _, answer in known if answer is not None), question.typical())
-                answers.append(question.read(said))
-                unknown = unknown or any(answer is None for _, answer in known)
-            guessed = guessed or unknown
-            questions = program.send(tuple(answers))
-    except StopIteration:
-        return
-
-
-def _known(question: AnyQuestion, judge: Judge, ledger: Ledger | None) -> tuple[str, Json]:
-    key = key_of(question, judge.identity, judge.prompt_hash(question))
-    found = ledger.get([key]) if ledger is not None and judge.stored else {}
-    usable = key in found and answered(question, found[key]).usable
-    return key, found[key].answer if usable else None
-
-
-def _usage(asked: Sequence[tuple[Judge, AnyQuestion]]) -> Usage:
-    """The requests of these questions as their judges would group them; a judge that sends none uses nothing."""
-    by_judge: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
-    for judge, question in asked:
-        by_judge.setdefault(id(judge), (judge, []))[1].append(question)
-    parts: list[Usage] = [
-        estimate(group)
-        for judge, questions in by_judge.values()
-        if (estimate := getattr(judge, "forecast", None)) is not None
-        for group in judge.group(questions)
-    ]
-    unknown = any(part.cost_usd is None for part in parts)
-    return Usage(
-        requests=sum(part.requests for part in parts),
-        input_tokens=sum(part.input_tokens for part in parts),
-        output_tokens=sum(part.output_tokens for part in parts),
-        cost_usd=None if unknown else sum(part.cost_usd or 0.0 for part in parts),
-    )
+def _tokens(usage: Usage) -> dict[str, Json]:
+    return {"input": usage.input_tokens, "output": usage.output_tokens}

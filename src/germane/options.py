@@ -39,6 +39,7 @@ class Options(JudgeOptions):
     max_cost: float | None = None
     max_calls: int | None = None
     folder: str = ""
+    outputs: tuple[str, ...] = ()
 
     def over(self, stored: dict[str, Json]) -> Options:
         """These options where they say something, else the stored ones."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import datetime
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from germane.errors import GermaneError, Interrupted, JudgeError, LedgerError
-from germane.judging.judges.panel import whole
 from germane.judging.ledger import SQLiteLedger
 from germane.judging.log import files_of
-from germane.judging.spending import Receipts, Spent
+from germane.judging.spending import Spent
 from germane.options import Options
+from germane.past import Past
 from germane.reports.manifest import spent_in_words, write_manifest
-from germane.reports.store import earlier, forget_killed, has_rows
-from germane.setup import open_ledger
-from germane.types import Json, Judgement
+from germane.reports.store import forget_killed, has_rows
+from germane.types import Json
+from germane.utc import now
 
 __all__ = ["Session", "new_folder"]
 
@@ -35,40 +35,25 @@ class Session:
     def __init__(
         self, options: Options, folder: Path, stored: dict[str, Json], *, retry_errors: bool = False
     ) -> None:
-        self.options, self.folder, self.resumed = options, folder, bool(stored)
-        self.created: str = stored.get("created") or _now()
+        self.past = Past(options, folder, stored)
+        self.options, self.folder, self.resumed = options, folder, self.past.resumed
+        self.created: str = stored.get("created") or now()
         self.existed = folder.exists()
         self.replaces: bool = stored.get("replaces", False) if stored else has_rows(folder)
         """Whether the rows that stand in the folder are another evaluation's, until these are complete."""
         if not stored:
             forget_killed(folder)
-        self.known = dict(self._known(errors=not retry_errors)) if stored else {}
+        self.known = self.past.judgements(errors=not retry_errors)
         folder.mkdir(parents=True, exist_ok=True)
-        self.receipts = Receipts(folder / "receipts.jsonl", resumed=self.resumed)
-        self.ledger = self._open_ledger()
-
-    def _open_ledger(self) -> SQLiteLedger:
-        """The ledger; where none is wanted, one in the folder that lasts until the report is complete."""
-        if not self.options.no_cache:
-            named = Path(self.options.ledger) if self.options.ledger else None
-            moved = self.resumed and named is not None and not named.exists()
-            return open_ledger(None if moved else named)
-        if not self.resumed:
+        self.receipts = self.past.receipts()
+        if not stored and options.no_cache:
             self._drop_own_ledger()
-        return SQLiteLedger(self._own_ledger)
-
-    def _known(self, *, errors: bool) -> Iterator[tuple[str, Judgement]]:
-        """The judgements that earlier sessions left in the folder, without `errors` only those that nobody failed at."""
-        for judgement in earlier(self.folder, finished=not self.replaces):
-            if errors or whole(judgement):
-                yield judgement.key, judgement
-
-    @property
-    def _own_ledger(self) -> Path:
-        return self.folder / "ledger.sqlite"
+        assert self.past.ledger is not None  # there is a folder
+        self.ledger = SQLiteLedger(self.past.ledger)
 
     def _drop_own_ledger(self) -> None:
-        for file in files_of(self._own_ledger):
+        assert self.past.own_ledger is not None
+        for file in files_of(self.past.own_ledger):
             file.unlink(missing_ok=True)
 
     def manifest(self, made: dict[str, Json]) -> dict[str, Json]:
@@ -83,8 +68,11 @@ class Session:
         write_manifest(self.folder, {**self.manifest(made), "replaces": self.replaces}, status)
 
     def total(self, spent: Spent) -> Spent:
-        """What all sessions have spent. Only the last one says what need not be asked: it goes through everything."""
-        return self.receipts.earlier + spent
+        """What all sessions have spent, and what nobody has answered up to now.
+
+        Only the last session says what need not be asked: it goes through everything.
+        """
+        return replace(self.receipts.earlier + spent, errors=len(self.receipts.failed))
 
     def command(self, *flags: str) -> str:
         """The command that continues this run."""
@@ -121,7 +109,3 @@ def new_folder(options: Options, paths: Sequence[Path]) -> Path:
     while folder.exists():
         folder, number = base / f"{name}-{stamp}-{number}", number + 1
     return folder
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -60,7 +60,6 @@ def run(
     from germane.cli.values import headers, pairs, parameters, prices
     from germane.errors import InputError
     from germane.options import Options
-    from germane.running import forecast, run
 
     outputs = output or []
     folders = [path for path in outputs if not path.suffix]
@@ -100,23 +99,29 @@ def run(
         no_cache=no_cache,
         jobs=jobs,
         folder=str(folders[0]) if folders else "",
+        outputs=tuple(map(str, files)),
     )
     for path in files:
         _writable(path)
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
+        from germane.dryrun import forecast
+
         with Progress() as watch:
-            expected = forecast(told, watch)
+            expected = forecast(told, watch, resume=resume, retry_errors=retry_errors)
         print(jsonlib.dumps(expected.as_json(), ensure_ascii=False) if json else expected.text())
         return
+    from germane.running import run
+
     with Progress() as watch:
         try:
             report = run(told, watch, resume=resume, retry_errors=retry_errors)
         finally:
             if json and watch.so_far is not None:
                 print_json(watch.so_far)
-    finish(report, files, as_json=json, quiet=quiet, code=False)
+    wanted = report.manifest["options"]["outputs"]  # of a run that is continued, those of its start
+    finish(report, [Path(name) for name in wanted], as_json=json, quiet=quiet, code=False)
     watch.last_words()
     raise typer.Exit(report.verdict.exit_code)
 
