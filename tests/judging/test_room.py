@@ -174,3 +174,10 @@ class TestWording:
             replies = judged(server)
         assert all(reply.error is None for reply in replies)
         assert server.count == 4
+
+    def test_a_temperature_among_the_parameters_is_learned_about_too(self) -> None:
+        """As the one of its own argument: one refusal, once."""
+        with ModelServer(temperature=False) as server:
+            replies = judged(server, parameters={"temperature": 0})
+        assert all(reply.error is None for reply in replies)
+        assert [asked.json.get("temperature") for asked in server.asked] == [0, None, None, None]
