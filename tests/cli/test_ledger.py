@@ -67,7 +67,25 @@ def test_stats_count_by_judge_kind_and_prompt(cli: Cli, ledger: Path) -> None:
     assert found["bytes"] > 0
     shown = cli("ledger", "stats", "--ledger", ledger).out
     assert "9 judgements" in shown
-    assert "3 judgements have no known price" in shown
+    assert shown.endswith("  $1.5000\n")
+    assert "  price unknown\n" in shown
+
+
+def test_an_unknown_price_is_no_price_of_nothing(cli: Cli, tmp_path: Path) -> None:
+    """Answers that shared a request cost 0: where no request has a price, neither has the sum; else both are said."""
+    shared = replace(answer(1), usage=Usage(cost_usd=0.0))
+    with SQLiteLedger(tmp_path / "l.sqlite") as made:
+        made.put([answer(0, cost=None), shared])
+    stats = ("ledger", "stats", "--ledger", "l.sqlite")
+    found = cli(*stats, "--json").json
+    assert (found["cost_usd"], found["unpriced"]) == (None, 1)
+    assert (found["lines"][0]["cost_usd"], found["lines"][0]["unpriced"]) == (None, 1)
+    assert cli(*stats).out.endswith("  price unknown\n")
+    with SQLiteLedger(tmp_path / "l.sqlite") as made:
+        made.put([answer(2)])
+    found = cli(*stats, "--json").json
+    assert (found["cost_usd"], found["unpriced"]) == (0.25, 1)
+    assert cli(*stats).out.endswith("  $0.2500 and 1 of unknown price\n")
 
 
 def test_looking_makes_no_ledger(cli: Cli, tmp_path: Path) -> None:

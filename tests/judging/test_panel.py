@@ -125,11 +125,23 @@ def test_support_is_voted_claim_by_claim() -> None:
 
 
 @pytest.mark.parametrize(
+    ("vote", "contexts"), [("majority", ((1,), (), (1, 2))), ("mean", ((1,), (1,), (1, 2)))]
+)
+def test_half_of_the_votes_is_enough_for_a_mean_alone(
+    vote: str, contexts: tuple[tuple[int, ...], ...]
+) -> None:
+    """A claim that one of two supports is like a yes and a no: a mean of a half, which is rounded up; no majority."""
+    members = [member("x", support([1], [1], [1])), member("y", support([1], [], [2]))]
+    found = ask(members, Support(("one", "two", "three"), ("a", "b")), vote)
+    assert [item["contexts"] for item in found.answer["claims"]] == list(contexts)
+
+
+@pytest.mark.parametrize(
     ("more", "less"),
     [
         ({"reasoning": "why", "grade": 2, "confidence": 3}, {"grade": 2}),
         ({"reasoning": "why", "grade": 2, "support": [1]}, {"grade": 2, "reasoning": None}),
-        ({"reasoning": "why", "grade": 2, "relevant": True}, {"grade": 2, "reasoning": 7, "relevant": False}),
+        ({"reasoning": "why", "grade": 2, "relevant": True}, {"grade": 2, "reasoning": "", "relevant": False}),
     ],
 )
 def test_only_what_the_schema_names_is_voted_on(more: dict[str, Json], less: dict[str, Json]) -> None:

@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from germane.judging.ledger import SQLiteLedger
-    from germane.judging.upkeep import Chosen, Stats
+    from germane.judging.upkeep import Chosen, Line, Stats
 
 app = typer.Typer(
     help="Look after the ledger, where judges' answers are kept.", no_args_is_help=True, rich_markup_mode=None
@@ -207,10 +207,13 @@ def _print(found: Stats, *, as_json: bool) -> None:
             f"{'judge':30} {'kind':12} {'prompt':18} {'judgements':>10} {'tokens in':>12} {'tokens out':>12}  cost"
         )
     for line in found.lines:
-        cost = "-" if line.cost_usd is None else f"${line.cost_usd:.4f}"
         print(
             f"{line.judge:30} {line.kind:12} {line.prompt or '-':18} {line.judgements:>10,} "
-            f"{line.input_tokens:>12,} {line.output_tokens:>12,}  {cost}"
+            f"{line.input_tokens:>12,} {line.output_tokens:>12,}  {_cost(line)}"
         )
-    if found.unpriced:
-        print(f"{found.unpriced:,} judgements have no known price")
+
+
+def _cost(line: Line) -> str:
+    if line.cost_usd is None:
+        return "price unknown" if line.unpriced else "-"
+    return f"${line.cost_usd:.4f}" + (f" and {line.unpriced:,} of unknown price" if line.unpriced else "")

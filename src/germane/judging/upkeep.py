@@ -72,7 +72,10 @@ def moment(text: str, flag: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What one judge said to one kind of question with one wording."""
+    """What one judge said to one kind of question with one wording.
+
+    `cost_usd` is what those with a known price cost, None where no price is known; `unpriced` were asked without one.
+    """
 
     judge: str
     kind: str
@@ -82,19 +85,19 @@ class Line:
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
+    unpriced: int
     oldest: str | None
     newest: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """What a ledger holds. `cost_usd` is what the judgements with a known price cost; `unpriced` have none."""
+    """What a ledger holds."""
 
     path: Path
     format: int
     bytes: int
     lines: tuple[Line, ...]
-    unpriced: int
 
     @property
     def judgements(self) -> int:
@@ -117,7 +120,7 @@ class Stats:
                 "output": sum(line.output_tokens for line in self.lines),
             },
             "cost_usd": sum(costs) if costs else None,
-            "unpriced": self.unpriced,
+            "unpriced": sum(line.unpriced for line in self.lines),
             "oldest": min(times, default=None),
             "newest": max(times, default=None),
             "lines": [{name: getattr(line, name) for name in Line.__slots__} for line in self.lines],
@@ -125,19 +128,20 @@ class Stats:
 
 
 def stats(ledger: SQLiteLedger) -> Stats:
-    """What a ledger holds, a line for each judge, kind and prompt."""
+    """What a ledger holds, a line for each judge, kind and prompt.
+
+    An answer that shared another's request has none of its own and costs 0: that says nothing of a price.
+    """
     query = """
         SELECT judge, kind, prompt, count(*), sum(requests), sum(input_tokens), sum(output_tokens),
-               sum(cost_usd), min(at), max(at)
+               sum(CASE WHEN requests > 0 OR cost_usd > 0 THEN cost_usd END),
+               sum(requests > 0 AND cost_usd IS NULL), min(at), max(at)
         FROM judgements GROUP BY judge, kind, prompt ORDER BY judge, kind, prompt
     """
     with ledger.using():
         lines = tuple(Line(**dict(zip(Line.__slots__, row, strict=True))) for row in ledger.db.execute(query))
-        (unpriced,) = ledger.db.execute(
-            "SELECT count(*) FROM judgements WHERE cost_usd IS NULL AND requests > 0"
-        ).fetchone()
     size = sum(path.stat().st_size for path in files_of(ledger.path)[:2] if path.exists())
-    return Stats(path=ledger.path, format=ledger.format, bytes=size, lines=lines, unpriced=unpriced)
+    return Stats(path=ledger.path, format=ledger.format, bytes=size, lines=lines)
 
 
 def export_rows(ledger: SQLiteLedger, chosen: Chosen) -> Iterator[Judgement]:

@@ -176,7 +176,10 @@ def _number(said: Sequence[int], how: str) -> tuple[int, float]:
 
 
 def _named(said: Sequence[Sequence[int]], how: str) -> list[int]:
-    """What something rests on: nothing unless most votes name anything; then what most name, else what is named most."""
+    """What something rests on: nothing unless enough votes name anything; then what enough name, else what is named most.
+
+    As of a yes or no: by majority more than half are enough, by the mean half, which is rounded up.
+    """
     enough = len(said) / 2 if how == "mean" else (len(said) + 1) / 2
     counts = Counter(number for numbers in said for number in set(numbers))
     if sum(map(bool, said)) < enough or not counts:
