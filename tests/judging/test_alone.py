@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from germane import evaluate
+from germane.forecasting import Known
 from germane.judging.alone import ListedToo
 from germane.judging.judges.llm import LLMJudge
 from germane.judging.judges.panel import Replica
@@ -141,3 +142,13 @@ def test_an_unusable_lone_answer_makes_room(ledger: Path) -> None:
         assert above.put([good], replacing=useless) == {key: good}
         assert below.get([key, key.alone])[key.alone].answer == good.answer
         assert len(below) == 1
+
+
+def test_a_forecast_knows_lone_answers(server: ModelServer, ledger: Path) -> None:
+    """As the run does."""
+    assert asked(server, ledger, 1) == ["relevance"]
+    judge = LLMJudge("openai:m", base_url=server.url, batch=3)
+    question = Relevance(query="why is the sky blue", passage="the sky is blue 0")
+    key = key_of(question, judge.identity, judge.prompt_hash(question))
+    with SQLiteLedger(ledger) as opened:
+        assert Known(ledger=opened).find(question, judge, key) is not None
