@@ -47,14 +47,20 @@ def talk(server: ModelServer, *pieces: bytes) -> tuple[int, Any]:
 def read(connection: socket.socket) -> tuple[int, Any]:
     data = b""
     while b"\r\n\r\n" not in data:
-        data += connection.recv(65536)
+        data += received(connection)
     head, _, body = data.partition(b"\r\n\r\n")
     length = next(
         int(line[15:]) for line in head.decode().split("\r\n") if line.startswith("content-length:")
     )
     while len(body) < length:
-        body += connection.recv(65536)
+        body += received(connection)
     return int(head.split()[1]), json.loads(body)
+
+
+def received(connection: socket.socket) -> bytes:
+    data = connection.recv(65536)
+    assert data, "the connection was closed before the response was whole"
+    return data
 
 
 def judged(server: ModelServer, measures: str = "context_precision@5", samples: Any = SAMPLES, **more) -> Any:
@@ -162,6 +168,23 @@ class TestTheUsersOwnMistakes:
         """Before it listens."""
         with pytest.raises(InputError, match=re.escape(said)):
             ModelServer(**wrong)
+
+    def test_an_act_is_shown_as_it_was_written(self) -> None:
+        """So that a message or a failed assertion can be read."""
+        assert (
+            repr(Act(status=429, headers={"retry-after": 1})) == "Act(status=429, headers={'retry-after': 1})"
+        )
+        assert repr(Act()) == "Act()"
+
+    def test_a_rule_that_forgets_to_answer_is_told(self) -> None:
+        """None is what a function without a return gives."""
+
+        def inside() -> None:
+            with ModelServer(answer=lambda *_: None) as server:
+                judged(server)
+
+        with pytest.raises(TypeError, match="the rule gives no answer to a question of kind 'relevance'"):
+            inside()
 
     def test_a_server_runs_once_at_a_time(self, server: ModelServer) -> None:
         """And has no URL before it does."""

@@ -12,12 +12,12 @@ from germane.testing.asked import Asked
 from germane.testing.checks import check
 from germane.types import Json
 
-__all__ = ["Act", "storm"]
+__all__ = ["FINE", "Act", "storm"]
 
 _ANSWERS = ("body", "text", "change", "refusal")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Act:
     """What the server does with one request; without any argument it answers as it should.
 
@@ -69,6 +69,16 @@ class Act:
                 f"an Act with status {self.status} gives no answer, so it cannot have {says[0]}",
                 fix="say what goes wrong by error, or give the whole body",
             )
+
+    def __repr__(self) -> str:
+        """As it was written: what was left out is not shown."""
+        given = {name: getattr(self, name) for name in self.__slots__}
+        shown = (f"{name}={value!r}" for name, value in given.items() if value != getattr(FINE, name))
+        return f"Act({', '.join(shown)})"
+
+
+FINE = Act()
+"""An ordinary answer."""
 
 
 def storm(

@@ -32,11 +32,18 @@ def payload_for(asked: Asked, rule: Rule) -> Json:
 def _one(rule: Rule, kinds: Sequence[str], sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
     """The answer to one Reading: what the rule says for each of its kinds, in one object."""
     if len(kinds) == 1:
-        return rule(kinds[0], sections, schema)
+        return _said(rule, kinds[0], sections, schema)
     found: dict[str, Json] = {}
     for kind in kinds:
         part = schema["properties"].get(kind, schema)
         nested = part.get("type") == "object" and part is not schema
-        answer = rule(kind, sections, part if nested else schema)
+        answer = _said(rule, kind, sections, part if nested else schema)
         found |= {kind: answer} if nested else answer
     return found
+
+
+def _said(rule: Rule, kind: str, sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
+    answer = rule(kind, sections, schema)
+    if answer is None:
+        raise TypeError(f"the rule gives no answer to a question of kind {kind!r}: a dict is an answer")
+    return answer
