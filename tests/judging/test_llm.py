@@ -230,9 +230,13 @@ class TestAnswers:
 
     def test_a_cut_answer_is_asked_again_with_more_room(self) -> None:
         """Seen by the finish reason, even where the text could be read."""
-        whole = Act(finish="length", usage={"completion_tokens": 6000})
-        acts = {3000: full, 6000: lambda _: whole}
-        with ModelServer(lambda asked: acts.get(limit_of(asked), lambda _: None)(asked)) as server:
+        acts = {3000: full, 6000: lambda _: Act(finish="length", usage={"completion_tokens": 6000})}
+
+        def script(asked: Asked) -> Act | None:
+            room = limit_of(asked)
+            return acts[room](asked) if room in acts else None
+
+        with ModelServer(script) as server:
             (reply,) = ask(judge_of(server, max_output_tokens=3000), [SKY])
         assert reply.error is None
         assert [limit_of(asked) for asked in server.asked] == [3000, 6000, 12000]
