@@ -8,7 +8,6 @@ answers is computed in one place.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +20,11 @@ from germane.errors import InputError
 from germane.judging.asking import Answerer, Pool
 from germane.judging.budget import Budget, check_price
 from germane.judging.driving import Trace, drive
-from germane.judging.judge import AnyQuestion, Judge, Judges
+from germane.judging.judge import Judge, Judges
 from germane.judging.judges.panel import Agreement, whole
-from germane.judging.judges.script import ScriptGrade, ScriptJudge
 from germane.judging.ledger import Ledger, SQLiteLedger
 from germane.judging.spending import Spent
+from germane.loops import run_coroutine
 from germane.measures.graders import Grader, graders_of
 from germane.measures.measure import Measure, parse_measures
 from germane.measures.scoring import Block, Job
@@ -34,47 +33,17 @@ from germane.reports.gates import Gate
 from germane.reports.manifest import dump_grader, judge_entry
 from germane.reports.report import Report
 from germane.reports.store import MemoryStore, Store
+from germane.routing import Router, needs_judge, resolve_judge
 from germane.samples.reading import samples_from
 from germane.types import Json, Judgement, Sample, Score
 from germane.utc import now
 
-__all__ = ["Evaluation", "Router", "aevaluate", "evaluate", "needs_judge"]
+__all__ = ["Evaluation", "aevaluate", "evaluate"]
 
 T = TypeVar("T")
 
 BLOCK = 500
 """How many samples are in work at once: enough to keep any endpoint busy, few enough to keep memory flat."""
-
-
-class Router:
-    """Who answers which question: scripts run themselves, everything else goes to the evaluation's judge."""
-
-    def __init__(self, judge: Judge | None) -> None:
-        self.judge = judge
-        self.scripts = ScriptJudge()
-
-    def __call__(self, question: AnyQuestion) -> Judge:
-        """The judge of this question."""
-        if isinstance(question, ScriptGrade):
-            return self.scripts
-        if self.judge is None:
-            raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
-        return self.judge
-
-
-NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
-
-
-def needs_judge(graders: Iterable[Grader]) -> bool:
-    """Whether any of these graders asks a judge."""
-    return any(
-        grader.script is None and (grader.measure.definition.asks or _reads_verdicts(grader.measure))
-        for grader in graders
-    )
-
-
-def _reads_verdicts(measure: Measure) -> bool:
-    return measure.definition.family == "ranked" and measure.labels in {"judge", "best"}
 
 
 @dataclass(slots=True)
@@ -239,15 +208,6 @@ async def aevaluate(
     )
 
 
-def resolve_judge(judge: Judges | None) -> Judge:
-    """A judge by name or as it is, several as a panel; InputError where none is named."""
-    if judge is None:
-        raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
-    from germane.judges import judge_from
-
-    return judge_from(judge)
-
-
 def manifest_of(evaluation: Evaluation, judge: Judge | None, spent: Spent) -> dict[str, Json]:
     """What a report says about how it came to be."""
     return {
@@ -313,26 +273,3 @@ def evaluate(
         max_calls=max_calls,
     )
     return run_coroutine(work)
-
-
-def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, on a loop of its own in a thread where one is running here already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    result: list[T] = []
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            result.append(asyncio.run(work))
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-            failure.append(error)
-
-    thread = threading.Thread(target=run, name="germane-evaluate")
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return result[0]

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from germane.evaluation import needs_judge
 from germane.forecast import Forecast, Line
 from germane.judging.alone import ListedToo
 from germane.judging.judge import AnyQuestion, Judge, members_of
@@ -24,6 +23,7 @@ from germane.measures.graders import Grader
 from germane.measures.scoring import Block, Job, reading_of
 from germane.measures.settings import Settings
 from germane.prospects import Prospects
+from germane.routing import needs_judge
 from germane.types import Judgement, Usage
 
 __all__ = ["Forecasting", "Known"]

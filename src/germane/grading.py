@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from germane.errors import InputError, JudgeError
-from germane.evaluation import Evaluation, Router, needs_judge, run_coroutine
+from germane.evaluation import Evaluation
 from germane.judging.asking import Pool
 from germane.judging.driving import replay
 from germane.judging.judge import Judge
 from germane.judging.ledger import Ledger
 from germane.judging.recorded import Recorded
+from germane.loops import run_coroutine
 from germane.measures.explaining import Explanation, explain_judged, explain_ranked
 from germane.measures.graders import BORDERLINE, PASS, Grader
 from germane.measures.measure import Measure
@@ -23,6 +24,7 @@ from germane.measures.scoring import Job, labels_for, program_of
 from germane.measures.settings import Settings
 from germane.reports.looking import votes_in
 from germane.reports.store import MemoryStore
+from germane.routing import Router, needs_judge
 from germane.samples.contexts import find_contexts
 from germane.samples.reading import samples_from
 from germane.types import Json, Sample, Score

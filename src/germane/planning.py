@@ -10,7 +10,6 @@ from pathlib import Path
 from germane.answering import prepared, script_of
 from germane.config import read_config
 from germane.errors import InputError
-from germane.evaluation import needs_judge
 from germane.judging.budget import check_price
 from germane.judging.judge import Judge
 from germane.measures.graders import CODE_JUDGE
@@ -19,6 +18,7 @@ from germane.measures.scoring import Job
 from germane.measures.settings import Settings
 from germane.options import Options, configured
 from germane.reports.gates import Gate
+from germane.routing import needs_judge
 from germane.samples.notices import Notices
 from germane.setup import at, judge_words, pick_judge, settled
 from germane.suite import Item, Suite, load_suite

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from germane.errors import InputError
-from germane.evaluation import Evaluation, run_coroutine
+from germane.evaluation import Evaluation
 from germane.judging.recorded import Recorded
 from germane.judging.spending import Spent
+from germane.loops import run_coroutine
 from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job

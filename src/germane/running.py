@@ -12,7 +12,7 @@ from typing import Any
 
 from germane.answering import answered
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError, LimitReached
-from germane.evaluation import Evaluation, Router, manifest_of
+from germane.evaluation import Evaluation, manifest_of
 from germane.interrupts import interruptible
 from germane.judging.asking import Pool
 from germane.judging.budget import Budget
@@ -26,6 +26,7 @@ from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, read_manifest
 from germane.reports.report import Report
 from germane.reports.store import FolderStore, MemoryStore, Store
+from germane.routing import Router
 from germane.session import Session, new_folder
 from germane.suite import Item
 from germane.types import Json

@@ -10,11 +10,11 @@ from typing import TypeVar
 
 from germane.config import judge_from_environment, read_config
 from germane.errors import InputError
-from germane.evaluation import NAME_A_JUDGE
 from germane.judging.judge import Judge
 from germane.judging.judges.panel import seated
 from germane.judging.judges.voting import check_vote
 from germane.judging.ledger import SQLiteLedger, find_ledger
+from germane.routing import NAME_A_JUDGE
 from germane.types import Json
 
 __all__ = ["JudgeOptions", "at", "judge_words", "ledger_path", "open_ledger", "pick_judge", "settled"]

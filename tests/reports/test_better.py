@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from germane.evaluation import Evaluation, evaluate, run_coroutine
+from germane.evaluation import Evaluation, evaluate
 from germane.judging.asking import Pool
+from germane.loops import run_coroutine
 from germane.measures import Measure
 from germane.measures.graders import Grader
 from germane.measures.scoring import Job

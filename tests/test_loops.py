@@ -1,0 +1,64 @@
+"""A coroutine from code that is none, where a loop runs already and where none does."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from germane.loops import run_coroutine
+from germane.testing import ModelServer
+
+NOTEBOOK = """
+import asyncio, sys, threading
+from germane import evaluate
+from germane.judges import LLMJudge
+
+rows = [{"id": str(n), "query": "what is it", "contexts": [f"it is {n}"]} for n in range(120)]
+
+async def cell():
+    try:
+        evaluate(rows, "context_precision@1", judge=LLMJudge("openai:test", base_url=sys.argv[1], concurrency=4))
+    except KeyboardInterrupt:
+        print("interrupted;", [one.name for one in threading.enumerate() if one.name == "germane-evaluate"])
+
+loop = asyncio.new_event_loop()
+loop.run_until_complete(cell())
+print("the kernel lives")
+"""
+
+
+def test_an_interrupted_cell_stops_asking(tmp_path: Path) -> None:
+    """Ctrl-C in a notebook's cell: what is in flight is finished, nothing else is asked, and the kernel goes on."""
+    file = tmp_path / "notebook.py"
+    file.write_text(NOTEBOOK)
+
+    with ModelServer(latency=0.5) as server:
+        cell = subprocess.Popen(
+            [sys.executable, str(file), server.url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={"OPENAI_API_KEY": "k", "PATH": ""},
+        )
+        while server.count < 6 and cell.poll() is None:
+            pass
+        cell.send_signal(signal.SIGINT)
+        said, _ = cell.communicate(timeout=30)
+    assert said.splitlines() == ["interrupted; []", "the kernel lives"]
+    assert server.count <= 12
+
+
+def test_what_the_coroutine_raises_is_raised() -> None:
+    """With a loop and without one."""
+
+    async def wrong() -> None:
+        raise ValueError("no")
+
+    async def cell() -> None:
+        run_coroutine(wrong())
+
+    for work in (wrong, cell):
+        with pytest.raises(ValueError, match="no"):
+            run_coroutine(work())
