@@ -96,7 +96,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(
     """LedgerError names the ledger and the command; what was committed is there; continued, only the rest is asked."""
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("germane.session.open_ledger", lambda _: SmallDisk(tmp_path / "l.sqlite"))
+    monkeypatch.setattr("germane.session.SQLiteLedger", SmallDisk)
     options = Options(
         paths=("data.jsonl",),
         measures=("context_precision@5",),

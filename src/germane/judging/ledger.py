@@ -42,7 +42,8 @@ _WRITING = ("journal_mode=WAL", "synchronous=FULL")
 class Ledger(Protocol):
     """A durable store of judgements: small enough that another database can stand behind it.
 
-    One object may serve several evaluations at once, each of which calls from a thread of its own.
+    One object may serve several evaluations at once, each of which calls from a thread of its own. Whatever goes wrong
+    is a LedgerError.
     """
 
     def get(self, keys: Sequence[str]) -> dict[str, Judgement]:
