@@ -1,11 +1,13 @@
 """`--dry-run`: what a run would ask and cost, without asking, and without leaving anything behind."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from germane.testing import ModelServer
+from germane.testing import ModelServer, by_overlap
+from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
 
 KEY = {"OPENAI_API_KEY": "test"}
@@ -89,3 +91,122 @@ def test_a_measure_that_no_sample_can_have_is_found_before_anything_is_paid(
             file.write(json.dumps({**row, "id": "last", "response": "Thing 0 is good."}) + "\n")
         assert cli(*asked, "--dry-run", env=KEY).code == 0
         assert cli(*asked, env=KEY).code == 0
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int]]:
+    """Every file with its size and the time of its last change."""
+    found = ((path, path.stat()) for path in folder.rglob("*") if path.is_file())
+    return {str(path): (status.st_size, status.st_mtime_ns) for path, status in found}
+
+
+@pytest.mark.parametrize("cache", [[], ["--no-cache"]])
+def test_a_continued_run_is_forecast_as_it_goes_on(
+    cli: Cli, data: Path, tmp_path: Path, cache: list[str]
+) -> None:
+    """Stopped after five of twelve: seven are left, with and without the path, whatever ledger; nothing is written."""
+    with ModelServer() as server:
+        asked = words(data, "context_precision@3", "--base-url", server.url, *cache)
+        assert cli(*asked, "--max-calls", 5, "-o", "r", env=KEY).code == 3
+        before, calls = tree(tmp_path), server.count
+        for run in (["run"], asked):
+            again = [*run, "--resume", "r", "--dry-run", "--base-url", server.url]
+            found = cli(*again, "--json", env=KEY).json
+            assert found["measures"]["context_precision@3"]["calls"] == 7
+            assert (found["requests"], found["paid"], found["failed"]) == (7, 5, 0)
+            out = cli(*again, env=KEY).out
+            assert "5 questions are answered in earlier sessions of this evaluation" in out
+        assert (tree(tmp_path), server.count) == (before, calls)
+        assert cli("run", "--resume", "r", "--base-url", server.url, "--max-calls", 99, env=KEY).code == 0
+        assert server.count == calls + 7
+        done = cli("run", "--resume", "r", "--dry-run", "--json", env=KEY).json
+        assert (done["requests"], done["paid"]) == (0, 12)
+
+
+def test_what_failed_is_forecast_where_it_is_asked_again(cli: Cli, data: Path) -> None:
+    """--retry-errors: the failures are new calls, without it they are none and are said to stay."""
+
+    def answer(kind: str, sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
+        bad = "thing 2 is" in sections["passage"]
+        return {"no": "such"} if bad else by_overlap(kind, sections, schema)
+
+    with ModelServer(answer=answer) as server:
+        asked = words(data, "context_precision@3", "--base-url", server.url, "-o", "r")
+        assert cli(*asked, env=KEY).code == 3
+        again = ["run", "--resume", "r", "--dry-run", "--json"]
+        kept, retried = cli(*again, env=KEY).json, cli(*again, "--retry-errors", env=KEY).json
+        assert (kept["requests"], kept["paid"], kept["failed"]) == (0, 9, 3)
+        assert (retried["requests"], retried["paid"], retried["failed"]) == (3, 9, 0)
+
+
+TARGET = """\
+def answer(query):
+    with open("asked.txt", "a") as file:
+        file.write(query)
+    return {"response": "yes", "contexts": [{"text": query + " it is"}]}
+"""
+
+
+def test_a_live_target_is_not_asked(cli: Cli, tmp_path: Path) -> None:
+    """What hangs on its answers is not known and said so; what it answered in a run that is continued is used."""
+    (tmp_path / "system.py").write_text(TARGET)
+    (tmp_path / "targets.yaml").write_text(
+        "targets: [{name: mine, provider: python, function: 'system:answer', path: .}]\n"
+    )
+    cases = "".join(f"  - {{id: c{n}, query: what is thing {n}}}\n" for n in range(6))
+    (tmp_path / "suite.yaml").write_text(f"target: mine\nmeasures: [context_precision]\ncases:\n{cases}")
+    with ModelServer() as server:
+        asked = ["run", "suite.yaml", "--judge", "openai:test", "--base-url", server.url, "--price", "1/2"]
+        out = cli(*asked, "--dry-run", "--max-calls", 9, env=KEY).out
+        assert "6 of 6 samples have no answer of their target yet, and a dry run asks no target" in out
+        assert "price not known yet" in out
+        assert "--max-calls 9 may or may not be enough" in out
+        found = cli(*asked, "--dry-run", "--max-calls", 9, "--json", env=KEY).json
+        assert (found["waiting"], found["cost_usd"]) == (6, None)
+        assert found["measures"]["context_precision"]["waiting"] == 6
+        assert found["limits"] == {"max_calls": {"reached": None}}
+        assert not (tmp_path / "asked.txt").exists()
+
+        assert cli(*asked, "--max-calls", 0, "-o", "r", env=KEY).code == 3  # the targets alone
+        known = (tmp_path / "asked.txt").read_text()
+        found = cli("run", "--resume", "r", "--dry-run", "--max-calls", 9, "--json", env=KEY).json
+        assert (found["waiting"], found["requests"], found["cost_usd"] > 0) == (0, 6, True)
+        assert found["limits"] == {"max_calls": {"reached": False}}
+        assert (tmp_path / "asked.txt").read_text() == known
+        assert server.count == 0
+
+
+def test_a_recorded_target_is_read(cli: Cli, data: Path, tmp_path: Path) -> None:
+    """Answers that stand in a file cost nothing: the forecast knows them."""
+    (tmp_path / "targets.yaml").write_text("targets: [{name: old, provider: recorded, path: data.jsonl}]\n")
+    cases = "".join(f"  - {{id: q{n}, query: what is thing {n}}}\n" for n in range(4))
+    (tmp_path / "suite.yaml").write_text(f"target: old\nmeasures: [context_precision]\ncases:\n{cases}")
+    found = cli("run", "suite.yaml", "--judge", "openai:test", "--dry-run", "--json", env=KEY).json
+    assert (found["waiting"], found["measures"]["context_precision"]["calls"]) == (0, 12)
+
+
+ALL = "P(labels=judge)@1 nDCG(labels=judge)@2 context_position context_precision@2 context_relevancy context_recall"
+
+
+@pytest.mark.parametrize("panel", [[], ["--judge", "openai:other"]])
+def test_the_forecast_counts_as_the_run_does(cli: Cli, data: Path, tmp_path: Path, panel: list[str]) -> None:
+    """Measures that read the same verdicts, equal samples, equal passages, panels: calls, cached, shared, requests.
+
+    A question belongs to the first measure that needs it: the top place to the first, the second to the next.
+    """
+    row = json.loads(data.read_text().splitlines()[0])
+    twice = {**row, "id": "twice", "contexts": [*row["contexts"], {"id": "d9", "text": "thing 0 is 1"}]}
+    write_jsonl(data, row, {**row, "id": "again"}, twice)
+    with ModelServer() as server:
+        asked = words(data, ALL, "--base-url", server.url, *panel, "--json")
+        dry = cli(*asked, "--dry-run", env=KEY).json
+        run = cli(*asked, env=KEY).json["judge"]
+        lines, members = dry["measures"], 1 + len(panel) // 2
+        for name in ("calls", "cached", "shared"):
+            assert sum(line[name] for line in lines.values()) == run[name], name
+        assert dry["requests"] == run["requests"] == server.count
+        new = [lines[name]["calls"] for name in ALL.split()[:4]]
+        assert new == [members, members, members, 0]
+        assert lines["context_precision@2"]["shared"] == 0
+        again, ran = cli(*asked, "--dry-run", env=KEY).json, cli(*asked, env=KEY).json["judge"]
+        for name in ("calls", "cached", "shared"):
+            assert sum(line[name] for line in again["measures"].values()) == ran[name], name

@@ -1,6 +1,8 @@
 """Limits and panels on the command line, against a real model server."""
 
 import json
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import jsonschema
@@ -8,7 +10,8 @@ import pytest
 
 from germane.judging.ledger import SQLiteLedger
 from germane.reports.schema import document_schema
-from germane.testing import Act, ModelServer
+from germane.testing import Act, ModelServer, by_overlap
+from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
 
 KEY = {"OPENAI_API_KEY": "test"}
@@ -192,3 +195,61 @@ def test_a_panel_by_flags(cli: Cli, data: Path, tmp_path: Path) -> None:
         )
         ran = cli("run", "--resume", "r", "--base-url", server.url, "--json", env=KEY)
         assert (ran.json["judge"]["calls"], ran.json["judge"]["cached"], server.count) == (40, 0, 40)
+
+
+def test_report_files_are_written_by_the_session_that_ends_the_run(
+    cli: Cli, data: Path, tmp_path: Path
+) -> None:
+    """Stopped, none is; the printed command continues, and what was asked for at the start appears."""
+    with ModelServer() as server:
+        ran = cli(*words(data, server, "--max-calls", 12, "-o", "r", "-o", "a b.json", "-o", "r.md"), env=KEY)
+        assert ran.code == 3
+        command = shlex.split(ran.err.partition("continue with: germane ")[2].splitlines()[0])
+        assert not (tmp_path / "r.md").exists()
+        ran = cli(*command, "--max-calls", 99, env=KEY)
+        assert ran.code == 0, ran.err
+        assert json.loads((tmp_path / "a b.json").read_text())["judge"]["calls"] == 30
+        assert (tmp_path / "r.md").exists()
+
+
+def test_failures_since_mended_are_not_spoken_of(cli: Cli, data: Path) -> None:
+    """Five questions fail; asked again they are answered: the report says what it cost, and that nothing is missing."""
+    ill = [True]
+
+    def answer(kind: str, sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
+        if ill[0] and "thing 3 is" in sections["passage"]:
+            return {"no": "such"}
+        return by_overlap(kind, sections, schema)
+
+    with ModelServer(answer=answer) as server:
+        ran = cli(*words(data, server, "-o", "r"), env=KEY)
+        assert ", 5 failed" in ran.out
+        kept = cli("run", "--resume", "r", "--base-url", server.url, env=KEY)
+        assert ", 5 failed" in kept.out
+        assert "--retry-errors" in kept.err
+        ill[0] = False
+        mended = cli("run", "--resume", "r", "--base-url", server.url, "--retry-errors", env=KEY)
+        assert mended.code == 0
+        assert "35 calls, 0 cached, 45 requests" in mended.out
+        assert "failed" not in mended.out
+        assert not mended.err
+
+
+def test_tokens_that_nobody_told_are_called_estimates(cli: Cli, data: Path) -> None:
+    """An endpoint without usage: about so many tokens and dollars, in the table and in JSON; one that tells: neither."""
+    for told in (True, False):
+        with ModelServer(lambda _, told=told: Act(usage=told)) as server:  # type: ignore[misc]
+            asked = words(data, server, "--price", "1/2", "--no-cache")
+            assert ("tokens, about $" in cli(*asked, env=KEY).out) is not told
+            assert cli(*asked, "--json", env=KEY).json["judge"]["estimated"] is not told
+
+
+@pytest.mark.parametrize("flag", ["--max-cost", "--timeout", "--rpm", "--tpm", "--temperature"])
+def test_infinity_is_no_setting(cli: Cli, data: Path, flag: str) -> None:
+    """One message that names the flag, exit 2, in the run and in the dry run."""
+    with ModelServer() as server:
+        for more in ([], ["--dry-run"]):
+            ran = cli(*words(data, server, flag, "inf", *more), env=KEY)
+            assert ran.code == 2
+            assert f"'{flag}': inf is not possible" in ran.err
+        assert server.count == 0

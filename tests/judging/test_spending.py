@@ -133,6 +133,33 @@ def test_a_group_that_does_not_fit_is_cut_down() -> None:
         assert judge.asked == limit
 
 
+class Closed(Paid):
+    """Three answers, one failure that was paid for, then a closed door: nothing more is sent."""
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        replies = await super().answer(questions)
+        if self.asked <= 3:
+            return replies
+        usage = Usage(requests=1, cost_usd=0.1) if self.asked == 4 else Usage()
+        return [Reply(error="no answer", usage=usage) for _ in questions]
+
+
+def test_a_question_that_was_never_sent_is_no_call(tmp_path: Path) -> None:
+    """It is a failure, in this session and the next, and uses no limit up; what was sent and failed is a call."""
+    judge, receipts = Closed(1), Receipts(tmp_path / "receipts.jsonl")
+
+    async def run() -> Pool:
+        with closing(receipts):
+            async with Pool(lambda _: judge, receipts=receipts, budget=Budget(max_calls=5)) as pool:
+                await pool.judge([Relevance(query="q", passage=f"p{n}") for n in range(20)])
+        return pool
+
+    spent = asyncio.run(run()).spent
+    assert (spent.calls, spent.requests, spent.errors, judge.asked) == (4, 4, 17, 20)
+    again = Receipts(tmp_path / "receipts.jsonl", resumed=True)
+    assert (again.earlier.calls, len(again.failed)) == (4, 17)
+
+
 def test_receipts_survive_a_kill(tmp_path: Path) -> None:
     """What was paid is known to the next session at once, a line that was half written is passed over."""
     path = tmp_path / "receipts.jsonl"

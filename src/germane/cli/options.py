@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+def _finite(value: float | None) -> float | None:
+    if value is not None and not isfinite(value):
+        raise typer.BadParameter(f"{value} is not possible; write a number, or leave the option out")
+    return value
+
 
 Paths = Annotated[
     list[Path] | None, typer.Argument(help="Eval files (YAML), samples (JSONL, JSON, CSV), folders.")
@@ -41,13 +49,20 @@ ModelParameter = Annotated[
     typer.Option("--model-parameter", help="NAME=VALUE in the request, e.g. seed=7; repeatable."),
 ]
 Temperature = Annotated[
-    float | None, typer.Option("--temperature", help="The model's; 0.1 without this.", min=0.0)
+    float | None,
+    typer.Option("--temperature", help="The model's; 0.1 without this.", min=0.0, callback=_finite),
 ]
-Rpm = Annotated[float | None, typer.Option("--rpm", help="Judge requests a minute at most.", min=0.01)]
-Tpm = Annotated[float | None, typer.Option("--tpm", help="Judge tokens a minute at most.", min=1.0)]
+Rpm = Annotated[
+    float | None, typer.Option("--rpm", help="Judge requests a minute at most.", min=0.01, callback=_finite)
+]
+Tpm = Annotated[
+    float | None, typer.Option("--tpm", help="Judge tokens a minute at most.", min=1.0, callback=_finite)
+]
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", help="Seconds that one answer may take; 120 without this.", min=0.1),
+    typer.Option(
+        "--timeout", help="Seconds that one answer may take; 120 without this.", min=0.1, callback=_finite
+    ),
 ]
 Output = Annotated[
     list[Path] | None,
@@ -82,7 +97,11 @@ Ledger = Annotated[Path | None, typer.Option("--ledger", help="Where answers are
 MaxCost = Annotated[
     float | None,
     typer.Option(
-        "--max-cost", metavar="USD", help="Stop when the judge would cost more; can be continued.", min=0.0
+        "--max-cost",
+        metavar="USD",
+        help="Stop when the judge would cost more; can be continued.",
+        min=0.0,
+        callback=_finite,
     ),
 ]
 MaxCalls = Annotated[
@@ -99,7 +118,9 @@ Price = Annotated[
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the shared ledger.")]
 Jobs = Annotated[int | None, typer.Option("-j", "--jobs", help="Judge requests in flight at most.", min=1)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Count calls, tokens and price; ask nobody.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Count calls, tokens and price; ask neither judge nor target.")
+]
 Columns = Annotated[
     list[str] | None, typer.Option("--columns", help="query=Query,contexts=Context: names in the data.")
 ]

@@ -39,6 +39,7 @@ def json_document(report: Report, *, scores: bool = True) -> Document:
             "requests": judge.get("requests", 0),
             "errors": judge.get("errors", 0),
             "tokens": {"input": tokens.get("input", 0), "output": tokens.get("output", 0)},
+            "estimated": judge.get("estimated", False),
             "cost_usd": judge.get("cost_usd"),
         },
         "verdict": list(report.verdict.reasons),
