@@ -235,6 +235,13 @@ def test_failures_since_mended_are_not_spoken_of(cli: Cli, data: Path) -> None:
         assert not mended.err
 
 
+def test_a_judge_that_costs_nothing_fails_too(cli: Cli, data: Path) -> None:
+    """People's labels are missing: said in the first session and in a continued one."""
+    asked = ["-m", "context_precision@5", "--judge", "labels", "-o", "r"]
+    assert "0 calls, 0 cached, 30 failed" in cli("run", data, *asked).out
+    assert "0 calls, 0 cached, 30 failed" in cli("run", "--resume", "r").out
+
+
 def test_tokens_that_nobody_told_are_called_estimates(cli: Cli, data: Path) -> None:
     """An endpoint without usage: about so many tokens and dollars, in the table and in JSON; one that tells: neither."""
     for told in (True, False):

@@ -119,8 +119,8 @@ class Tally:
             paid.estimated += judgement.provenance.get("tokens") == "estimated"
             paid.add(judgement.usage)
         self.spent += paid
-        if judge.stored:
-            failed = [judgement.key for judgement in judgements if judgement.error is not None]
+        failed = [judgement.key for judgement in judgements if judgement.error is not None]
+        if judge.stored or failed:
             self._receipts.add([one.key for one in judgements] if paid.calls else [], paid, failed)
 
     def combined(self, key: str, votes: Iterable[str]) -> None:
