@@ -107,7 +107,7 @@ class Forecasting:
     def result(self) -> Forecast:
         """The forecast; InputError where a measure cannot be computed for any sample."""
         found = self._found
-        if found.samples > found.waiting:
+        if not found.waiting:  # who waits may have what the others lack
             self._prospects.check()
         found.total = _usage([one for asked in self._asked.values() for one in asked])
         for line in found.lines.values():
