@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -134,7 +135,7 @@ def test_without_a_ledger_an_answer_is_remembered_all_the_same() -> None:
 class Failing(Counting):
     def reply(self, question: AnyQuestion) -> Reply:
         if "1" in question.about:
-            return Reply(error="the judge is having a bad day")
+            return Reply(error="the judge is having a bad day", usage=Usage(requests=1))
         return (
             Reply(payload={"grade": 9, "reasoning": ""}) if "2" in question.about else super().reply(question)
         )
@@ -291,3 +292,74 @@ class Slower(Counting):
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         self.seconds = 3600 if self.asked else 0
         return await super().answer(questions)
+
+
+class Odd(Counting):
+    """Somebody's own judge, wrong in one way."""
+
+    def __init__(self, wrong: str = "") -> None:
+        super().__init__()
+        self.wrong = wrong
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        replies = await super().answer(questions)
+        if "passage 1" not in questions[0].about:
+            return replies
+        if self.wrong == "raises":
+            raise ValueError("boom")
+        if self.wrong == "cancels":
+            raise asyncio.CancelledError
+        odd = {
+            "none": None,
+            "few": [],
+            "dicts": [{"grade": 2}],
+            "object": [Reply(payload={"grade": object()})],
+        }
+        return odd[self.wrong]  # type: ignore[return-value]
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        groups = super().group(questions)
+        ways: dict[str, list[tuple[AnyQuestion, ...]]] = {
+            "drops": groups[1:],
+            "twice": groups + groups[:1],
+            "copies": [(copy(groups[0][0]),)],
+        }
+        return ways.get(self.wrong, groups)
+
+
+class TestSomebodysOwnJudge:
+    @pytest.mark.parametrize(
+        ("wrong", "why"),
+        [
+            ("raises", "ValueError: boom"),
+            ("cancels", "cancelled its own work"),
+            ("none", "must return a list of replies, not NoneType"),
+            ("few", "0 replies came to 1 questions"),
+            ("dicts", "must return Reply objects, not dict"),
+            ("object", "not JSON serializable"),
+        ],
+    )
+    def test_what_goes_wrong_in_it_is_an_error_of_its_questions(self, wrong: str, why: str) -> None:
+        """The others are answered; the error names the judge."""
+
+        async def run() -> list[str | None]:
+            judge = Odd(wrong)
+            async with Pool(lambda _: judge) as pool:
+                return [one.judgement.error for one in await pool.judge([relevance(n) for n in range(3)])]
+
+        before, error, after = asyncio.run(run())
+        assert (before, after) == (None, None)
+        assert error is not None
+        assert "the judge counting" in error
+        assert why in error
+
+    @pytest.mark.parametrize("wrong", ["drops", "twice", "copies"])
+    def test_groups_of_other_questions_are_refused(self, wrong: str) -> None:
+        """Nobody waits for a question that was left out."""
+        with pytest.raises(JudgeError, match=r"the judge counting cannot group .* exactly once$"):
+            ask(Odd(wrong), [relevance(n) for n in range(3)])
+
+    def test_a_judge_that_takes_nothing_is_refused(self) -> None:
+        """A concurrency of 0 would be waited for for ever."""
+        with pytest.raises(JudgeError, match="the judge counting has a concurrency of 0"):
+            ask(Counting(concurrency=0), [relevance(1)])

@@ -28,6 +28,8 @@ class Archive:
         self.ledger = None if ledger is None else ListedToo(ledger)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="germane-ledger")
         self._useless: dict[str, Judgement] = {}
+        self.shared = False
+        """Whether somebody else has written to the ledger while this pool used it."""
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -35,18 +37,28 @@ class Archive:
     async def find(self, keys: Iterable[str]) -> dict[str, Judgement]:
         """What is known under these keys."""
         ledger, wanted = self.ledger, list(keys)
-        return await self._in_thread(lambda: ledger.get(wanted)) if ledger is not None and wanted else {}
+        if ledger is None or not wanted:
+            return {}
+        return await self._looking(lambda: ledger.get(wanted))
+
+    async def _looking(self, work: Callable[[], T]) -> T:
+        """Work on the ledger, and a look at whether somebody else writes to it."""
+        ledger = self.ledger
+        assert ledger is not None
+        found, changed = await self._in_thread(lambda: (work(), ledger.changed()))
+        self.shared = self.shared or changed
+        return found
 
     def refuse(self, answer: Answer) -> None:
         """A stored answer that cannot be used: the next one to its question takes its place."""
         self._useless[answer.judgement.key] = answer.judgement
 
-    async def keep(self, judgements: Sequence[Judgement]) -> tuple[dict[str, Judgement], bool]:
-        """Commit them: what now stands under each key, and whether somebody else has written to the ledger meanwhile."""
+    async def keep(self, judgements: Sequence[Judgement]) -> dict[str, Judgement]:
+        """Commit them; what now stands under each key."""
         ledger = self.ledger
         assert ledger is not None
         useless = {one.key: self._useless.pop(one.key) for one in judgements if one.key in self._useless}
-        return await self._in_thread(lambda: (ledger.put(judgements, replacing=useless), ledger.changed()))
+        return await self._looking(lambda: ledger.put(judgements, replacing=useless))
 
     def close(self) -> None:
         """Wait for what is being written."""

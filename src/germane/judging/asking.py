@@ -1,8 +1,8 @@
 """The pool: one async place where questions become judgements.
 
 Questions that arrive together are keyed, deduplicated, looked up in the ledger in one batch, and what is missing
-is grouped by the judge and asked, at most `concurrency` groups at once. An answer is committed to the ledger
-before anybody sees it; commits close at 100 rows, after 100 ms, or when nothing else is in flight.
+is handed to the judge (see `dispatch`). An answer is committed to the ledger before anybody sees it; commits close at
+100 rows, after 100 ms, or when nothing else is in flight.
 
 A question to a panel becomes one question to each of its members, whose answers are kept under their own keys.
 """
@@ -17,13 +17,14 @@ from typing import Any, Protocol, Self
 from germane.errors import Interrupted
 from germane.judging.archive import Archive
 from germane.judging.budget import Budget
-from germane.judging.judge import AnyQuestion, Judge
-from germane.judging.judges.panel import PanelJudge
+from germane.judging.dispatch import Dispatch
+from germane.judging.judge import AnyQuestion, Judge, Reply
+from germane.judging.judges.panel import Attendance, PanelJudge
 from germane.judging.keyring import Keyring
 from germane.judging.ledger import Ledger
 from germane.judging.programs import Answer, answered
 from germane.judging.spending import Receipts, Spent, Tally
-from germane.judging.waiting import Arrived, Asked, Batch, Lane, batch_for
+from germane.judging.waiting import Arrived, Asked, Batch, batch_for
 from germane.types import Judgement
 
 __all__ = ["Answerer", "Pool"]
@@ -68,18 +69,17 @@ class Pool:
         self.answered = 0
         self._route, self._on_progress = route, on_progress
         self._known: dict[str, Judgement] = dict(known or {})
-        self._budget, self._before_asking = budget or Budget(), before_asking
         self._archive = Archive(ledger)
+        self._dispatch = Dispatch(self, budget or Budget(), before_asking)
+        self._attendance = Attendance()
         self._key_of = Keyring()
         self._open: dict[str, Asked] = {}
         self._arrived: list[Arrived] = []
-        self._lanes: dict[int, Lane] = {}
         self._unsaved: list[tuple[Asked, Answer]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._saved = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._asking: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
-        self._in_company = False
 
     @property
     def spent(self) -> Spent:
@@ -92,12 +92,21 @@ class Pool:
     async def __aexit__(self, _: object, error: BaseException | None, _trace: object) -> None:
         if error is not None:
             self.stop(error)
+        try:
+            await self._finish()
+        except asyncio.CancelledError:  # once more: that gives up what is in flight
+            self.abort()
+            await self._finish()
+            raise
+        finally:
+            await self._dispatch.close()
+            self._archive.close()
+
+    async def _finish(self) -> None:
+        """Wait for what is in flight, and keep it."""
         while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.wait(self._tasks)
             self._save()
-        for lane in self._lanes.values():
-            await lane.judge.close()
-        self._archive.close()
 
     def stop(self, reason: BaseException | None = None) -> None:
         """Start nothing new; what is in flight is finished and kept, the rest fails with `reason`."""
@@ -105,15 +114,13 @@ class Pool:
         arrived, self._arrived = self._arrived, []
         for one in arrived:
             one.batch.fail(self._failure)
-        for lane in self._lanes.values():
-            self._fail(lane.clear(), self._failure)
+        self._dispatch.stop(self._failure)
         self._save()
 
     def abort(self) -> None:
         """Stop, and give up what is in flight too; what was answered is kept."""
         self.stop()
-        for task in self._asking:
-            task.cancel()
+        self._dispatch.abort()
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
         """One answer a question, in order; returns when all are durable."""
@@ -139,23 +146,23 @@ class Pool:
     def _welcome(self) -> None:
         arrived, self._arrived = self._arrived, []
         if arrived:
-            self._spawn(self._look_up(arrived))
+            self.spawn(self._look_up(arrived))
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start a task that is waited for; what it raises stops the pool."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
-        return task
 
     def _done(self, work: asyncio.Task[None]) -> None:
         self._tasks.discard(work)
-        self._asking.discard(work)
         if not work.cancelled() and (error := work.exception()) is not None:
             self.stop(error)
             unsaved = {asked.key for asked, _ in self._unsaved}
-            self._fail([asked for asked in self._open.values() if asked.key not in unsaved], error)
+            self.fail([asked for asked in self._open.values() if asked.key not in unsaved], error)
 
-    def _fail(self, asked: Iterable[Asked], error: BaseException) -> None:
+    def fail(self, asked: Iterable[Asked], error: BaseException) -> None:
+        """There will be no answer to these."""
         for one in asked:
             self._open.pop(one.key, None)
             one.fail(error)
@@ -198,22 +205,32 @@ class Pool:
             else {}
         )
         keys = {one.key for one in arrived if one.judge.stored and one.key not in found}
-        return found | await self._archive.find(keys)
+        return found | await self._stored(keys)
+
+    async def _stored(self, keys: Iterable[str]) -> dict[str, Judgement]:
+        found = await self._archive.find(keys)
+        if self._archive.shared:
+            self._dispatch.share()
+        return found
 
     def _known_already(self, one: Arrived, answer: Answer | None = None) -> None:
-        self.tally.known(one.key, one.judge, answer)
+        self.tally.known(one.key, one.judge, one.question, answer)
         self.answered += 1
 
     def _queue(self, asked: list[Asked]) -> None:
         judge = asked[0].judge
         if self._failure is not None:
-            self._fail(asked, self._failure)
+            self.fail(asked, self._failure)
         elif isinstance(judge, PanelJudge):
+            self._attendance.call(judge)
             for one in asked:
                 self._convene(one, judge)
         else:
-            self._lanes.setdefault(id(judge), Lane(judge)).add(asked)
-            self._pump()
+            self._dispatch.add(judge, asked)
+
+    def can_spare(self, judge: Judge, why: str) -> bool:
+        """Whether others answer without this judge, which cannot be used."""
+        return self._attendance.can_spare(judge, why)
 
     def _convene(self, asked: Asked, panel: PanelJudge, said: Sequence[Answer] = ()) -> None:
         members = panel.next_members(asked.question, said)
@@ -223,7 +240,7 @@ class Pool:
         batch = Batch(
             len(members),
             lambda more: self._convene(asked, panel, [*said, *more]),
-            partial(self._fail, [asked]),
+            partial(self.fail, [asked]),
         )
         self._ask(batch, [(asked.question, member) for member in members])
 
@@ -231,53 +248,38 @@ class Pool:
         self.tally.combined(asked.key, [vote.judgement.key for vote in votes])
         self._settle(asked, answered(asked.question, panel.combine(asked.key, asked.question, votes)))
 
-    def _pump(self) -> None:
-        """Start what may be started. What a limit forbids waits for what is in flight, which may cost less."""
-        for lane in self._lanes.values():
-            while (group := lane.next()) is not None:
-                reserved = self._budget.reserve(lane.judge, [asked.question for asked in group])
-                if reserved is None:
-                    if any(one.running for one in self._lanes.values()) or not self._cut(lane, group):
-                        return
-                    continue
-                if self._before_asking is not None and lane.judge.stored:
-                    last_chance, self._before_asking = self._before_asking, None
-                    last_chance()
-                lane.start()
-                self._asking.add(self._spawn(self._put(lane, group, reserved)))
-
-    def _cut(self, lane: Lane, group: list[Asked]) -> bool:
-        """Cut a group down to what the limits allow; where that is nothing, the pool stops."""
-        questions = [asked.question for asked in group]
-        if fitting := self._budget.fitting(lane.judge, questions):
-            lane.cut(fitting)
-            return True
-        self.stop(self._budget.reached(lane.judge, questions))
-        return False
-
-    async def _put(self, lane: Lane, group: list[Asked], reserved: float) -> None:
-        asked = group
-        try:
-            if self._in_company and lane.judge.stored:
-                asked = await self._unanswered(group)
-            questions = tuple(one.question for one in asked)
-            replies = await lane.judge.answer(questions) if questions else ()
-        except asyncio.CancelledError:
-            self._fail(asked, self._failure or Interrupted("interrupted"))
-            raise
-        finally:
-            lane.running -= 1
-        spared = len(group) - len(asked)
-        self._budget.settle(lane.judge, reserved, [reply.usage for reply in replies], spared=spared)
+    def said(self, judge: Judge, asked: Sequence[Asked], replies: Sequence[Reply]) -> None:
+        """A judge has answered a group."""
         answers = [one.answer(reply) for one, reply in zip(asked, replies, strict=True)]
-        self.tally.paid(lane.judge, [answer.judgement for answer in answers])
+        self.tally.paid(judge, [answer.judgement for answer in answers])
         for one, answer in zip(asked, answers, strict=True):
             self._take(one, answer)
-        self._pump()
-        if len(self._unsaved) >= _ROWS or not any(one.running for one in self._lanes.values()):
+
+    def landed(self) -> None:
+        """A group has come back, answered or not, and what could be started was."""
+        if len(self._unsaved) >= _ROWS or not self._dispatch.busy:
             self._save()
         elif self._unsaved and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_SECONDS, self._save)
+            # the first at once: whoever else is asking the same learns of it
+            self._timer = asyncio.get_running_loop().call_later(_SECONDS if self._saved else 0, self._save)
+
+    def unanswered(self, asked: Iterable[Asked], why: str) -> None:
+        """Nobody was asked these: an error each."""
+        for one in asked:
+            self._settle(one, one.answer(Reply(error=why)))
+
+    async def news(self, asked: list[Asked]) -> list[Asked]:
+        """Those of them that another evaluation has not answered by now; the others are settled."""
+        found = await self._stored(one.key for one in asked)
+        left = []
+        for one in asked:
+            answer = answered(one.question, found[one.key]) if one.key in found else None
+            if answer is not None and answer.usable:
+                self.tally.spent.cached += 1
+                self._settle(one, answer)
+            else:
+                left.append(one)
+        return left
 
     def _take(self, asked: Asked, answer: Answer) -> None:
         if answer.judgement.error is None and asked.judge.stored and self._archive.ledger is not None:
@@ -300,32 +302,18 @@ class Pool:
             self._timer = None
         rows, self._unsaved = self._unsaved, []
         if rows:
-            self._spawn(self._commit(rows))
+            self._saved = True
+            self.spawn(self._commit(rows))
 
     async def _commit(self, rows: list[tuple[Asked, Answer]]) -> None:
         try:
-            stands, others_wrote = await self._archive.keep([answer.judgement for _, answer in rows])
+            stands = await self._archive.keep([answer.judgement for _, answer in rows])
         except BaseException as error:
-            self._fail([asked for asked, _ in rows], error)
+            self.fail([asked for asked, _ in rows], error)
             raise
         for asked, answer in rows:
             first = stands[asked.key]
             self._settle(asked, answer if first is answer.judgement else answered(asked.question, first))
         self._on_progress(self)
-        if others_wrote and not self._in_company:
-            self._in_company = True
-            for lane in self._lanes.values():
-                lane.shuffle()
-
-    async def _unanswered(self, group: list[Asked]) -> list[Asked]:
-        """Another evaluation pays into the same ledger: what it has answered since is not asked any more."""
-        found = await self._archive.find(asked.key for asked in group)
-        left = []
-        for asked in group:
-            answer = answered(asked.question, found[asked.key]) if asked.key in found else None
-            if answer is not None and answer.usable:
-                self.tally.spent.cached += 1
-                self._settle(asked, answer)
-            else:
-                left.append(asked)
-        return left
+        if self._archive.shared:
+            self._dispatch.share()

@@ -21,6 +21,7 @@ from germane.errors import JudgeError
 from germane.judging.completions import Used, used
 from germane.judging.delays import retry_after
 from germane.judging.failures import UNKNOWN, failure_in, said
+from germane.judging.flight import Flight, current
 from germane.judging.limits import Circuit, CircuitOpen, Level, Rate
 from germane.judging.lookout import Lookout
 from germane.judging.patience import Deadline, Patience
@@ -163,21 +164,40 @@ class Endpoint:
 
     async def _depart(self, size: int) -> float:
         """Wait until this request may leave; returns when it did, with a place in flight taken."""
+        flight = current()
+        if flight is not None:
+            flight.wait()
         while True:
             probe = self.circuit.open and await self.circuit.enter(None if self._alive else BEFORE)
-            if wait := self._reserved(size):
-                await asyncio.sleep(wait)
-            sent = await self.level.acquire()
+            sent = await self._place(size, flight)
             if not self._dead and (probe or not self.circuit.open):
                 return sent
             self.level.release()
             if self._dead:
                 raise JudgeError(self._dead)
 
-    def _reserved(self, size: int) -> float:
-        """Seconds to wait for what the rates allow."""
-        wait = self._rpm.reserve(1) if self._rpm else 0.0
-        return max(wait, self._tpm.reserve(size / 4)) if self._tpm else wait
+    async def _place(self, size: int, flight: Flight | None) -> float:
+        """A place in flight, as soon as the rates allow one; a flight that turns back there gives all of it back."""
+        wait = self._reserve(1, size / 4)
+        try:
+            if wait:
+                await asyncio.sleep(wait)
+            sent = await self.level.acquire()
+            try:
+                if flight is not None:
+                    await flight.leave()
+            except asyncio.CancelledError:
+                self.level.release()
+                raise
+        except asyncio.CancelledError:
+            self._reserve(-1, -size / 4)
+            raise
+        return sent
+
+    def _reserve(self, requests: int, tokens: float) -> float:
+        """Seconds to wait for what the rates allow; less than nothing gives back."""
+        wait = self._rpm.reserve(requests) if self._rpm else 0.0
+        return max(wait, self._tpm.reserve(tokens)) if self._tpm else wait
 
     async def _once(
         self, body: Callable[[], bytes], spending: Spending, sent: float, *, last: bool

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from germane.errors import GermaneError, JudgeError
 from germane.judging.judge import AnyQuestion, Judge, Reply
 from germane.judging.programs import Answer, Unanswered, answered
 from germane.types import Judgement
+from germane.utc import now
 
 __all__ = ["Arrived", "Asked", "Batch", "Lane", "batch_for"]
 
@@ -78,6 +79,13 @@ class Asked:
 
     def answer(self, reply: Reply) -> Answer:
         """The judgement that a reply is, and what it says; one that cannot be read is an error."""
+        try:
+            return self._read(reply)
+        except Exception as error:  # noqa: BLE001 - whatever somebody's own judge put into it
+            why = f"what the judge {self.judge.name} said cannot be read: {type(error).__name__}: {error}"
+            return self._read(Reply(error=why, usage=reply.usage))
+
+    def _read(self, reply: Reply) -> Answer:
         judgement = Judgement(
             key=self.key,
             kind=self.question.kind,
@@ -87,7 +95,7 @@ class Asked:
             error=reply.error,
             usage=reply.usage,
             ms=reply.ms,
-            at=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+            at=now("milliseconds"),
             provenance=reply.provenance,
         )
         answer = answered(self.question, judgement)
@@ -108,29 +116,51 @@ class Asked:
 
 @dataclass(slots=True)
 class Lane:
-    """One judge's queue: questions that open others go first."""
+    """One judge's queue: questions that open others go first.
+
+    JudgeError where the judge's concurrency is none.
+    """
 
     judge: Judge
     running: int = 0
+    lost: str = ""
+    """Why the judge cannot be used any more, where others go on without it."""
+
+    _shuffled: bool = False
     _first: deque[list[Asked]] = field(default_factory=deque)
     _then: deque[list[Asked]] = field(default_factory=deque)
 
+    def __post_init__(self) -> None:
+        most = self.judge.concurrency
+        if type(most) is not int or most < 1:
+            raise JudgeError(
+                f"the judge {self.judge.name} has a concurrency of {most!r}: it must be a whole number from 1"
+            )
+
     def add(self, asked: Sequence[Asked]) -> None:
-        """Queue these questions, grouped as the judge wants them."""
-        by_id = {id(one.question): one for one in asked}
-        for group in self.judge.group([one.question for one in asked]):
-            queue = self._first if any(question.opens for question in group) else self._then
-            queue.append([by_id[id(question)] for question in group])
+        """Queue these questions, grouped as the judge wants them. JudgeError where it groups others."""
+        for group in _grouped(self.judge, asked):
+            self._queue_of(group).append(group)
+        if self._shuffled:
+            self.shuffle()
+
+    def back(self, group: list[Asked]) -> None:
+        """Queue a group again that was handed over and did not leave."""
+        queue = self._queue_of(group)
+        queue.insert(random.randint(0, len(queue)) if self._shuffled else 0, group)  # noqa: S311 - no secret
+
+    def _queue_of(self, group: list[Asked]) -> deque[list[Asked]]:
+        return self._first if any(one.question.opens for one in group) else self._then
 
     def next(self) -> list[Asked] | None:
         """The group to be asked next; it stays in the queue. None while the judge has enough to do."""
         queue = self._first or self._then
         return queue[0] if queue and self.running < self.judge.concurrency else None
 
-    def start(self) -> None:
+    def start(self) -> list[Asked]:
         """Take that group out of the queue."""
-        (self._first or self._then).popleft()
         self.running += 1
+        return (self._first or self._then).popleft()
 
     def cut(self, size: int) -> None:
         """Leave so many questions in that group; the others become the group after it."""
@@ -139,7 +169,8 @@ class Lane:
         queue.extendleft((group[size:], group[:size]))
 
     def shuffle(self) -> None:
-        """Another order than anybody else's: two evaluations of the same questions then share the work."""
+        """From now on in another order than anybody else's: two evaluations of the same questions then share the work."""
+        self._shuffled = True
         for queue in (self._first, self._then):
             groups = list(queue)
             random.shuffle(groups)
@@ -152,3 +183,26 @@ class Lane:
         self._first.clear()
         self._then.clear()
         return left
+
+
+def _grouped(judge: Judge, asked: Sequence[Asked]) -> list[list[Asked]]:
+    """The groups that a judge makes of these: each of its questions exactly once."""
+    by_id = {id(one.question): one for one in asked}
+    try:
+        groups = [
+            [by_id.pop(id(question)) for question in group]
+            for group in judge.group([one.question for one in asked])
+        ]
+    except GermaneError:
+        raise
+    except Exception as error:
+        raise JudgeError(
+            f"the judge {judge.name} cannot group questions: "
+            + (_NOT_ONCE if isinstance(error, KeyError) else f"{type(error).__name__}: {error}")
+        ) from error
+    if by_id:
+        raise JudgeError(f"the judge {judge.name} cannot group questions: {_NOT_ONCE}")
+    return [group for group in groups if group]
+
+
+_NOT_ONCE = "group() must return each of the questions that it gets, the same objects, exactly once"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,9 @@ from germane.judging.programs import Answer
 from germane.judging.questions import digest
 from germane.types import Json, Judgement, Usage, freeze
 
-__all__ = ["Agreement", "PanelJudge", "Replica", "repeated", "seated", "votes_on", "whole"]
+__all__ = ["Agreement", "Attendance", "PanelJudge", "Replica", "repeated", "seated", "votes_on", "whole"]
+
+_log = logging.getLogger("germane")
 
 
 class Replica:
@@ -73,7 +76,7 @@ class PanelJudge:
     lists of verdicts about given things (which contexts support each claim) are voted item by item. Lists that the
     members draw up themselves (claims, statements, entities) cannot be voted on: the first member is asked for
     them, another one only where it fails. A member that fails leaves the vote to the others; where all fail, so
-    does the panel. Who said what is in the judgement's provenance: `votes`, `agreement` (the share of votes that
+    does the panel. One that cannot be used at all is not asked any more; where none can be, the evaluation ends. Who said what is in the judgement's provenance: `votes`, `agreement` (the share of votes that
     agree with the verdict, of lists its mean over the items; not where one alone voted), and `failed` for members
     who did not answer.
 
@@ -142,6 +145,32 @@ class PanelJudge:
             at=max((one.at for one in said if one.at), default=None),
             provenance=freeze({**provenance, **({"failed": lost} if lost else {})}),
         )
+
+
+class Attendance:
+    """Which members of an evaluation's panels can still be used."""
+
+    def __init__(self) -> None:
+        self._panels: dict[int, PanelJudge] = {}
+        self._lost: dict[int, str] = {}
+
+    def call(self, panel: PanelJudge) -> None:
+        """This panel is asked."""
+        self._panels[id(panel)] = panel
+
+    def can_spare(self, judge: Judge, why: str) -> bool:
+        """Whether this judge, which cannot be used, is a member whose panel goes on without it.
+
+        JudgeError where no member of the panel is left.
+        """
+        found = [panel for panel in self._panels.values() if any(one is judge for one in panel.members)]
+        if found and id(judge) not in self._lost:
+            self._lost[id(judge)] = why
+            for panel in found:
+                if all(id(member) in self._lost for member in panel.members):
+                    raise JudgeError("; ".join(dict.fromkeys(self._lost[id(one)] for one in panel.members)))
+            _log.warning("%s gives no more answers: %s; the panel goes on without it", judge.name, why)
+        return bool(found)
 
 
 def seated(judges: Sequence[Judge], repeat: int = 1, vote: str = "majority") -> Judge:

@@ -1,0 +1,74 @@
+"""A group of questions that was handed to a judge: until its first request leaves, it can be called back.
+
+A judge may hold requests back (a place in flight, so many a minute, an endpoint that is down). Where a pool stops, or an
+answer comes from elsewhere meanwhile, what is held back must not leave. A judge that holds nothing back says nothing:
+what was handed to it is on its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+
+from germane.judging.waiting import Asked
+
+__all__ = ["Flight", "current"]
+
+
+class Flight:
+    """One group on its way, in the task that made it.
+
+    Args:
+        asked: The group.
+        news: Called as it leaves; True where some of it need not be asked any more. Then it does not leave.
+    """
+
+    __slots__ = ("_left", "_news", "_task", "_waits", "asked", "called_back")
+
+    def __init__(self, asked: list[Asked], news: Callable[[Flight], Awaitable[bool]]) -> None:
+        self.asked, self._news = asked, news
+        self.called_back = self._left = self._waits = False
+        self._task = asyncio.current_task()
+        _current.set(self)
+
+    def call_back(self) -> None:
+        """Let it not leave any more, if it has not left: its task is cancelled where it waits."""
+        if self._left or self.called_back:
+            return
+        self.called_back = True
+        if self._waits:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Give it up, whether or not it has left."""
+        if self._task is not None:
+            self._task.cancel()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody cancelled the task."""
+        return self._task is not None and self._task.cancelling() > 0
+
+    def wait(self) -> None:
+        """It is held back from here on; CancelledError where it has been called back."""
+        self._waits = True
+        if self.called_back and not self._left:
+            raise asyncio.CancelledError
+
+    async def leave(self) -> None:
+        """Its request leaves now. CancelledError where it must not."""
+        if self._left:
+            return
+        if await self._news(self):
+            self.called_back = True
+            raise asyncio.CancelledError
+        self._left = True
+
+
+_current: ContextVar[Flight | None] = ContextVar("germane_flight", default=None)
+
+
+def current() -> Flight | None:
+    """The flight in whose task this runs."""
+    return _current.get()
