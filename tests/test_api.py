@@ -92,6 +92,13 @@ def test_a_fake_judge_serves_users_tests() -> None:
     assert evaluate(SAMPLES, context_precision @ 1, judge=judge)["context_precision@1"].mean == 0.5
 
 
+class Half:
+    """A judge that lacks half of what a judge has."""
+
+    name, identity, stored, stand_in = "half", FrozenDict(), False, ""
+    prompt_hash = close = None
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -101,6 +108,8 @@ def test_a_fake_judge_serves_users_tests() -> None:
         (lambda: evaluate([{"id": "x"}], "RR"), "query"),
         (lambda: evaluate(SAMPLES, "RR", gates=["AP>=0.5"]), "is not measured"),
         (lambda: evaluate(SAMPLES, "context_precision", judge="lexicl"), "lexical"),
+        (lambda: evaluate(SAMPLES, "context_precision", judge=3), "3 is no judge"),  # type: ignore[arg-type]
+        (lambda: evaluate(SAMPLES, "context_precision", judge=Half()), "has no concurrency, group, answer"),  # type: ignore[arg-type]
         (lambda: read_samples("nowhere.jsonl"), "no such file"),
     ],
 )

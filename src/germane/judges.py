@@ -34,6 +34,8 @@ __all__ = [
     "repeated",
 ]
 
+_PARTS = ["name", "identity", "stored", "stand_in", "concurrency", "prompt_hash", "group", "answer", "close"]
+
 _LOCAL = {"labels": LabelsJudge, "gold": GoldJudge, "lexical": LexicalJudge}
 
 
@@ -62,8 +64,16 @@ def judge_from(judge: Judges) -> Judge:
 
 
 def _checked(judge: Any) -> Judge:
-    if isinstance(judge, type) or not all(hasattr(judge, name) for name in ("identity", "answer", "group")):
+    if (
+        isinstance(judge, type)
+        or (missing := [name for name in _PARTS if not hasattr(judge, name)]) == _PARTS
+    ):
         raise InputError(
             f"{judge!r} is no judge", fix='write a name ("openai:gpt-4o-mini"), a judge, or a list of these'
+        )
+    if missing:
+        raise InputError(
+            f"the judge {judge!r} has no {', '.join(missing)}",
+            fix="germane.judges.Judge says what a judge has",
         )
     return judge  # type: ignore[no-any-return]
