@@ -74,7 +74,7 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
             raise InputError(
                 f"{name} must be {wanted}, not {value!r}", fix="mend the value", place=Place(str(file))
             )
-        known[key] = str(Path(str(value)).expanduser()) if key == "ledger" else value
+        known[key] = value
     return FrozenDict(known)
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from germane.answering import at_hand
 from germane.forecast import Forecast
 from germane.forecasting import Forecasting, Known
-from germane.judging.ledger import SQLiteLedger
+from germane.judging.ledger import Ledger
+from germane.judging.opening import is_there, open_ledger
 from germane.options import Options
 from germane.past import Past
 from germane.planning import Plan
@@ -46,9 +47,9 @@ def forecast(
     return replace(found, max_cost=plan.options.max_cost, max_calls=plan.options.max_calls)
 
 
-def _ledger(past: Past) -> contextlib.AbstractContextManager[SQLiteLedger | None]:
+def _ledger(past: Past) -> contextlib.AbstractContextManager[Ledger | None]:
     """The ledger where there is one: none is made."""
-    path = past.ledger
-    if path is None or not path.is_file():
+    place = past.ledger
+    if place is None or not is_there(place):
         return contextlib.nullcontext()
-    return SQLiteLedger(path, reading=True)
+    return contextlib.closing(open_ledger(place, reading=True))

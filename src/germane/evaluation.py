@@ -22,7 +22,8 @@ from germane.judging.budget import Budget, check_price
 from germane.judging.driving import Trace, drive
 from germane.judging.judge import Judge, Judges
 from germane.judging.judges.panel import Agreement, whole
-from germane.judging.ledger import Ledger, SQLiteLedger
+from germane.judging.ledger import Ledger
+from germane.judging.opening import open_ledger
 from germane.judging.spending import Spent
 from germane.loops import run_coroutine
 from germane.measures.graders import Grader, graders_of
@@ -189,7 +190,7 @@ async def aevaluate(
     who = resolve_judge(judge) if needs_judge(graders) else None
     check_price(who, max_cost)
     evaluation = Evaluation(settings=Settings.of(against, scale))
-    store = SQLiteLedger(Path(ledger)) if isinstance(ledger, str | Path) else ledger
+    store = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
     checked = (Job(sample=sample, graders=graders) for sample in samples_from(samples))
     parsed = [Gate.parse(gate) for gate in gates]
     budget = Budget(max_cost, max_calls)
@@ -254,7 +255,8 @@ def evaluate(
         A Report: `print(report)` shows the command line's table, `report["nDCG@10"].mean` is one number.
 
     Raises:
-        InputError: A sample, measure, judge or gate cannot be used as given.
+        InputError: A sample, measure, judge, ledger's place or gate cannot be used as given.
+        LedgerError: The ledger cannot be read or written (a full disk). What it had taken before is not asked again.
         JudgeError: The judge cannot be used at all. One failed answer raises nothing: it is its score's `why`.
         LimitReached: `max_cost` or `max_calls` would have been exceeded.
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from germane.judging.judges.panel import whole
+from germane.judging.opening import is_there
 from germane.judging.spending import Receipts
 from germane.options import Options
 from germane.reports.store import earlier
-from germane.setup import ledger_path
+from germane.setup import ledger_place
 from germane.types import Json, Judgement
 
 __all__ = ["Past"]
@@ -47,10 +48,10 @@ class Past:
         return self.folder / "ledger.sqlite" if self.folder is not None else None
 
     @property
-    def ledger(self) -> Path | None:
+    def ledger(self) -> str | None:
         """Where answers are kept: what is named, unless it is gone; None where nobody wants a ledger, nor has a folder."""
         if self.options.no_cache:
-            return self.own_ledger
-        named = Path(self.options.ledger) if self.options.ledger else None
-        moved = self.resumed and named is not None and not named.exists()
-        return ledger_path(None if moved else named)
+            return None if self.own_ledger is None else str(self.own_ledger)
+        named = self.options.ledger
+        moved = self.resumed and named and not is_there(named)
+        return ledger_place(None if moved else named)

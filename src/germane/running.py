@@ -101,8 +101,8 @@ class _Run:
             self.watch.failed(session.command("--retry-errors"))
         return report
 
-    def _check(self, jobs: Sequence[Job] | None) -> None:
-        """The last look before anything is paid: a bad line, a measure that no sample can have.
+    def _last_look(self, jobs: Sequence[Job] | None, session: Session) -> None:
+        """Before anything is paid: a bad line, a measure that no sample can have, no room for what would be answered.
 
         Jobs that are not at hand are read from the files for it.
         """
@@ -112,6 +112,7 @@ class _Run:
         for job in jobs or ():
             prospects.look(job)
         prospects.check()
+        session.reserve.hold()
 
     def _stop(self, pool: Pool) -> None:
         pool.stop()
@@ -154,7 +155,8 @@ class _Run:
             known=session.known,
             receipts=session.receipts,
             budget=self.budget,
-            before_asking=partial(self._check, at_hand),
+            before_asking=partial(self._last_look, at_hand, session),
+            on_unsaved=session.set_aside,
             on_progress=self.watch.judging,
         )
         try:

@@ -13,11 +13,12 @@ from germane.errors import InputError
 from germane.judging.judge import Judge
 from germane.judging.judges.panel import seated
 from germane.judging.judges.voting import check_vote
-from germane.judging.ledger import SQLiteLedger, find_ledger
+from germane.judging.ledger import find_ledger
+from germane.judging.opening import place_from
 from germane.routing import NAME_A_JUDGE
 from germane.types import Json
 
-__all__ = ["JudgeOptions", "at", "judge_words", "ledger_path", "open_ledger", "pick_judge", "settled"]
+__all__ = ["JudgeOptions", "at", "judge_words", "ledger_place", "pick_judge", "settled"]
 
 ASKED = ("repeat", "vote", "batch", "reading")
 """How judges are asked: what an eval file and the config may say too."""
@@ -159,17 +160,12 @@ def pick_judge(
     return None
 
 
-def ledger_path(flag: Path | None = None) -> Path:
+def ledger_place(flag: str | None = None) -> str:
     """Where the ledger is: by flag, GERMANE_LEDGER, config, else beside the nearest project file."""
     config = read_config(Path.cwd())
     named = flag or os.environ.get("GERMANE_LEDGER")
     if named:
-        return Path(named)
+        return named
     if config.get("ledger") and config.folder is not None:
-        return config.folder / str(config.get("ledger"))
-    return find_ledger(Path.cwd())
-
-
-def open_ledger(flag: Path | None = None) -> SQLiteLedger:
-    """The ledger in its usual place, or where the flag says."""
-    return SQLiteLedger(ledger_path(flag))
+        return place_from(config.folder, str(config.get("ledger")))
+    return str(find_ledger(Path.cwd()))

@@ -351,3 +351,30 @@ def test_a_tilde_is_the_home_folder(cli: Cli, ledger: Path, tmp_path: Path, name
         assert ran.code == 0, ran.err
         assert "9 judgements" in ran.out
     assert not (tmp_path / "~").exists()
+
+
+@pytest.mark.parametrize("told", ["flag", "environment", "config"])
+def test_a_place_that_is_no_file_is_refused(cli: Cli, tmp_path: Path, told: str) -> None:
+    """By every way to name a ledger, by every verb that uses one: exit 2, nothing asked, nothing made."""
+    database, data = "postgresql://me:secret@host/answers", write_jsonl(tmp_path / "data.jsonl", *GRADED)
+    flags = ["--ledger", database] if told == "flag" else []
+    env = {"GERMANE_LEDGER": database} if told == "environment" else {}
+    if told == "config":
+        (tmp_path / "germane.toml").write_text(f"ledger = {json.dumps(database)}\n")
+    before = sorted(tmp_path.iterdir())
+    asked = ("-m", "context_precision@2", "--judge", "lexical")
+    for words in (
+        ("run", data, *asked, "-o", "r"),
+        ("run", data, *asked, "--dry-run"),
+        ("ledger", "stats"),
+        ("ledger", "check"),
+        ("ledger", "import", data),
+        ("grade", "context_precision@2", "--judge", "lexical"),
+    ):
+        ran = cli(*words, *flags, env=env, stdin=json.dumps(GRADED[0]))
+        assert (ran.code, ran.out) == (2, ""), words
+        assert (
+            "germane: there is no way to keep a ledger at postgresql://...: it is one file; write" in ran.err
+        )
+        assert "secret" not in ran.err
+    assert sorted(tmp_path.iterdir()) == before

@@ -1,4 +1,4 @@
-"""Ledgers in trouble: several runs at once, and a disk that is full."""
+"""Several runs at once, on one ledger."""
 
 import asyncio
 import json
@@ -10,15 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from germane import Report, aevaluate, evaluate
-from germane.errors import LedgerError
+from germane import Report, aevaluate
 from germane.judging.judges.llm import LLMJudge
 from germane.judging.ledger import SQLiteLedger
-from germane.options import Options
-from germane.running import run
 from germane.testing import ModelServer
 from germane.types import Json
-from tests.cli.conftest import Cli, write_jsonl
+from tests.cli.conftest import write_jsonl
 
 SAMPLES, CONTEXTS = 60, 5
 ROWS = [
@@ -80,59 +77,6 @@ def test_two_runs_at_once_agree(data: Path, tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "one" / "scores.jsonl").read_bytes() == (
         tmp_path / "other" / "scores.jsonl"
     ).read_bytes()
-
-
-class SmallDisk(SQLiteLedger):
-    """SQLite itself says "database or disk is full" after so many pages."""
-
-    def __init__(self, path: Path, pages: int = 12) -> None:
-        super().__init__(path)
-        self.db.execute(f"PRAGMA max_page_count={pages}")
-
-
-def test_a_full_disk_stops_the_run_and_loses_nothing(
-    cli: Cli, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """LedgerError names the ledger and the command; what was committed is there; continued, only the rest is asked."""
-    monkeypatch.setenv("OPENAI_API_KEY", "test")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("germane.session.SQLiteLedger", SmallDisk)
-    options = Options(
-        paths=("data.jsonl",),
-        measures=("context_precision@5",),
-        judge="openai:test",
-        ledger="l.sqlite",
-        folder="r",
-        jobs=2,
-    )
-    with ModelServer(latency=0.03) as server:
-        with pytest.raises(LedgerError) as caught:
-            run(Options(**{**{n: getattr(options, n) for n in Options.__slots__}, "base_url": server.url}))
-        assert "l.sqlite cannot be used: database or disk is full" in str(caught.value)
-        assert "germane run --resume r" in str(caught.value)
-        with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
-            kept = len(ledger)
-        assert 0 < kept < SAMPLES * CONTEXTS
-        before = server.count
-        ran = cli("run", "--resume", "r", "--base-url", server.url, "--json")
-        assert ran.code == 0, ran.err
-        assert server.count - before == SAMPLES * CONTEXTS - kept
-        assert ran.json["judge"]["calls"] == server.count
-
-
-def test_a_full_disk_in_python(tmp_path: Path) -> None:
-    """evaluate() raises LedgerError too."""
-    with (
-        ModelServer() as server,
-        SmallDisk(tmp_path / "l.sqlite") as ledger,
-        pytest.raises(LedgerError, match="full"),
-    ):
-        evaluate(
-            ROWS,
-            "context_precision@5",
-            judge=LLMJudge("openai:test", base_url=server.url, api_key="x"),
-            ledger=ledger,
-        )
 
 
 def test_evaluations_at_once_share_one_ledger_object(tmp_path: Path) -> None:

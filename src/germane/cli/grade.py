@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,7 +22,7 @@ def grade(
         str | None, typer.Option("--against", help="auto | query | reference | response.")
     ] = None,
     scale: Annotated[str | None, typer.Option("--scale", help="graded (0-3) | binary.")] = None,
-    ledger: Annotated[Path | None, typer.Option("--ledger", help="Where answers are kept.")] = None,
+    ledger: Annotated[str | None, typer.Option("--ledger", help="Where answers are kept.")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the ledger.")] = False,
 ) -> None:
     """Grade one case: a code-judge document or a sample line on stdin, {score, hits, misses, reasoning, ...} on stdout.
@@ -32,10 +31,11 @@ def grade(
     """
     from germane.grading import document_sample, options_of
     from germane.grading import grade as graded
+    from germane.judging.opening import open_ledger
     from germane.measures.loading import named
     from germane.measures.settings import Settings
     from germane.reports.clean import clean_lines
-    from germane.setup import JudgeOptions, open_ledger, pick_judge, settled
+    from germane.setup import JudgeOptions, ledger_place, pick_judge, settled
 
     try:
         document = json.loads(sys.stdin.buffer.read().decode("utf-8-sig"))
@@ -62,7 +62,7 @@ def grade(
         chosen,
         sample,
         judge=who,
-        ledger=None if no_cache else open_ledger(ledger),
+        ledger=None if no_cache else open_ledger(ledger_place(ledger)),
         settings=Settings.of(against or options.get("against"), scale or options.get("scale")),
         strict=bool(options.get("strict", False)),
         expected_relevant_count=options.get("expected_relevant_count"),

@@ -16,7 +16,7 @@ app = typer.Typer(
     help="Look after the ledger, where judges' answers are kept.", no_args_is_help=True, rich_markup_mode=None
 )
 
-At = Annotated[Path | None, typer.Option("--ledger", help="The ledger; else the usual place.")]
+At = Annotated[str | None, typer.Option("--ledger", help="The ledger; else the usual place.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 OfJudge = Annotated[str | None, typer.Option("--judge", help="Only answers of this judge.")]
 OfKind = Annotated[
@@ -66,10 +66,9 @@ def import_(
     """Read answers from JSON lines. An answer that is there already stays; failed ones are left out."""
     from germane.cli.printing import say
     from germane.judging.importing import import_rows, readable
-    from germane.setup import open_ledger
 
     readable(files)  # before there is a new ledger
-    with open_ledger(ledger) as found:
+    with _writing(ledger) as found:
         for file in files:
             done = import_rows(found, file)
             say(
@@ -92,7 +91,6 @@ def prune(
     from germane.cli.printing import say
     from germane.errors import InputError, LedgerError
     from germane.judging import upkeep
-    from germane.setup import open_ledger
 
     chosen = _chosen(judge=judge, kind=kind, prompt=prompt, before=before)
     if chosen == upkeep.Chosen():
@@ -110,7 +108,7 @@ def prune(
     if dry_run or not count:
         say(f"{count:,} judgements {'would be' if dry_run else 'were'} deleted")
         return
-    with open_ledger(ledger) as found:
+    with _writing(ledger) as found:
         say(f"{upkeep.prune(found, chosen):,} judgements were deleted")
         try:
             upkeep.shrink(found)
@@ -132,9 +130,8 @@ def check(
 
     from germane.cli.printing import say
     from germane.judging import repair as mending
-    from germane.setup import ledger_path
 
-    found = mending.check(ledger_path(ledger))
+    found = mending.check(_file(ledger))
     document = found.as_json()
     for problem in found.problems:
         say(f"damaged: {problem}")
@@ -181,12 +178,26 @@ def _chosen(
     )
 
 
-def _reading(flag: Path | None) -> SQLiteLedger:
+def _file(flag: str | None) -> Path:
+    """The file that is looked after: this much is done with SQLite's files only."""
+    from germane.judging.opening import file_of
+    from germane.setup import ledger_place
+
+    return file_of(ledger_place(flag))
+
+
+def _writing(flag: str | None) -> SQLiteLedger:
+    """The ledger, made where there is none."""
+    from germane.judging.ledger import SQLiteLedger
+
+    return SQLiteLedger(_file(flag))
+
+
+def _reading(flag: str | None) -> SQLiteLedger:
     """The ledger, to look at only: nothing is made or changed."""
     from germane.judging.ledger import SQLiteLedger
-    from germane.setup import ledger_path
 
-    return SQLiteLedger(ledger_path(flag), reading=True)
+    return SQLiteLedger(_file(flag), reading=True)
 
 
 def _print(found: Stats, *, as_json: bool) -> None:

@@ -93,7 +93,7 @@ Resume = Annotated[Path | None, typer.Option("--resume", metavar="REPORT", help=
 RetryErrors = Annotated[
     bool, typer.Option("--retry-errors", help="With --resume: ask again what the judge failed at.")
 ]
-Ledger = Annotated[Path | None, typer.Option("--ledger", help="Where answers are kept.")]
+Ledger = Annotated[str | None, typer.Option("--ledger", help="Where answers are kept.")]
 MaxCost = Annotated[
     float | None,
     typer.Option(

@@ -95,7 +95,7 @@ def run(
         seed=seed,
         gates=tuple(fail_under or []),
         max_unmeasured=max_unmeasured,
-        ledger=str(ledger) if ledger else None,
+        ledger=ledger or None,
         no_cache=no_cache,
         jobs=jobs,
         folder=str(folders[0]) if folders else "",

@@ -41,7 +41,7 @@ class ListedToo:
         self, judgements: Sequence[Judgement], *, replacing: Mapping[str, Judgement] | None = None
     ) -> dict[str, Judgement]:
         """Store them, those that no list answered under the key of the question alone."""
-        rows = [_alone(one) if "list" not in one.provenance else one for one in judgements]
+        rows = self.rows(judgements)
         useless = {one.key: one for found in (replacing or {}).values() for one in (found, _alone(found))}
         standing = self._ledger.put(rows, replacing=useless)
         stands = {}
@@ -54,6 +54,15 @@ class ListedToo:
             )
             stands[judgement.key] = judgement if first is row else own
         return stands
+
+    @staticmethod
+    def rows(judgements: Sequence[Judgement]) -> list[Judgement]:
+        """As they lie in the ledger, in their order."""
+        return [_alone(one) if "list" not in one.provenance else one for one in judgements]
+
+    def ready(self) -> None:
+        """LedgerError where nothing can be kept just now."""
+        self._ledger.ready()
 
     def changed(self) -> bool:
         """Whether somebody else has written to it."""

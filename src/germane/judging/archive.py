@@ -22,10 +22,14 @@ class Archive:
 
     Args:
         ledger: Where answers are kept; None keeps none.
+        on_unsaved: Gets those that the ledger did not take, as they would lie there, before the error is raised.
     """
 
-    def __init__(self, ledger: Ledger | None) -> None:
+    def __init__(
+        self, ledger: Ledger | None, on_unsaved: Callable[[Sequence[Judgement]], None] = lambda _: None
+    ) -> None:
         self.ledger = None if ledger is None else ListedToo(ledger)
+        self._on_unsaved = on_unsaved
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="germane-ledger")
         self._useless: dict[str, Judgement] = {}
         self.shared = False
@@ -58,7 +62,17 @@ class Archive:
         ledger = self.ledger
         assert ledger is not None
         useless = {one.key: self._useless.pop(one.key) for one in judgements if one.key in self._useless}
-        return await self._looking(lambda: ledger.put(judgements, replacing=useless))
+        try:
+            return await self._looking(lambda: ledger.put(judgements, replacing=useless))
+        except Exception:
+            self._on_unsaved(ledger.rows(judgements))
+            raise
+
+    def ready(self) -> None:
+        """LedgerError where nothing can be kept just now. Waited for: nothing may be asked before."""
+        if self.ledger is not None:
+            # in the thread of all commits: one from elsewhere would seem to be somebody else's
+            self._thread.submit(self.ledger.ready).result()
 
     def close(self) -> None:
         """Wait for what is being written."""

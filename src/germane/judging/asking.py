@@ -50,6 +50,8 @@ class Pool:
         receipts: What this evaluation has paid for in earlier sessions, and where it writes that down.
         budget: What may be spent; where it is used up, the pool stops with LimitReached.
         before_asking: Called once, before the first question is put to a judge that costs: the last chance to raise.
+            Whether the ledger can be written is looked at then too.
+        on_unsaved: Gets answers that have arrived and that the ledger did not take, before the error is raised.
         on_progress: Called with the pool whenever something was answered.
     """
 
@@ -61,7 +63,8 @@ class Pool:
         known: Mapping[str, Judgement] | None = None,
         receipts: Receipts | None = None,
         budget: Budget | None = None,
-        before_asking: Callable[[], None] | None = None,
+        before_asking: Callable[[], None] = lambda: None,
+        on_unsaved: Callable[[Sequence[Judgement]], None] = lambda _: None,
         on_progress: Callable[[Pool], None] = lambda _: None,
     ) -> None:
         self.tally = Tally(receipts)
@@ -69,8 +72,8 @@ class Pool:
         self.answered = 0
         self._route, self._on_progress = route, on_progress
         self._known: dict[str, Judgement] = dict(known or {})
-        self._archive = Archive(ledger)
-        self._dispatch = Dispatch(self, budget or Budget(), before_asking)
+        self._archive, self._before_asking = Archive(ledger, on_unsaved), before_asking
+        self._dispatch = Dispatch(self, budget or Budget(), self._last_look)
         self._attendance = Attendance()
         self._key_of = Keyring()
         self._open: dict[str, Asked] = {}
@@ -101,6 +104,11 @@ class Pool:
         finally:
             await self._dispatch.close()
             self._archive.close()
+
+    def _last_look(self) -> None:
+        """Before anything is paid: is there a reason not to ask, and could an answer be kept?"""
+        self._before_asking()
+        self._archive.ready()
 
     async def _finish(self) -> None:
         """Wait for what is in flight, and keep it."""
@@ -251,9 +259,11 @@ class Pool:
     def said(self, judge: Judge, asked: Sequence[Asked], replies: Sequence[Reply]) -> None:
         """A judge has answered a group."""
         answers = [one.answer(reply) for one, reply in zip(asked, replies, strict=True)]
-        self.tally.paid(judge, [answer.judgement for answer in answers])
-        for one, answer in zip(asked, answers, strict=True):
-            self._take(one, answer)
+        try:
+            self.tally.paid(judge, [answer.judgement for answer in answers])
+        finally:  # where that cannot be written down, the answers are kept all the same
+            for one, answer in zip(asked, answers, strict=True):
+                self._take(one, answer)
 
     def landed(self) -> None:
         """A group has come back, answered or not, and what could be started was."""

@@ -13,6 +13,7 @@ __all__ = ["damage_beside", "explain", "is_damage", "refuse_damaged_log", "refus
 
 _HINTS = {
     sqlite3.SQLITE_FULL: "; free some space",
+    sqlite3.SQLITE_IOERR: "; the disk may be full: free some space",
     sqlite3.SQLITE_BUSY: "; another program is writing to it: try again when that has finished",
     sqlite3.SQLITE_LOCKED: "; another program is writing to it: try again when that has finished",
     sqlite3.SQLITE_READONLY: "; it cannot be written: look at its permissions and those of its folder",

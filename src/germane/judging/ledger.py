@@ -40,11 +40,20 @@ _WRITING = ("journal_mode=WAL", "synchronous=FULL")
 
 
 class Ledger(Protocol):
-    """A durable store of judgements: small enough that another database can stand behind it.
+    """A durable store of judgements: small enough that another database can stand behind it (see `opening`).
 
     One object may serve several evaluations at once, each of which calls from a thread of its own. Whatever goes wrong
     is a LedgerError.
     """
+
+    @property
+    def place(self) -> str:
+        """Where it is, wherever one looks from: what opens it again, and what people read. It holds no password."""
+        ...
+
+    def ready(self) -> None:
+        """Nothing, if answers can be kept just now: that is found out by a small write. LedgerError if not."""
+        ...
 
     def get(self, keys: Sequence[str]) -> dict[str, Judgement]:
         """The judgements known under these keys."""
@@ -122,6 +131,16 @@ class SQLiteLedger:
                 self.db.execute(ADD_CHECKSUM)
             self.db.execute(f"PRAGMA user_version={FORMAT}")
         return COLUMNS
+
+    @property
+    def place(self) -> str:
+        """The absolute path of the file."""
+        return str(self.path.absolute())
+
+    def ready(self) -> None:
+        """Write one page, synced: it may be said anew which format this is. LedgerError where that cannot be."""
+        with self.using(), self.writing():
+            self.db.execute(f"PRAGMA user_version={FORMAT}")
 
     @property
     def format(self) -> int:

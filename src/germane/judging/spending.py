@@ -159,11 +159,13 @@ class Receipts:
         self._keys: set[int] = set()
         self._path = path
         self._file: IO[bytes] | None = None
+        self._pending = b""
         if path is not None and not resumed:
             path.unlink(missing_ok=True)
         for row in _rows(path) if path is not None else ():
             with suppress(KeyError, TypeError, ValueError, AttributeError):  # a line that is damaged
-                keys, failed = ([int(key, 16) for key in row.pop(name)] for name in ("keys", "failed"))
+                keys = [int(key, 16) for key in row.pop("keys")]
+                failed = [int(key, 16) for key in row.pop("failed", ())]  # older ones do not say
                 self.earlier += Spent(**row)
                 self._note(keys, failed)
 
@@ -177,7 +179,8 @@ class Receipts:
         if self._path is not None:
             row = dict(zip(_NAMES, _values(spent or Spent()), strict=True))
             told = {"keys": [f"{key:x}" for key in short], "failed": [f"{key:x}" for key in lost]}
-            self._begun(self._path).write(encode({**row, **told}) + b"\n")
+            self._pending += encode({**row, **told}) + b"\n"
+            self._write(self._path)
 
     def _note(self, paid: Iterable[int], failed: Iterable[int]) -> None:
         self._keys.update(paid)
@@ -188,15 +191,19 @@ class Receipts:
         """This question has an answer, whoever paid for it."""
         self.failed.discard(_short(key))
 
-    def _begun(self, path: Path) -> IO[bytes]:
-        """The file, every line of which is written at once; an evaluation that pays nothing has none."""
+    def _write(self, path: Path) -> None:
+        """Write what is pending, every line at once; an evaluation that pays nothing has no file."""
         if self._file is None:
             self._file = path.open("ab", buffering=0)
-            self._file.write(b"\n")  # ends a line that a killed run left half written
-        return self._file
+            self._pending = b"\n" + self._pending  # ends a line that a killed run left half written
+        while self._pending:
+            self._pending = self._pending[self._file.write(self._pending) or 0 :]
 
     def close(self) -> None:
-        """Nothing more is paid."""
+        """Nothing more is paid. What found no room is tried once more: there may be some by now."""
+        if self._path is not None and self._pending:
+            with suppress(OSError):
+                self._write(self._path)
         if self._file is not None:
             self._file.close()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Container, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -26,11 +26,13 @@ __all__ = [
     "earlier",
     "forget_killed",
     "has_rows",
+    "leave_unsaved",
     "load_judgement",
     "load_score",
+    "unsaved",
 ]
 
-_JUDGEMENTS, _PART, _EARLIER = "judgements.jsonl", ".part", ".earlier"
+_JUDGEMENTS, _PART, _EARLIER, _UNSAVED = "judgements.jsonl", ".part", ".earlier", ".unsaved"
 
 
 OWN = ("samples.jsonl", "judgements.jsonl", "scores.jsonl", "manifest.json")
@@ -202,7 +204,7 @@ def has_rows(folder: Path) -> bool:
 
 def forget_killed(folder: Path) -> None:
     """Remove what killed runs left in a folder: what begins there now is another evaluation."""
-    for end in (_EARLIER, _PART):
+    for end in (_EARLIER, _PART, _UNSAVED):
         (folder / f"{_JUDGEMENTS}{end}").unlink(missing_ok=True)
 
 
@@ -211,11 +213,37 @@ def earlier(folder: Path, *, finished: bool = True) -> Iterator[Judgement]:
 
     Without `finished` only those of killed ones: the report that stands there is another evaluation's.
     """
-    for end in ("", _EARLIER, _PART) if finished else (_EARLIER, _PART):
-        with suppress(FileNotFoundError), (folder / f"{_JUDGEMENTS}{end}").open("rb") as lines:
-            for line in lines:
-                with suppress(ValueError, TypeError, AttributeError):
-                    yield load_judgement(decode(line))
+    for end in ("", _EARLIER, _PART, _UNSAVED) if finished else (_EARLIER, _PART, _UNSAVED):
+        yield from _whole_lines(folder / f"{_JUDGEMENTS}{end}")
+
+
+def _whole_lines(path: Path) -> Iterator[Judgement]:
+    with suppress(FileNotFoundError), path.open("rb") as lines:
+        for line in lines:
+            with suppress(ValueError, TypeError, AttributeError):
+                yield load_judgement(decode(line))
+
+
+def leave_unsaved(folder: Path, judgements: Sequence[Judgement]) -> int:
+    """Append answers that no ledger would take to those that lie in a folder; how many of them are on disk now."""
+    kept = 0
+    with suppress(OSError), (folder / f"{_JUDGEMENTS}{_UNSAVED}").open("ab") as file:
+        try:
+            for judgement in judgements:
+                file.write(b"\n" + encode(dump_judgement(judgement)))  # the line before may be half a one
+                file.flush()
+                kept += 1
+        finally:
+            os.fsync(file.fileno())
+    return kept
+
+
+@contextmanager
+def unsaved(folder: Path) -> Iterator[list[Judgement]]:
+    """The answers in a folder that no ledger has. They are removed, unless keeping them elsewhere raises."""
+    path = folder / f"{_JUDGEMENTS}{_UNSAVED}"
+    yield list(_whole_lines(path))
+    path.unlink(missing_ok=True)
 
 
 def _set_aside(folder: Path) -> None:

@@ -1,0 +1,100 @@
+"""Where a ledger is, is told as text: what opens it is one place, and any store with the same few methods will do."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from germane import evaluate
+from germane.errors import InputError, LedgerError
+from germane.judges import LLMJudge
+from germane.judging.ledger import Ledger
+from germane.judging.opening import is_there, open_ledger, place_from
+from germane.testing import ModelServer
+from germane.types import Judgement
+
+ROWS = [{"id": str(n), "query": "what is it", "contexts": [f"it is {n}", "it is not"]} for n in range(3)]
+DATABASE = "postgresql://me:secret@host/answers"
+
+
+class Memory:
+    """A ledger that is no file."""
+
+    place = "memory"
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Judgement] = {}
+        self.looked = 0
+
+    def ready(self) -> None:
+        self.looked += 1
+
+    def get(self, keys: Sequence[str]) -> dict[str, Judgement]:
+        return {key: self.rows[key] for key in keys if key in self.rows}
+
+    def put(
+        self, judgements: Sequence[Judgement], *, replacing: Mapping[str, Judgement] | None = None
+    ) -> dict[str, Judgement]:
+        for key, found in (replacing or {}).items():
+            if self.rows.get(key) == found:
+                del self.rows[key]
+        return {one.key: self.rows.setdefault(one.key, one) for one in judgements}
+
+    def changed(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Whoever made it keeps it."""
+
+
+def test_any_store_of_judgements_is_a_ledger() -> None:
+    """What is known there is not asked again; whether it can be written is tried before anything is paid."""
+    ledger = Memory()
+    with ModelServer() as server:
+        judge = LLMJudge("openai:test", base_url=server.url, api_key="k")
+        first = evaluate(ROWS, "context_precision@2", judge=judge, ledger=ledger)
+        assert (ledger.looked, len(ledger.rows)) == (1, server.count) == (1, 4)
+        again = evaluate(ROWS, "context_precision@2", judge=judge, ledger=ledger)
+        assert (ledger.looked, server.count) == (1, 4)
+    assert again["context_precision@2"].mean == first["context_precision@2"].mean
+    assert again.manifest["judge"]["cached"] == 4
+
+
+@pytest.mark.parametrize(
+    "where", [DATABASE, "sqlite:///l.sqlite", "file:///l.sqlite", Path(DATABASE), "s3://x/y"]
+)
+def test_a_place_that_is_no_file_is_refused(
+    where: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not taken for a folder of that name. The message shows no password."""
+    monkeypatch.chdir(tmp_path)
+    for look in (open_ledger, is_there, lambda ledger: evaluate(ROWS, "P@1", ledger=ledger)):
+        with pytest.raises(InputError, match=r"it is one file; write the file's path") as caught:
+            look(where)
+        assert "secret" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_opened_wherever_it_is_named_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells its own place, and is made unless one only looks."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(LedgerError, match="there is no ledger"):
+        open_ledger("l.sqlite", reading=True)
+    assert not is_there("~/l.sqlite")
+    ledger: Ledger = open_ledger("~/l.sqlite")
+    ledger.close()
+    assert ledger.place == str(tmp_path / "l.sqlite")
+    assert is_there("l.sqlite")
+    assert place_from(tmp_path, "~/l.sqlite") == place_from(tmp_path, "l.sqlite") == ledger.place
+    assert place_from(tmp_path, DATABASE) == DATABASE
+
+
+def test_a_small_write_is_a_write(tmp_path: Path) -> None:
+    """The log grows: a full disk would be noticed."""
+    ledger = open_ledger(tmp_path / "l.sqlite")
+    before = (tmp_path / "l.sqlite-wal").stat().st_size
+    ledger.ready()
+    assert (tmp_path / "l.sqlite-wal").stat().st_size > before
+    assert not ledger.changed()
+    ledger.close()
