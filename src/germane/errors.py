@@ -11,7 +11,7 @@
     ├── TargetError           the system under test failed on one query
     ├── LedgerError           the store of judgements cannot be read or written
     └── Interrupted           the user stopped the run; what was done is kept (exit code 130)
-        └── LimitReached      a limit of calls or cost stopped it instead (exit code 3)
+        └── LimitReached      a limit of calls or cost, or of the endpoint, stopped it instead (exit code 3)
 
 An error of one sample never ends an evaluation: it becomes the `why` of that sample's score. What is
 raised to the caller is what makes the whole call meaningless, and its text can be shown as it stands.
@@ -106,4 +106,4 @@ class Interrupted(GermaneError):
 
 
 class LimitReached(Interrupted):
-    """A limit of calls or cost stopped the run before it was exceeded; what was done is kept."""
+    """A limit of calls or cost, or a wait that the endpoint asks for, stopped the run; what was done is kept."""

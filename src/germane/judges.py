@@ -15,6 +15,7 @@ from germane.judging.judges.llm import LLMJudge
 from germane.judging.judges.panel import PanelJudge, repeated, seated
 from germane.judging.patience import Patience
 from germane.judging.prices import Price
+from germane.judging.rates import Limits
 from germane.types import Json
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "LLMJudge",
     "LabelsJudge",
     "LexicalJudge",
+    "Limits",
     "LocalJudge",
     "PanelJudge",
     "Patience",

@@ -47,10 +47,11 @@ class JudgeOptions:
     repeat: int = 1
     vote: str = "majority"
 
-    def keywords(self) -> dict[str, Json]:
-        """The arguments of the model judge that these are."""
+    def keywords(self, judges: int = 1) -> dict[str, Json]:
+        """The arguments of the model judge that these are. Several judges that get the same keep to the limits together."""
         from germane.judging.patience import Patience
         from germane.judging.prices import Price
+        from germane.judging.rates import Limits
 
         waits = self.timeout and Patience(
             read=self.timeout, deadline=max(Patience().deadline, 5 * self.timeout)
@@ -62,8 +63,7 @@ class JudgeOptions:
             "temperature": self.temperature,
             "parameters": dict(self.parameters),
             "concurrency": self.jobs,
-            "rpm": self.rpm,
-            "tpm": self.tpm,
+            "limits": Limits(rpm=self.rpm, tpm=self.tpm, in_flight=self.jobs if judges > 1 else None),
             "patience": waits,
             "price": self.price and Price(input=self.price[0], output=self.price[1]),
         }
@@ -148,7 +148,9 @@ def pick_judge(
     _check(asked)
     words, trusted = judge_words(flag, in_file)
     if words:
-        judges = [judge_named(name, trusted=trusted, **asked.keywords()) for name in words.split()]
+        names = words.split()
+        keywords = asked.keywords(len(names))
+        judges = [judge_named(name, trusted=trusted, **keywords) for name in names]
         _check_shared(judges, asked)
         return seated(judges, asked.repeat, asked.vote)
     if proxy:

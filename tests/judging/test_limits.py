@@ -5,7 +5,7 @@ from time import monotonic
 
 import pytest
 
-from germane.judging.limits import Circuit, CircuitOpen, Level, Rate
+from germane.judging.limits import Circuit, CircuitOpen, Level
 
 
 async def pass_through(level: Level, seconds: float, on_answer) -> None:
@@ -151,22 +151,6 @@ class TestLevel:
             assert level.busy == 1
 
         asyncio.run(main())
-
-
-class TestRate:
-    def test_it_spreads_what_is_above_the_burst(self) -> None:
-        """600 a minute with one second's burst: eleven at once, then one every tenth of a second."""
-        rate = Rate(600, burst=1.0)
-        waits = [rate.reserve(1) for _ in range(13)]
-        assert max(waits[:10]) == 0
-        assert waits[12] == pytest.approx(0.2, abs=0.02)
-
-    def test_a_correction_gives_back(self) -> None:
-        """Tokens reserved and not used are there for the next."""
-        rate = Rate(60, burst=0.0)
-        rate.reserve(100)
-        rate.correct(-100)
-        assert rate.reserve(1) == pytest.approx(0, abs=0.01)
 
 
 class TestCircuit:

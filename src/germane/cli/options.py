@@ -53,10 +53,12 @@ Temperature = Annotated[
     typer.Option("--temperature", help="The model's; 0.1 without this.", min=0.0, callback=_finite),
 ]
 Rpm = Annotated[
-    float | None, typer.Option("--rpm", help="Judge requests a minute at most.", min=0.01, callback=_finite)
+    float | None,
+    typer.Option("--rpm", help="Judge requests a minute at most, in all.", min=0.01, callback=_finite),
 ]
 Tpm = Annotated[
-    float | None, typer.Option("--tpm", help="Judge tokens a minute at most.", min=1.0, callback=_finite)
+    float | None,
+    typer.Option("--tpm", help="Judge tokens a minute at most, in all.", min=1.0, callback=_finite),
 ]
 Timeout = Annotated[
     float | None,
@@ -117,7 +119,9 @@ Price = Annotated[
     ),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the shared ledger.")]
-Jobs = Annotated[int | None, typer.Option("-j", "--jobs", help="Judge requests in flight at most.", min=1)]
+Jobs = Annotated[
+    int | None, typer.Option("-j", "--jobs", help="Judge requests in flight at most, in all.", min=1)
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Count calls, tokens and price; ask neither judge nor target.")
 ]

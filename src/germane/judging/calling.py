@@ -123,7 +123,7 @@ class Call:
 
     def _apart(self) -> list[Reading]:
         """What may fare better apart: nothing in an outage, or where the model would refuse the same text again."""
-        if self.exchange.endpoint.circuit.open:
+        if self.exchange.endpoint.gate.circuit.open:
             return []
         if len(self.items) > 1:
             return list(self._open([item for item in self.items if id(item) not in self._single]))

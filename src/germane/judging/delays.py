@@ -21,28 +21,35 @@ _SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
-    """Seconds to wait as the response says: milliseconds, seconds or a date in its headers, else what its body says."""
+    """Seconds to wait as the response says: milliseconds, seconds or a date in its headers, else what its body says.
+
+    None where nothing is said; a negative time and a date that has passed say nothing.
+    """
     found = _in_headers(headers)
     return _in_words(body) if found is None else found
 
 
 def _in_headers(headers: Mapping[str, str]) -> float | None:
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    said = headers.get("retry-after", "")
+    if (seconds := _number(said)) is not None:
+        return seconds
     try:
-        if (ms := headers.get("retry-after-ms")) is not None:
-            return max(0.0, float(ms) / 1000)
+        seconds = parsedate_to_datetime(said).timestamp() - time()
     except ValueError:
-        pass
-    said = headers.get("retry-after")
-    if said is None:
         return None
+    return seconds if seconds > 0 else None
+
+
+def _number(said: str | None) -> float | None:
+    """What is said, where that is a time that can be waited."""
     try:
-        seconds = float(said)
+        number = float(said or "")
     except ValueError:
-        try:
-            seconds = parsedate_to_datetime(said).timestamp() - time()
-        except ValueError:
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+        return None
+    return number if 0 <= number < math.inf else None
 
 
 def _in_words(body: str) -> float | None:

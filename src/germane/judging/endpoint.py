@@ -1,28 +1,30 @@
-"""One endpoint over HTTP: sends a body until there is an answer, within the budgets of failure.
+"""One endpoint over HTTP: sends a body until there is an answer, within the budgets of failure, and says what answers mean.
 
-Three budgets. Asked to wait (429, 503): waits as told, else backs off with jitter, and spends no attempt,
+Three budgets. Asked to wait (429, 503): waits as told (see `hold`), else backs off with jitter, and spends no attempt,
 until the call's deadline. Transport faults (5xx, timeout, reset, a body cut short): `attempts` tries, and in an
-outage as long as the circuit has patience.
+outage as long as the circuit has patience. When a request may leave is the gate's business.
 Unusable answers are the caller's to count. What makes the endpoint useless (no such key, no such model, no
 money) is a JudgeError, raised to everybody from then on.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
 
-from germane.errors import JudgeError
+from germane.errors import JudgeError, LimitReached
 from germane.judging.completions import Used, used
 from germane.judging.delays import retry_after
 from germane.judging.failures import UNKNOWN, failure_in, said
-from germane.judging.flight import Flight, current
-from germane.judging.limits import Circuit, CircuitOpen, Level, Rate
+from germane.judging.gate import Departure, Gate, Recalled
+from germane.judging.hold import HEEDED
+from germane.judging.limits import CircuitOpen
 from germane.judging.lookout import Lookout
 from germane.judging.patience import Deadline, Patience
 from germane.judging.statuses import broke, too_long, useless
@@ -39,25 +41,32 @@ leaves its place to another request."""
 SHOWN = 8000
 """Bytes of an error that are read."""
 
-BEFORE = 5.0
-"""Seconds for which an endpoint that was never reached is tried: it may just be starting."""
+TOLD = 0.05
+"""Seconds: who says less says nothing that keeps anybody from asking at once."""
 
 _log = logging.getLogger("germane")
 
 
 @dataclass(slots=True)
 class Spending:
-    """What one call has used so far."""
+    """What one call has used so far; `lost` are the attempts that faults have cost its question, `early` what cost none."""
 
     started: float = field(default_factory=monotonic)
     requests: int = 0
     waits: int = 0
     faults: int = 0
+    lost: int = 0
+    early: int = 0
     reasked: int = 0
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
     estimated: bool = False
+    departure: Departure | None = None
+
+    def begin(self) -> None:
+        """Another question: it has attempts of its own."""
+        self.lost = self.early = 0
 
     def count(self, used: Used) -> None:
         """Add the tokens of a request, as far as they are known."""
@@ -96,124 +105,103 @@ class Endpoint:
 
     Args:
         transport: The far end.
-        level: How many requests may be in flight.
+        gate: When a request may leave for it.
         patience: How long to wait, how often to try.
-        rpm, tpm: Requests and tokens a minute at most.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        level: Level,
-        patience: Patience,
-        rpm: float | None = None,
-        tpm: float | None = None,
-    ) -> None:
-        self.transport, self.level, self.patience = transport, level, patience
-        self.circuit = Circuit()
-        self._rpm = Rate(rpm) if rpm else None
-        self._tpm = Rate(tpm) if tpm else None
-        self._dead: str = ""
-        self._alive = self._worked = False
+    def __init__(self, transport: Transport, gate: Gate, patience: Patience) -> None:
+        self.transport, self.gate, self.patience = transport, gate, patience
+        self._worked = False
         self._answers, self._slowest = 0, 0.0
 
     async def post(
-        self, body: Callable[[], bytes], size: int, spending: Spending, deadline: Deadline
+        self,
+        body: Callable[[], bytes],
+        size: int,
+        typical: Callable[[], int],
+        spending: Spending,
+        deadline: Deadline,
     ) -> dict[str, Json]:
-        """The JSON object that the endpoint answers with. The body, of about that size, is asked for as it leaves.
+        """The JSON object that the endpoint answers with.
+
+        Args:
+            body: Asked for as the request leaves.
+            size: About how many bytes that will be.
+            typical: How many tokens the answer may have.
+            spending: What the call has used; counted on.
+            deadline: When the call ends.
 
         Raises:
             Rejected: it does not take the request.
             Unanswered: waiting or trying again came to an end, or would last beyond the deadline.
+            LimitReached: it asks everybody to wait longer than any call does.
             JudgeError: it cannot be used at all.
         """
-        waits = faults = early = 0
+        pause, tokens = 0.0, partial(self.gate.expected, size, typical)
         while True:
             try:
-                with deadline.held():
-                    sent = await self._depart(size)
-                return await self._once(body, spending, sent, last=faults + 1 >= self.patience.attempts)
+                refused = spending.waits > 0
+                departure = await self.gate.depart(tokens, deadline, pause=pause, refused=refused)
+                spending.departure = departure
+                return await self._once(body, spending, departure)
+            except Recalled:
+                raise Unanswered("interrupted before it was asked again") from None
             except CircuitOpen as held:
                 raise self._gone(f"{held}; not asked any more") from None
             except _Throttled as throttled:
-                waits += 1
                 spending.waits += 1
-                pause = self.patience.pause(waits) if throttled.wait is None else throttled.wait
-                why = f"asked to wait ({throttled})"
+                pause, why = self._pause(throttled.wait, spending), f"asked to wait ({throttled})"
             except Fault as fault:
-                if isinstance(fault, _GivenUp) and early < self.patience.attempts:
-                    early += 1
-                else:
-                    faults += not self.circuit.open  # in an outage the circuit's patience decides for all
-                spending.faults += 1
-                if faults >= self.patience.attempts:
-                    raise self._gone(f"no answer in {faults} attempts: {fault}") from None
-                pause, why = self.patience.pause(faults), str(fault)
+                self._count(fault, spending)
+                pause, why = self.patience.pause(spending.lost), str(fault)
             if pause > deadline.left:
                 rest = f"a wait of {pause:.0f} s is more than is left of {deadline.seconds:.0f} s a call"
                 raise Unanswered(f"{why}; {rest}")
-            await asyncio.sleep(pause)
+
+    def _pause(self, told: float | None, spending: Spending) -> float:
+        """How long a call waits that was asked to. What is longer than the hold heeds is waited there, if it is meant."""
+        backoff = self.patience.pause(spending.waits)
+        if told is None or told > HEEDED:
+            return backoff
+        told += random.uniform(0, min(1.0, told / 10))  # noqa: S311 - no secret
+        return max(told, backoff) if spending.waits > 1 or told < TOLD else told
+
+    def _count(self, fault: Fault, spending: Spending) -> None:
+        """One more fault; Unanswered where there is no further attempt."""
+        circuit = self.gate.circuit
+        spending.faults += 1
+        if isinstance(fault, _GivenUp) and spending.early < self.patience.attempts:
+            spending.early += 1
+        else:
+            spending.lost += not circuit.open  # in an outage the circuit's patience decides for all
+        if spending.lost >= self.patience.attempts:
+            raise self._gone(f"no answer in {spending.lost} attempts: {fault}") from None
+        if circuit.exhausted:
+            raise self._gone(f"{circuit.why}; not asked any more") from None
 
     def _gone(self, why: str) -> Exception:
         """JudgeError where the endpoint never once answered, else Unanswered."""
-        if self._alive:
+        if self.gate.circuit.alive:
             return Unanswered(why)
-        self._dead = f"{self.transport.url} does not answer: {why}"
-        return JudgeError(self._dead)
-
-    async def _depart(self, size: int) -> float:
-        """Wait until this request may leave; returns when it did, with a place in flight taken."""
-        flight = current()
-        if flight is not None:
-            flight.wait()
-        while True:
-            probe = self.circuit.open and await self.circuit.enter(None if self._alive else BEFORE)
-            sent = await self._place(size, flight)
-            if not self._dead and (probe or not self.circuit.open):
-                return sent
-            self.level.release()
-            if self._dead:
-                raise JudgeError(self._dead)
-
-    async def _place(self, size: int, flight: Flight | None) -> float:
-        """A place in flight, as soon as the rates allow one; a flight that turns back there gives all of it back."""
-        wait = self._reserve(1, size / 4)
-        try:
-            if wait:
-                await asyncio.sleep(wait)
-            sent = await self.level.acquire()
-            try:
-                if flight is not None:
-                    await flight.leave()
-            except asyncio.CancelledError:
-                self.level.release()
-                raise
-        except asyncio.CancelledError:
-            self._reserve(-1, -size / 4)
-            raise
-        return sent
-
-    def _reserve(self, requests: int, tokens: float) -> float:
-        """Seconds to wait for what the rates allow; less than nothing gives back."""
-        wait = self._rpm.reserve(requests) if self._rpm else 0.0
-        return max(wait, self._tpm.reserve(tokens)) if self._tpm else wait
+        self.gate.closed = f"{self.transport.url} does not answer: {why}"
+        return JudgeError(self.gate.closed)
 
     async def _once(
-        self, body: Callable[[], bytes], spending: Spending, sent: float, *, last: bool
+        self, body: Callable[[], bytes], spending: Spending, departure: Departure
     ) -> dict[str, Json]:
+        sent, more = departure.at, ""
         try:
             content = body()
             spending.requests += 1
+            last = spending.lost + 1 >= self.patience.attempts
             status, headers, raw = await self._send(content, sent, last=last)
+            found = _json(raw) if 200 <= status < 300 else None
         except Fault as fault:
             self._faulty(str(fault))
             raise
         finally:
-            self.level.release()
-        more = ""
-        if 200 <= status < 300:
-            found = _json(raw)
+            self.gate.landed(departure)
+        if found is not None:
             if (failure := failure_in(found)) is None:
                 self._answered(sent)
                 return found
@@ -224,19 +212,21 @@ class Endpoint:
 
     async def _send(self, body: bytes, sent: float, *, last: bool) -> Response:
         """One request; who does not answer in time is overloaded or dead, and pressed less in either case."""
-        lost = partial(self._usual, self.patience.read if last else LEAST)
+        lost = partial(self._lost, last=last)
         try:
-            async with Lookout(self.level, late=partial(self._usual, STALLED), lost=lost) as lookout:
+            async with Lookout(self.gate.level, late=partial(self._usual, STALLED), lost=lost) as lookout:
                 return await self.transport.send(body)
         except TimeoutError:
-            self.level.throttled(sent)
+            self.gate.level.throttled(sent)
             kind = _GivenUp if lookout.seconds < self.patience.read else Fault
             raise kind(f"no answer within {lookout.seconds:.3g} s") from None
 
     def _faulty(self, why: str) -> None:
-        if self.circuit.failed(why):
-            seconds = self.circuit.patience if self._alive else BEFORE
-            _log.warning("%s does not answer: %s; trying for %.0f s more", self.transport.url, why, seconds)
+        circuit = self.gate.circuit
+        if circuit.failed(why):
+            _log.warning(
+                "%s does not answer: %s; trying for %.0f s more", self.transport.url, why, circuit.patience
+            )
 
     def _without_secrets(self, text: str) -> str:
         """An error's text as it may be shown, even where a server repeats the key."""
@@ -245,37 +235,49 @@ class Endpoint:
         return text
 
     def _answered(self, sent: float) -> None:
-        self._alive = self._worked = True
+        self._worked = True
         self._answers += 1
         self._slowest = max(monotonic() - sent, FORGET * self._slowest)
-        self.circuit.succeeded()
-        self.level.answered(sent)
+        gate = self.gate
+        gate.circuit.succeeded()
+        gate.hold.answered(sent)
+        gate.level.answered(sent)
 
     def _failed(
         self, status: int, headers: Mapping[str, str], said: str, body: str, sent: float
     ) -> dict[str, Json]:
-        poor = broke(said, body)
+        gate, poor = self.gate, broke(said, body)
         if too_long(status, said):
-            self._alive = True
-            self.circuit.succeeded()
+            gate.circuit.succeeded()
             raise Rejected(status, said, too_long=True)
         if status in {429, 503, 529} and not poor:
-            self._alive = True
-            self.circuit.succeeded()
-            self.level.throttled(sent)
-            raise _Throttled(retry_after(headers, body), f"HTTP {status}: {said}")
+            raise self._throttled(retry_after(headers, body), f"HTTP {status}: {said}", sent)
         if poor or useless(status, said, worked=self._worked):
-            self.circuit.succeeded()
-            self._dead = f"{self.transport.url} cannot be used: HTTP {status}: {said}"
-            raise JudgeError(self._dead)
+            gate.circuit.succeeded()
+            gate.closed = f"{self.transport.url} cannot be used: HTTP {status}: {said}"
+            raise JudgeError(gate.closed)
         if status >= 500 or status in {UNKNOWN, 408, 409, 425}:
-            self._alive = self._alive or status != UNKNOWN
+            gate.circuit.alive = gate.circuit.alive or status != UNKNOWN
             fault = f"HTTP {status}: {said}"
             self._faulty(fault)
             raise Fault(fault)
-        self.circuit.succeeded()
-        self._alive = True
+        gate.circuit.succeeded()
         raise Rejected(status, said)
+
+    def _throttled(self, wait: float | None, said: str, sent: float) -> Exception:
+        """Less is in flight from now on, and where it said how long to wait, nothing leaves until then."""
+        self.gate.circuit.succeeded()
+        self.gate.level.throttled(sent)
+        if wait is not None and self.gate.hold.refused(sent, wait):
+            now = datetime.now().astimezone()
+            then = now + timedelta(seconds=wait)
+            until = f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}"
+            return LimitReached(f"{self.transport.url} asks to wait until {until} ({said})")
+        return _Throttled(wait, said)
+
+    def _lost(self, *, last: bool) -> float:
+        """Seconds after which a request is given up: the last attempt has the longest, but not as a probe in an outage."""
+        return self._usual(self.patience.read if last and not self.gate.circuit.open else LEAST)
 
     def _usual(self, least: float) -> float:
         """Seconds after which an answer is late, by how long answers take here."""
@@ -283,14 +285,14 @@ class Endpoint:
             return self.patience.read
         return min(self.patience.read, max(least, OFTEN * self._slowest))
 
-    def used(self, tokens: int, size: int) -> None:
-        """What a request really used, against the estimate that was reserved for it."""
-        if self._tpm:
-            self._tpm.correct(tokens - size / 4)
+    def used(self, spending: Spending, sent: int, back: int) -> None:
+        """How many tokens the last request of a call and its answer really were."""
+        if spending.departure is not None:
+            self.gate.used(spending.departure, sent, back)
 
     async def close(self) -> None:
         """Close connections; a later call opens new ones."""
-        self._dead = ""
+        self.gate.closed = ""
         await self.transport.close()
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from germane.errors import AnswerError, JudgeError
 from germane.judging.completions import Answered, Refused, answered
 from germane.judging.endpoint import Endpoint, Rejected, Spending
+from germane.judging.gate import BYTES
 from germane.judging.ladder import LOWEST, ROOM, Correction, Habits
 from germane.judging.patience import Deadline
 from germane.judging.reading import Ask
@@ -25,10 +26,6 @@ STEPS = 12
 
 HOPELESS = 30
 """Rejections that teach nothing after which an endpoint is given up that never answered."""
-
-
-BYTES = 4
-"""Of a request, for each token that the model reads: more than most texts have."""
 
 
 class TooLong(Refused):
@@ -54,6 +51,7 @@ class Exchange:
     def begin(self) -> None:
         """Another question: how much room the answer needs is not known yet."""
         self._room = self._most = self._had = 0
+        self.spending.begin()
 
     def widen(self, got: Answered, *, heeded: bool = True) -> None:
         """Give the next answer more room, since this one was cut off; Refused where there is no more.
@@ -129,7 +127,8 @@ class Exchange:
 
     async def _post(self, ask: Ask, note: Correction | None, size: int) -> Answered:
         body = partial(self._body, ask, note)
-        response = await self.endpoint.post(body, size, self.spending, self._deadline)
+        typical = partial(_typical, ask)
+        response = await self.endpoint.post(body, size, typical, self.spending, self._deadline)
         self.habits.heard = True
         got = answered(response, ask.name)
         self._count(got, size)
@@ -251,5 +250,10 @@ class Exchange:
         spent.input_tokens += sent
         spent.output_tokens += back
         spent.cached_tokens += got.cached_tokens
-        self.endpoint.used(sent + back, size)
+        self.endpoint.used(spent, sent + got.cached_tokens, back)
         self.model = got.model
+
+
+def _typical(ask: Ask) -> int:
+    """Tokens of an answer that a model may give."""
+    return sum(len(str(question.typical())) for item in ask.items for question in item.questions) // BYTES

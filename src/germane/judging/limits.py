@@ -1,7 +1,7 @@
-"""How hard an endpoint may be pressed: requests in flight, rates, and when to stop asking.
+"""How hard an endpoint may be pressed: requests in flight, and when to stop asking.
 
-Nothing here knows HTTP. `Level` finds how many requests may be in flight, `Rate` keeps to so many a
-minute, `Circuit` stops hammering an endpoint that is dead.
+Nothing here knows HTTP. `Level` finds how many requests may be in flight, `Circuit` stops hammering an endpoint that
+is dead.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from collections import deque
 from math import inf
 from time import monotonic
 
-__all__ = ["Circuit", "CircuitOpen", "Level", "Rate"]
+__all__ = ["Circuit", "CircuitOpen", "Level"]
 
 SLOW = 2.5
 """Latency this many times the calmest seen means that more requests would only queue."""
 
 RARELY = 5
 """How much rarer the probes of a dead endpoint become."""
+
+BEFORE = 5.0
+"""Seconds for which an endpoint that was never reached is tried: it may just be starting."""
 
 
 class Level:
@@ -113,27 +116,6 @@ class Level:
             self.size = max(1.0, self.size / 2)
 
 
-class Rate:
-    """At most so many units a minute, evenly, with `burst` seconds' worth at once."""
-
-    def __init__(self, per_minute: float, burst: float = 5.0) -> None:
-        self.interval = 60.0 / per_minute
-        self._slack = burst
-        self._next = 0.0
-
-    def reserve(self, units: float) -> float:
-        """Take that many units; returns how long to wait before using them."""
-        now = monotonic()
-        self._next = max(self._next, now - self._slack)
-        wait = max(0.0, self._next - now)
-        self._next += units * self.interval
-        return wait
-
-    def correct(self, units: float) -> None:
-        """Take more (or give back) once it is known what was used."""
-        self._next += units * self.interval
-
-
 class CircuitOpen(Exception):
     """The endpoint is not being asked for now."""
 
@@ -141,15 +123,19 @@ class CircuitOpen(Exception):
 class Circuit:
     """Opens after `limit` transport faults in a row; then one probe now and then until one succeeds.
 
-    Who comes while it is open waits for a probe to succeed. Once one has failed `patience` seconds after it opened,
-    everybody is turned away at once (a restart within that time loses nothing). Probes become rarer, up to
-    RARELY times `probe_every`.
+    Who comes while it is open waits for a probe to succeed. Once one has failed `patience` seconds after it opened
+    (BEFORE where the endpoint was never reached), everybody is turned away at once (a restart within that time loses
+    nothing), and only who has not failed yet may still be a probe. Probes become rarer, up to RARELY times `probe_every`.
     """
 
     def __init__(self, limit: int = 10, patience: float = 30.0, probe_every: float = 1.0) -> None:
-        self.limit, self.patience, self.probe_every = limit, patience, probe_every
+        self.limit, self.probe_every = limit, probe_every
         self.faults = 0
         self.last = ""
+        self.alive = False
+        """Whether the endpoint was ever reached."""
+
+        self._patience = patience
         self._opened: float | None = None
         self._failed_at = self._probe_at = 0.0
         self._wait = probe_every
@@ -159,7 +145,22 @@ class Circuit:
         """Whether requests are held back."""
         return self._opened is not None
 
-    async def enter(self, patience: float | None = None) -> bool:
+    @property
+    def patience(self) -> float:
+        """Seconds for which a dead endpoint is tried."""
+        return self._patience if self.alive else min(BEFORE, self._patience)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether it is open and was tried for so long."""
+        return self._opened is not None and self._failed_at - self._opened >= self.patience
+
+    @property
+    def why(self) -> str:
+        """What has opened it."""
+        return f"{self.faults} requests in a row failed, the last with: {self.last}"
+
+    async def enter(self) -> bool:
         """Pass where the circuit is closed or, as the probe (True), when one is due; else wait or raise CircuitOpen."""
         while self._opened is not None:
             now = monotonic()
@@ -167,14 +168,14 @@ class Circuit:
                 self._wait = min(self._wait * 2, RARELY * self.probe_every)
                 self._probe_at = now + self._wait
                 return True
-            if self._failed_at - self._opened >= (self.patience if patience is None else patience):
-                raise CircuitOpen(f"{self.faults} requests in a row failed, the last with: {self.last}")
+            if self.exhausted:
+                raise CircuitOpen(self.why)
             await asyncio.sleep(min(self._probe_at - now, 1.0))
         return False
 
     def succeeded(self) -> None:
         """Any answer, even a refusal, shows that the endpoint lives."""
-        self.faults, self._opened = 0, None
+        self.faults, self._opened, self.alive = 0, None, True
 
     def failed(self, why: str) -> bool:
         """One more transport fault in a row; whether that opened it."""

@@ -111,17 +111,22 @@ class Tally:
             if key not in self._receipts:
                 self.spent.cached += calls_of(judge, question)
 
-    def paid(self, judge: Judge, judgements: Sequence[Judgement]) -> None:
-        """What a judge said to questions that were put to it together."""
-        paid = Spent(calls=0 if unsent(judgements) or not judge.stored else len(judgements))
+    def paid(self, judge: Judge, judgements: Sequence[Judgement], *, stopped: bool = False) -> None:
+        """What a judge said to questions that were put to it together.
+
+        Where it was `stopped`, what has no answer was not asked to the end: it has cost something and has not failed.
+        """
+        lost = [judgement.key for judgement in judgements if judgement.error is not None]
+        keys = [judgement.key for judgement in judgements if not stopped or judgement.error is None]
+        failed = [] if stopped else lost
+        paid = Spent(errors=len(failed))
+        paid.calls = 0 if unsent(judgements) or not judge.stored else len(keys)
         for judgement in judgements:
-            paid.errors += judgement.error is not None
             paid.estimated += judgement.provenance.get("tokens") == "estimated"
             paid.add(judgement.usage)
         self.spent += paid
-        failed = [judgement.key for judgement in judgements if judgement.error is not None]
         if judge.stored or failed:
-            self._receipts.add([one.key for one in judgements] if paid.calls else [], paid, failed)
+            self._receipts.add(keys if paid.calls else [], paid, failed)
 
     def combined(self, key: str, votes: Iterable[str]) -> None:
         """A panel's answer was made of these: it is paid for where one of them is."""
@@ -131,8 +136,9 @@ class Tally:
 
 def calls_of(judge: Judge, question: AnyQuestion) -> int:
     """How many calls an answer of this judge is: of a panel, one a member who is asked."""
-    asked = judge.next_members(question, ()) if isinstance(judge, PanelJudge) else (judge,)
-    return sum([one.stored for one in asked])
+    if isinstance(judge, PanelJudge):
+        return sum([one.stored for one in judge.next_members(question, ())])
+    return int(judge.stored)
 
 
 def unsent(said: Sequence[Reply] | Sequence[Judgement]) -> int:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from germane.errors import InputError
 from germane.judging.calling import Call
 from germane.judging.endpoint import Endpoint
+from germane.judging.gate import Gate
 from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.ladder import ROOM, Habits
 from germane.judging.limitname import LimitName
@@ -21,6 +22,7 @@ from germane.judging.prices import Price, price_of
 from germane.judging.prompting import Prompts, fingerprint, part
 from germane.judging.providers import Service, check_headers, find
 from germane.judging.questions.base import Listed
+from germane.judging.rates import Limits
 from germane.judging.reading import listed, readings, word
 from germane.judging.transport import HTTPTransport, Transport
 from germane.judging.unasked import apart, without_asking
@@ -59,6 +61,7 @@ class LLMJudge:
             among them is the temperature, a `max_tokens` the limit of an answer's length.
         concurrency: Requests in flight at most. None finds the level that the endpoint keeps up with, up to 64.
         rpm, tpm: Requests and tokens a minute at most.
+        limits: In the place of these two: what several judges keep to together (`germane.judges.Limits`).
         reading: "fused" asks what concerns one text in one request, "single" one question a request.
         batch: Up to so many passages of one query, or texts to extract from, in one request.
         prompts: Your own wording: the name of a prompt and its file.
@@ -87,6 +90,7 @@ class LLMJudge:
         concurrency: int | None = None,
         rpm: float | None = None,
         tpm: float | None = None,
+        limits: Limits | None = None,
         reading: Literal["fused", "single"] = "fused",
         batch: int = 1,
         prompts: Mapping[str, str | Path] | None = None,
@@ -100,7 +104,9 @@ class LLMJudge:
         _check(
             reading, temperature, batch=batch, max_output_tokens=max_output_tokens, concurrency=concurrency
         )
-        _check_rates(rpm=rpm, tpm=tpm)
+        if limits is not None and (rpm, tpm) != (None, None):
+            raise InputError("an LLMJudge cannot have both limits and rpm or tpm", fix="give one of them")
+        limits = limits or Limits(rpm=rpm, tpm=tpm)
         temperature = None if temperature is None else float(temperature) + 0.0  # and no -0.0
         self.service = find(spec, base_url, trusted=trusted)
         if headers and not self.service.trusted:
@@ -124,7 +130,7 @@ class LLMJudge:
         self._price = price
         self._pricing: Future[Price | None] | None = None
         self._priced = price is not None or bool(self.service.custom)
-        self._key, self._headers, self._rates = api_key, _stripped(headers), (rpm, tpm)
+        self._key, self._headers, self._limits = api_key, _stripped(headers), limits
         self._endpoint: Endpoint | None = None
 
     @property
@@ -150,10 +156,9 @@ class LLMJudge:
     def ready(self) -> Endpoint:
         """The endpoint, opened; JudgeError where the key is missing, MissingPart an extra. Nothing is sent."""
         if self._endpoint is None:
-            rpm, tpm = self._rates
-            self._endpoint = Endpoint(
-                self._transport(), level=self.level, patience=self.patience, rpm=rpm, tpm=tpm
-            )
+            limits = self._limits if self._limits.any else None
+            gate = Gate(self.level, limits, longest=self.patience.deadline)
+            self._endpoint = Endpoint(self._transport(), gate, self.patience)
         return self._endpoint
 
     def _transport(self) -> Transport:
@@ -229,12 +234,6 @@ def _check_parameters(parameters: Mapping[str, Json]) -> None:
     for name in parameters:
         if name in OURS:
             raise InputError(f"a model parameter cannot set {name}: germane does", fix=OURS[name])
-
-
-def _check_rates(**rates: float | None) -> None:
-    for name, value in rates.items():
-        if value is not None and not 0 < value < math.inf:
-            raise InputError(f"{name}={value!r} is not possible", fix="write how many a minute: more than 0")
 
 
 def check_shared(judges: Iterable[object], base_url: str | None, headers: object) -> None:
