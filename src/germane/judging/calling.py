@@ -7,8 +7,9 @@ from time import monotonic
 
 from germane.errors import AnswerError, GermaneError
 from germane.judging.answers import fitted
+from germane.judging.attempts import Rejected, Unanswered
 from germane.judging.completions import Answered, Refused
-from germane.judging.endpoint import Endpoint, Rejected, Unanswered
+from germane.judging.endpoint import Endpoint
 from germane.judging.exchange import Exchange, TooLong
 from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.ladder import RUNGS, Correction, Habits

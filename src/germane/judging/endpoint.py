@@ -13,13 +13,13 @@ import json
 import logging
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
 
 from germane.errors import JudgeError, LimitReached
-from germane.judging.completions import Used, used
+from germane.judging.attempts import Rejected, Spending, Unanswered
+from germane.judging.completions import used
 from germane.judging.delays import retry_after
 from germane.judging.failures import UNKNOWN, failure_in, said
 from germane.judging.gate import Departure, Gate, Recalled
@@ -31,7 +31,7 @@ from germane.judging.statuses import broke, too_long, useless
 from germane.judging.transport import Fault, Response, Transport
 from germane.types import Json
 
-__all__ = ["Endpoint", "Rejected", "Spending", "Unanswered"]
+__all__ = ["Endpoint"]
 
 ENOUGH, OFTEN, LEAST, FORGET, STALLED = 20, 6.0, 15.0, 0.98, 2.0
 """A hang is noticed early: after ENOUGH answers, one is waited for OFTEN as long as the slowest of late took, LEAST
@@ -44,48 +44,10 @@ SHOWN = 8000
 TOLD = 0.05
 """Seconds: who says less says nothing that keeps anybody from asking at once."""
 
+YEARS = 3e8
+"""Seconds: nobody cares for a later date."""
+
 _log = logging.getLogger("germane")
-
-
-@dataclass(slots=True)
-class Spending:
-    """What one call has used so far; `lost` are the attempts that faults have cost its question, `early` what cost none."""
-
-    started: float = field(default_factory=monotonic)
-    requests: int = 0
-    waits: int = 0
-    faults: int = 0
-    lost: int = 0
-    early: int = 0
-    reasked: int = 0
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    estimated: bool = False
-    departure: Departure | None = None
-
-    def begin(self) -> None:
-        """Another question: it has attempts of its own."""
-        self.lost = self.early = 0
-
-    def count(self, used: Used) -> None:
-        """Add the tokens of a request, as far as they are known."""
-        sent, back, cached = used
-        self.input_tokens += sent or 0
-        self.output_tokens += back or 0
-        self.cached_tokens += cached
-
-
-class Unanswered(Exception):
-    """This call got no answer; the text says why. Other calls may fare better."""
-
-
-class Rejected(Exception):
-    """The endpoint will not take this request as it stands (400, 404, 422, ...)."""
-
-    def __init__(self, status: int, text: str, *, too_long: bool = False) -> None:
-        super().__init__(f"HTTP {status}: {text}")
-        self.status, self.text, self.too_long = status, text, too_long
 
 
 class _Throttled(Exception):
@@ -269,10 +231,7 @@ class Endpoint:
         self.gate.circuit.succeeded()
         self.gate.level.throttled(sent)
         if wait is not None and self.gate.hold.refused(sent, wait):
-            now = datetime.now().astimezone()
-            then = now + timedelta(seconds=wait)
-            until = f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}"
-            return LimitReached(f"{self.transport.url} asks to wait until {until} ({said})")
+            return LimitReached(f"{self.transport.url} asks to wait until {_clock(wait)} ({said})")
         return _Throttled(wait, said)
 
     def _lost(self, *, last: bool) -> float:
@@ -294,6 +253,13 @@ class Endpoint:
         """Close connections; a later call opens new ones."""
         self.gate.closed = ""
         await self.transport.close()
+
+
+def _clock(wait: float) -> str:
+    """The time then, with its date where that is not today's."""
+    now = datetime.now().astimezone()
+    then = now + timedelta(seconds=min(wait, YEARS))
+    return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}"
 
 
 def _json(raw: bytes) -> dict[str, Json]:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from functools import partial
 
 from germane.errors import AnswerError, JudgeError
+from germane.judging.attempts import Rejected, Spending
 from germane.judging.completions import Answered, Refused, answered
-from germane.judging.endpoint import Endpoint, Rejected, Spending
+from germane.judging.endpoint import Endpoint
 from germane.judging.gate import BYTES
 from germane.judging.ladder import LOWEST, ROOM, Correction, Habits
 from germane.judging.patience import Deadline
