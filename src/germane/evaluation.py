@@ -8,18 +8,18 @@ answers is computed in one place.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 import germane
 from germane.errors import InputError
 from germane.judging.asking import Answerer, Pool
 from germane.judging.budget import Budget, check_price
-from germane.judging.driving import Trace, drive
+from germane.judging.driving import Drive, Trace
 from germane.judging.judge import Judge, Judges
 from germane.judging.judges.panel import Agreement, whole
 from germane.judging.ledger import Ledger
@@ -41,10 +41,11 @@ from germane.utc import now
 
 __all__ = ["Evaluation", "aevaluate", "evaluate"]
 
-T = TypeVar("T")
+BLOCK, AHEAD = 250, 4
+"""How many samples are scored together: few enough to keep memory flat. And how many blocks ask at once: enough to keep
+any endpoint busy, so that the slow end of one delays nothing."""
 
-BLOCK = 500
-"""How many samples are in work at once: enough to keep any endpoint busy, few enough to keep memory flat."""
+_Asking: TypeAlias = tuple[Block, Drive[Any], asyncio.Task[None]]
 
 
 @dataclass(slots=True)
@@ -68,23 +69,19 @@ class Evaluation:
     async def run(
         self, jobs: Iterable[Job], answerer: Answerer, on_block: Callable[[int], None] = lambda _: None
     ) -> None:
-        """Judge and score all jobs. Two blocks are in work at once, so that the slow end of one delays nothing."""
+        """Judge and score all jobs, block by block."""
+        blocks = (Block(jobs=some, settings=self.settings, notes=self.notes) for some in _blocks(jobs))
         done = 0
-        async for samples, judgements, scores in _ahead(
-            (self._block(block, answerer) for block in _blocks(jobs)), 2
-        ):
-            self.store.add(samples, judgements, scores)
+        async for block, drive in _driven(blocks, answerer):
+            scores = self._scores(block, drive.results)
+            samples = [job.sample for job in block.jobs]
+            self.store.add(samples, self._judgements(drive.traces), scores)
             done += len(samples)
             on_block(done)
 
-    async def _block(
-        self, jobs: Sequence[Job], answerer: Answerer
-    ) -> tuple[list[Sample], list[Judgement], list[Score]]:
-        block = Block(jobs=jobs, settings=self.settings, notes=self.notes)
-        results, traces = await drive(block.programs(), answerer)
-        outcomes = block.outcomes(results)
+    def _scores(self, block: Block, results: Sequence[Any]) -> list[Score]:
         scores = []
-        for job, found in zip(jobs, outcomes, strict=True):
+        for job, found in zip(block.jobs, block.outcomes(results), strict=True):
             self._remember(job)
             for grader in job.graders:
                 outcome = found[grader.name]
@@ -101,7 +98,7 @@ class Evaluation:
                         bounds=outcome.bounds,
                     )
                 )
-        return [job.sample for job in jobs], list(self._judgements(traces)), scores
+        return scores
 
     def _remember(self, job: Job) -> None:
         number = self.graders.setdefault(job.graders, len(self.graders))
@@ -146,20 +143,30 @@ def _blocks(jobs: Iterable[Job]) -> Iterator[list[Job]]:
         yield block
 
 
-async def _ahead(work: Iterable[Coroutine[Any, Any, T]], most: int) -> AsyncIterator[T]:
-    """The results in order, with up to `most` of them in work at once."""
-    running: list[asyncio.Task[T]] = []
+async def _driven(blocks: Iterable[Block], answerer: Answerer) -> AsyncIterator[tuple[Block, Drive[Any]]]:
+    """The blocks in their order, with all that they ask answered: what is known one by one, the rest several at a time."""
+    asking: deque[_Asking] = deque()
     try:
-        for one in work:
-            running.append(asyncio.ensure_future(one))
-            if len(running) == most:
-                yield await running.pop(0)
-        while running:
-            yield await running.pop(0)
+        for block in blocks:
+            drive = Drive(block.programs())
+            await drive.recall(answerer)
+            asking.append((block, drive, asyncio.ensure_future(drive.ask(answerer))))
+            while asking and (len(asking) == AHEAD or asking[0][1].finished):
+                yield await _next(asking)
+        while asking:
+            yield await _next(asking)
     finally:
-        for task in running:
+        tasks = [asked for _, _, asked in asking]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _next(asking: deque[_Asking]) -> tuple[Block, Drive[Any]]:
+    block, drive, asked = asking[0]
+    await asked
+    asking.popleft()
+    return block, drive
 
 
 def _measures(measures: Measure | str | Iterable[Measure | str]) -> tuple[Measure, ...]:
@@ -258,7 +265,8 @@ def evaluate(
         InputError: A sample, measure, judge, ledger's place or gate cannot be used as given.
         LedgerError: The ledger cannot be read or written (a full disk). What it had taken before is not asked again.
         JudgeError: The judge cannot be used at all. One failed answer raises nothing: it is its score's `why`.
-        LimitReached: `max_cost` or `max_calls` would have been exceeded.
+        LimitReached: `max_cost` or `max_calls` would have been exceeded, or a model asks everybody to wait for longer than
+            any call does.
 
     Works inside a running event loop too (a notebook): it then waits for a worker thread.
     """

@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, Self
+from itertools import chain
+from typing import Any, Protocol, Self, TypeAlias
 
 from germane.errors import Interrupted
 from germane.judging.archive import Archive
@@ -31,9 +32,16 @@ __all__ = ["Answerer", "Pool"]
 
 _ROWS, _SECONDS = 100, 0.1
 
+Keyed: TypeAlias = tuple[str, AnyQuestion, Judge]
+"""A question with its key and its judge."""
+
 
 class Answerer(Protocol):
     """Whoever answers questions: the pool, a store of old answers, a counter."""
+
+    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer] | None]:
+        """For each of several lists of questions: their answers where nobody need be asked for any, else None."""
+        ...
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
         """One answer a question, in order."""
@@ -130,6 +138,37 @@ class Pool:
         self.stop()
         self._dispatch.abort()
 
+    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer] | None]:
+        """For each list of questions: their answers where all are known, else None: these must be asked."""
+        if self._failure is not None:
+            raise self._failure
+        keyed = [self._keyed(questions) for questions in asked]
+        found = await self._find(keyed)
+        answers = [self._all_known(questions, found) for questions in keyed]
+        self._on_progress(self)
+        return answers
+
+    def _keyed(self, questions: Sequence[AnyQuestion]) -> list[Keyed]:
+        """Questions that may be known, with their keys; none where nobody would remember."""
+        judges = [self._route(question) for question in questions]
+        if not (self._known or judges[0].stored):
+            return []
+        return [(self._key_of(q, judge), q, judge) for q, judge in zip(questions, judges, strict=True)]
+
+    def _all_known(self, asked: Sequence[Keyed], found: Mapping[str, Judgement]) -> list[Answer] | None:
+        answers: list[Answer] = []
+        for key, question, _ in asked:
+            judgement = found.get(key)
+            answer = None if judgement is None else answered(question, judgement)
+            if answer is None or not (answer.usable or answer.judgement.error is not None):
+                return None
+            answers.append(answer)
+        for (key, question, judge), answer in zip(asked, answers, strict=True):
+            self.tally.known(key, judge, question, answer)
+        self.expected += len(answers)
+        self.answered += len(answers)
+        return answers or None
+
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
         """One answer a question, in order; returns when all are durable."""
         if not questions:
@@ -177,7 +216,7 @@ class Pool:
 
     async def _look_up(self, arrived: list[Arrived]) -> None:
         try:
-            found = await self._find(arrived)
+            found = await self._find([arrived])
         except BaseException as error:
             for one in arrived:
                 one.batch.fail(error)
@@ -205,15 +244,16 @@ class Pool:
             self._queue(questions)
         self._on_progress(self)
 
-    async def _find(self, arrived: list[Arrived]) -> dict[str, Judgement]:
+    async def _find(self, asked: Iterable[Sequence[Keyed | Arrived]]) -> dict[str, Judgement]:
         """What is known of these questions."""
-        found = (
-            {one.key: self._known[one.key] for one in arrived if one.key in self._known}
-            if self._known
-            else {}
-        )
-        keys = {one.key for one in arrived if one.judge.stored and one.key not in found}
-        return found | await self._stored(keys)
+        own, found, keys = self._known, dict[str, Judgement](), set[str]()
+        for key, _, judge, *_ in chain.from_iterable(asked):
+            if own and key in own:
+                found[key] = own[key]
+            elif judge.stored:
+                keys.add(key)
+        found.update(await self._stored(keys))
+        return found
 
     async def _stored(self, keys: Iterable[str]) -> dict[str, Judgement]:
         found = await self._archive.find(keys)
@@ -256,14 +296,23 @@ class Pool:
         self.tally.combined(asked.key, [vote.judgement.key for vote in votes])
         self._settle(asked, answered(asked.question, panel.combine(asked.key, asked.question, votes)))
 
-    def said(self, judge: Judge, asked: Sequence[Asked], replies: Sequence[Reply]) -> None:
-        """A judge has answered a group."""
+    def said(
+        self,
+        judge: Judge,
+        asked: Sequence[Asked],
+        replies: Sequence[Reply],
+        stopped: BaseException | None = None,
+    ) -> None:
+        """A judge has answered a group, or what of it was answered when it was stopped: the rest fails with that."""
         answers = [one.answer(reply) for one, reply in zip(asked, replies, strict=True)]
         try:
-            self.tally.paid(judge, [answer.judgement for answer in answers])
+            self.tally.paid(judge, [answer.judgement for answer in answers], stopped=stopped is not None)
         finally:  # where that cannot be written down, the answers are kept all the same
             for one, answer in zip(asked, answers, strict=True):
-                self._take(one, answer)
+                if stopped is not None and answer.judgement.error is not None:
+                    self.fail([one], stopped)
+                else:
+                    self._take(one, answer)
 
     def landed(self) -> None:
         """A group has come back, answered or not, and what could be started was."""

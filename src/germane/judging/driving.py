@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 from germane.judging.asking import Answerer
 from germane.judging.judge import AnyQuestion
-from germane.judging.programs import Program, answered
+from germane.judging.programs import Answer, Program, answered
 from germane.types import Judgement
 
-__all__ = ["Trace", "drive", "replay", "run_program"]
+__all__ = ["Drive", "Trace", "replay"]
 
 R = TypeVar("R")
 
@@ -19,35 +19,87 @@ Trace = list[tuple[AnyQuestion, Judgement]]
 """Which judgement answered which question of one program, in the order of asking."""
 
 
-async def run_program(program: Program[R], answerer: Answerer, trace: Trace) -> R:
-    """One program's result; what it asked is appended to `trace`."""
-    try:
-        questions = next(program)
-        while True:
-            answers = await answerer.judge(questions)
-            trace.extend(zip(questions, [answer.judgement for answer in answers], strict=True))
-            questions = program.send(tuple([answer.value for answer in answers]))
-    except StopIteration as finished:
-        return finished.value  # type: ignore[no-any-return]
+class _Running(Generic[R]):
+    """A program under way: what it asks now, what it has asked, and at last its result."""
+
+    __slots__ = ("_program", "finished", "questions", "result", "trace")
+
+    def __init__(self, program: Program[R]) -> None:
+        self._program = program
+        self.questions: Sequence[AnyQuestion] = ()
+        self.trace: Trace = []
+        self.result: R
+        self.finished = False
+        self._go(None)
+
+    def take(self, answers: Sequence[Answer]) -> None:
+        """Go on with these answers, up to the next questions or the end."""
+        self.trace += [
+            (question, answer.judgement) for question, answer in zip(self.questions, answers, strict=True)
+        ]
+        self._go(tuple([answer.value for answer in answers]))
+
+    def _go(self, values: Any) -> None:
+        try:
+            self.questions = self._program.send(values)
+        except StopIteration as end:
+            self.result, self.finished = end.value, True
+
+    async def ask(self, answerer: Answerer) -> None:
+        """Go on to the end."""
+        while not self.finished:
+            self.take(await answerer.judge(self.questions))
 
 
-async def drive(programs: Sequence[Program[R]], answerer: Answerer) -> tuple[list[R], list[Trace]]:
-    """The results of all programs and what each asked, in their order, each as fast as its answers come.
+class Drive(Generic[R]):
+    """Programs that are driven side by side, each as fast as its answers come.
 
-    All programs ask their first questions before the first is answered, so a judge sees them together.
+    Args:
+        programs: As they were made; each is run up to its first questions.
     """
-    traces: list[Trace] = [[] for _ in programs]
-    tasks = [
-        asyncio.ensure_future(run_program(p, answerer, t)) for p, t in zip(programs, traces, strict=True)
-    ]
-    try:
-        results = await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
-    return results, traces
+
+    def __init__(self, programs: Iterable[Program[R]]) -> None:
+        self._running = [_Running(program) for program in programs]
+
+    @property
+    def finished(self) -> bool:
+        """Whether all programs have come to their ends."""
+        return all(one.finished for one in self._running)
+
+    @property
+    def results(self) -> list[R]:
+        """Their results, in their order, when they are finished."""
+        return [one.result for one in self._running]
+
+    @property
+    def traces(self) -> list[Trace]:
+        """What each of them asked."""
+        return [one.trace for one in self._running]
+
+    async def recall(self, answerer: Answerer) -> None:
+        """Go on as far as known answers lead, all programs at once: a second evaluation is nothing else."""
+        going = [one for one in self._running if not one.finished]
+        while going:
+            known = await answerer.known([one.questions for one in going])
+            for one, answers in zip(going, known, strict=True):
+                if answers is not None:
+                    one.take(answers)
+            going = [
+                one
+                for one, answers in zip(going, known, strict=True)
+                if answers is not None and not one.finished
+            ]
+
+    async def ask(self, answerer: Answerer) -> None:
+        """Go on to the end. All ask before the first is answered, so that a judge sees their questions together."""
+        tasks = [asyncio.ensure_future(one.ask(answerer)) for one in self._running if not one.finished]
+        try:
+            await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
 
 
 def replay(

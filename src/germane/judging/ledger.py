@@ -35,7 +35,7 @@ __all__ = ["Ledger", "SQLiteLedger", "find_ledger"]
 _NAMES = ", ".join(COLUMNS)
 _CHUNK = 500
 _SMALL = 100_000_000  # bytes whose structure is looked at in 0.15 s, whenever the ledger is opened
-_PRAGMAS = ("cell_size_check=ON", "busy_timeout=60000", "cache_size=-8000")
+_PRAGMAS = ("cell_size_check=ON", "busy_timeout=60000", "cache_size=-32000")
 _WRITING = ("journal_mode=WAL", "synchronous=FULL")
 
 

@@ -27,6 +27,10 @@ class Recorded:
         self._known: dict[str, Judgement] = {}
         self.found = self.unknown = 0
 
+    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer] | None]:
+        """What is stored says to everything: nobody else is asked."""
+        return [await self.judge(questions) for questions in asked]
+
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
         """What is stored says to each question."""
         return list(map(answered, questions, self.look_up(questions)))
