@@ -53,6 +53,43 @@ class TestStopping:
                 asyncio.run(run())
             assert server.count == len(ledger) == sent
 
+    @pytest.mark.parametrize(
+        "act",
+        [
+            Act(status=429, headers={"retry-after": "60"}),
+            Act(status=429),
+            Act(status=500),
+            Act(text="no answer", latency=0.3),
+        ],
+        ids=["told to wait", "asked to wait", "an outage", "unusable answers"],
+    )
+    def test_nor_is_anything_asked_again(self, tmp_path: Path, act: Act) -> None:
+        """Stopped while calls wait to be asked again: what was answered is kept, the others are stopped, and none failed."""
+        patience = Patience(deadline=600, read=60, backoff=5)
+        with (
+            ModelServer(lambda asked: act if asked.number > 4 else None, latency=0.02) as server,
+            SQLiteLedger(tmp_path / "l.sqlite") as ledger,
+        ):
+            judge, sent = judge_of(server, patience=patience), []
+
+            async def run() -> Pool:
+                def stop() -> None:
+                    sent.append(server.count)
+                    pool.stop()
+
+                async with Pool(lambda _: judge, ledger) as pool:
+                    asyncio.get_running_loop().call_later(0.5, stop)
+                    with pytest.raises(Interrupted):
+                        await pool.judge(passages(40))
+                return pool
+
+            pool = asyncio.run(asyncio.wait_for(run(), 20))
+            assert server.count == sent[0]
+            assert len(ledger) == pool.spent.calls == 5
+            assert pool.spent.errors == 0
+            assert pool.spent.requests == server.count
+            assert judge.level.busy == 0
+
     def test_nothing_leaves_once_answers_cannot_be_kept(self, tmp_path: Path) -> None:
         """A full disk: what leaves after that could not be kept either."""
         sent = []
@@ -166,7 +203,7 @@ class TestPanel:
         self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Nobody listens at one member's URL: the other one's answers are the panel's, and that is said once."""
-        monkeypatch.setattr("germane.judging.endpoint.BEFORE", 0.1)
+        monkeypatch.setattr("germane.judging.limits.BEFORE", 0.1)
         with ModelServer() as gone:
             nowhere = gone.url
         dead = LLMJudge(

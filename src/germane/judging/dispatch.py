@@ -30,8 +30,14 @@ class Desk(Protocol):
         """Start a task that is waited for; what it raises stops everything."""
         ...
 
-    def said(self, judge: Judge, asked: Sequence[Asked], replies: Sequence[Reply]) -> None:
-        """A judge has answered a group."""
+    def said(
+        self,
+        judge: Judge,
+        asked: Sequence[Asked],
+        replies: Sequence[Reply],
+        stopped: BaseException | None = None,
+    ) -> None:
+        """A judge has answered a group, or what of it was answered when it was stopped: the rest fails with that."""
         ...
 
     async def news(self, asked: list[Asked]) -> list[Asked]:
@@ -100,12 +106,12 @@ class Dispatch:
         return lane
 
     def stop(self, reason: BaseException) -> None:
-        """Hand nothing over any more, and call back what has not left: all of that fails with `reason`."""
+        """Hand nothing over, let nothing leave and ask nothing again any more: all of that fails with `reason`."""
         self._stopped = self._stopped or reason
         for lane in self._lanes.values():
             self._desk.fail(lane.clear(), self._stopped)
         for flight in self._flights:
-            flight.call_back()
+            flight.stop()
 
     def abort(self) -> None:
         """Give up what is in flight too."""
@@ -170,7 +176,7 @@ class Dispatch:
         said = replies or ()
         spared = len(group) - len(said) + unsent(said)
         self._budget.settle(lane.judge, reserved, [reply.usage for reply in said], spared=spared)
-        self._land(lane, flight.asked, replies)
+        self._land(lane, flight, replies)
         self._pump()
         self._desk.landed()
 
@@ -190,11 +196,12 @@ class Dispatch:
         flight.asked = await self._desk.news(asked)
         return len(flight.asked) < len(asked)
 
-    def _land(self, lane: Lane, asked: list[Asked], replies: Sequence[Reply] | None) -> None:
+    def _land(self, lane: Lane, flight: Flight, replies: Sequence[Reply] | None) -> None:
+        asked = flight.asked
         if not asked:
             return
         if replies is not None:
-            self._desk.said(lane.judge, asked, replies)
+            self._desk.said(lane.judge, asked, replies, self._stopped if flight.stopped else None)
         elif self._stopped is not None:
             self._desk.fail(asked, self._stopped)
         elif lane.lost:
