@@ -47,9 +47,7 @@ class Known:
         if judgement is None and judge.stored and self.ledger is not None:
             judgement = ListedToo(self.ledger).get([key]).get(key)
         answer = None if judgement is None else answered(question, judgement)
-        if answer is None or answer.usable or answer.judgement.error is not None:
-            return answer
-        return None
+        return answer if answer is not None and answer.holds else None
 
 
 class _Asked(NamedTuple):

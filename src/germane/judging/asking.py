@@ -160,7 +160,7 @@ class Pool:
         for key, question, _ in asked:
             judgement = found.get(key)
             answer = None if judgement is None else answered(question, judgement)
-            if answer is None or not (answer.usable or answer.judgement.error is not None):
+            if answer is None or not answer.holds:
                 return None
             answers.append(answer)
         for (key, question, judge), answer in zip(asked, answers, strict=True):
@@ -225,7 +225,7 @@ class Pool:
         for one in arrived:
             judgement = found.get(one.key)
             answer = None if judgement is None else answered(one.question, judgement)
-            if answer is not None and (answer.usable or answer.judgement.error is not None):
+            if answer is not None and answer.holds:
                 self._known_already(one, answer)
                 one.batch.take(one.place, answer)
                 continue

@@ -44,6 +44,11 @@ class Answer(NamedTuple):
         """Whether there is an answer."""
         return not isinstance(self.value, Unanswered)
 
+    @property
+    def holds(self) -> bool:
+        """Whether it stands without asking anybody: a stored answer that can be used, or a failure that is kept."""
+        return not isinstance(self.value, Unanswered) or self.judgement.error is not None
+
 
 def answered(question: Question[Any], judgement: Judgement) -> Answer:
     """What a judgement says to this question: read here, once, and nowhere else."""
