@@ -12,8 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self
 
 from germane.errors import Interrupted
 from germane.judging.archive import Archive
@@ -21,19 +20,15 @@ from germane.judging.budget import Budget
 from germane.judging.dispatch import Dispatch
 from germane.judging.judge import AnyQuestion, Judge, Reply
 from germane.judging.judges.panel import Attendance, PanelJudge
-from germane.judging.keyring import Keyring
 from germane.judging.ledger import Ledger
 from germane.judging.programs import Answer, answered
+from germane.judging.recall import Recall
+from germane.judging.saving import Saving
 from germane.judging.spending import Receipts, Spent, Tally
 from germane.judging.waiting import Arrived, Asked, Batch, batch_for
 from germane.types import Judgement
 
 __all__ = ["Answerer", "Pool"]
-
-_ROWS, _SECONDS = 100, 0.1
-
-Keyed: TypeAlias = tuple[str, AnyQuestion, Judge]
-"""A question with its key and its judge."""
 
 
 class Answerer(Protocol):
@@ -79,16 +74,15 @@ class Pool:
         self.expected = 0
         self.answered = 0
         self._route, self._on_progress = route, on_progress
-        self._known: dict[str, Judgement] = dict(known or {})
         self._archive, self._before_asking = Archive(ledger, on_unsaved), before_asking
+        self._recall = Recall(self._archive, self.tally, known)
+        self._saving = Saving(
+            self._archive, spawn=self.spawn, settle=self._settle, fail=self.fail, saved=self._was_saved
+        )
         self._dispatch = Dispatch(self, budget or Budget(), self._last_look)
         self._attendance = Attendance()
-        self._key_of = Keyring()
         self._open: dict[str, Asked] = {}
         self._arrived: list[Arrived] = []
-        self._unsaved: list[tuple[Asked, Answer]] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._saved = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
 
@@ -122,7 +116,7 @@ class Pool:
         """Wait for what is in flight, and keep it."""
         while self._tasks:
             await asyncio.wait(self._tasks)
-            self._save()
+            self._saving.now()
 
     def stop(self, reason: BaseException | None = None) -> None:
         """Start nothing new; what is in flight is finished and kept, the rest fails with `reason`."""
@@ -131,7 +125,7 @@ class Pool:
         for one in arrived:
             one.batch.fail(self._failure)
         self._dispatch.stop(self._failure)
-        self._save()
+        self._saving.now()
 
     def abort(self) -> None:
         """Stop, and give up what is in flight too; what was answered is kept."""
@@ -142,32 +136,20 @@ class Pool:
         """For each list of questions: their answers where all are known, else None: these must be asked."""
         if self._failure is not None:
             raise self._failure
-        keyed = [self._keyed(questions) for questions in asked]
-        found = await self._find(keyed)
-        answers = [self._all_known(questions, found) for questions in keyed]
+        answers = await self._recall.together([(some, [self._route(one) for one in some]) for some in asked])
+        self._found(sum([len(some) for some in answers if some is not None]))
         self._on_progress(self)
         return answers
 
-    def _keyed(self, questions: Sequence[AnyQuestion]) -> list[Keyed]:
-        """Questions that may be known, with their keys; none where nobody would remember."""
-        judges = [self._route(question) for question in questions]
-        if not (self._known or judges[0].stored):
-            return []
-        return [(self._key_of(q, judge), q, judge) for q, judge in zip(questions, judges, strict=True)]
+    def _found(self, count: int) -> None:
+        """So many need not be asked."""
+        self.expected += count
+        self.answered += count
+        self._meet()
 
-    def _all_known(self, asked: Sequence[Keyed], found: Mapping[str, Judgement]) -> list[Answer] | None:
-        answers: list[Answer] = []
-        for key, question, _ in asked:
-            judgement = found.get(key)
-            answer = None if judgement is None else answered(question, judgement)
-            if answer is None or not answer.holds:
-                return None
-            answers.append(answer)
-        for (key, question, judge), answer in zip(asked, answers, strict=True):
-            self.tally.known(key, judge, question, answer)
-        self.expected += len(answers)
-        self.answered += len(answers)
-        return answers or None
+    def _meet(self) -> None:
+        if self._archive.shared:
+            self._dispatch.share()
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
         """One answer a question, in order; returns when all are durable."""
@@ -186,7 +168,7 @@ class Pool:
             asyncio.get_running_loop().call_soon(self._welcome)
         self.expected += len(asked)
         self._arrived += [
-            Arrived(self._key_of(question, judge), question, judge, batch, place)
+            Arrived(self._recall.key_of(question, judge), question, judge, batch, place)
             for place, (question, judge) in enumerate(asked)
         ]
 
@@ -205,8 +187,7 @@ class Pool:
         self._tasks.discard(work)
         if not work.cancelled() and (error := work.exception()) is not None:
             self.stop(error)
-            unsaved = {asked.key for asked, _ in self._unsaved}
-            self.fail([asked for asked in self._open.values() if asked.key not in unsaved], error)
+            self.fail([asked for asked in self._open.values() if asked not in self._saving], error)
 
     def fail(self, asked: Iterable[Asked], error: BaseException) -> None:
         """There will be no answer to these."""
@@ -216,7 +197,8 @@ class Pool:
 
     async def _look_up(self, arrived: list[Arrived]) -> None:
         try:
-            found = await self._find([arrived])
+            found = await self._recall.find([arrived])
+            self._meet()
         except BaseException as error:
             for one in arrived:
                 one.batch.fail(error)
@@ -244,22 +226,9 @@ class Pool:
             self._queue(questions)
         self._on_progress(self)
 
-    async def _find(self, asked: Iterable[Sequence[Keyed | Arrived]]) -> dict[str, Judgement]:
-        """What is known of these questions."""
-        own, found, keys = self._known, dict[str, Judgement](), set[str]()
-        for key, _, judge, *_ in chain.from_iterable(asked):
-            if own and key in own:
-                found[key] = own[key]
-            elif judge.stored:
-                keys.add(key)
-        found.update(await self._stored(keys))
-        return found
-
-    async def _stored(self, keys: Iterable[str]) -> dict[str, Judgement]:
-        found = await self._archive.find(keys)
-        if self._archive.shared:
-            self._dispatch.share()
-        return found
+    def _was_saved(self) -> None:
+        self._on_progress(self)
+        self._meet()
 
     def _known_already(self, one: Arrived, answer: Answer | None = None) -> None:
         self.tally.known(one.key, one.judge, one.question, answer)
@@ -316,11 +285,7 @@ class Pool:
 
     def landed(self) -> None:
         """A group has come back, answered or not, and what could be started was."""
-        if len(self._unsaved) >= _ROWS or not self._dispatch.busy:
-            self._save()
-        elif self._unsaved and self._timer is None:
-            # the first at once: whoever else is asking the same learns of it
-            self._timer = asyncio.get_running_loop().call_later(_SECONDS if self._saved else 0, self._save)
+        self._saving.soon(more=self._dispatch.busy)
 
     def unanswered(self, asked: Iterable[Asked], why: str) -> None:
         """Nobody was asked these: an error each."""
@@ -329,7 +294,8 @@ class Pool:
 
     async def news(self, asked: list[Asked]) -> list[Asked]:
         """Those of them that another evaluation has not answered by now; the others are settled."""
-        found = await self._stored(one.key for one in asked)
+        found = await self._archive.find(one.key for one in asked)
+        self._meet()
         left = []
         for one in asked:
             answer = answered(one.question, found[one.key]) if one.key in found else None
@@ -342,37 +308,13 @@ class Pool:
 
     def _take(self, asked: Asked, answer: Answer) -> None:
         if answer.judgement.error is None and asked.judge.stored and self._archive.ledger is not None:
-            self._unsaved.append((asked, answer))
+            self._saving.add(asked, answer)
         else:
             self._settle(asked, answer)
 
     def _settle(self, asked: Asked, answer: Answer) -> None:
         self._open.pop(asked.key, None)
         if answer.judgement.error is not None or (self._archive.ledger is None and asked.judge.stored):
-            self._known[asked.key] = (
-                answer.judgement
-            )  # nobody else remembers it, and it is asked once an evaluation
+            self._recall.remember(answer.judgement)
         self.answered += 1
         asked.settle(answer)
-
-    def _save(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        rows, self._unsaved = self._unsaved, []
-        if rows:
-            self._saved = True
-            self.spawn(self._commit(rows))
-
-    async def _commit(self, rows: list[tuple[Asked, Answer]]) -> None:
-        try:
-            stands = await self._archive.keep([answer.judgement for _, answer in rows])
-        except BaseException as error:
-            self.fail([asked for asked, _ in rows], error)
-            raise
-        for asked, answer in rows:
-            first = stands[asked.key]
-            self._settle(asked, answer if first is answer.judgement else answered(asked.question, first))
-        self._on_progress(self)
-        if self._archive.shared:
-            self._dispatch.share()
