@@ -141,7 +141,10 @@ def test_half_of_the_votes_is_enough_for_a_mean_alone(
     [
         ({"reasoning": "why", "grade": 2, "confidence": 3}, {"grade": 2}),
         ({"reasoning": "why", "grade": 2, "support": [1]}, {"grade": 2, "reasoning": None}),
-        ({"reasoning": "why", "grade": 2, "relevant": True}, {"grade": 2, "reasoning": "", "relevant": False}),
+        (
+            {"reasoning": "why", "grade": 2, "relevant": True},
+            {"grade": 2, "reasoning": "", "relevant": False},
+        ),
     ],
 )
 def test_only_what_the_schema_names_is_voted_on(more: dict[str, Json], less: dict[str, Json]) -> None:
