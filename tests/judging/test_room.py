@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from germane.judging.judge import Reply
@@ -181,3 +183,45 @@ class TestWording:
             replies = judged(server, parameters={"temperature": 0})
         assert all(reply.error is None for reply in replies)
         assert [asked.json.get("temperature") for asked in server.asked] == [0, None, None, None]
+
+
+class TestTogether:
+    """Requests that are cut while others are under way."""
+
+    def test_what_others_learned_is_not_taken_for_what_was_sent(self) -> None:
+        """All are cut at the server's own limit at once: each is given the least room, not twice what it never had."""
+
+        def script(asked: Asked) -> Act | None:
+            limit = limit_of(asked)
+            if limit is None:
+                return Act(text=CUT, finish="length", usage={"completion_tokens": 60})
+            return Act(status=400, error="max_tokens is too large: at most 4096") if limit > 4096 else None
+
+        questions = [Relevance(query="why", passage=f"the sky is blue {n}") for n in range(24)]
+        with ModelServer(script, latency=0.05) as server:
+            replies = asyncio.run(
+                together(LLMJudge("openai:test", base_url=server.url, api_key="k"), questions)
+            )
+        assert all(reply.error is None for reply in replies)
+        assert {limit_of(asked) for asked in server.asked} == {None, 4096}
+
+    def test_an_answer_that_a_server_cut_without_a_word_keeps_the_schema(self) -> None:
+        """finish_reason "stop" and no end: more room is named, for all from then on, and the schema is not given up."""
+
+        def script(asked: Asked) -> Act | None:
+            short = Act(text=CUT, finish="stop", usage={"completion_tokens": 60})
+            return short if limit_of(asked) is None else Act(usage={"completion_tokens": 90})
+
+        with ModelServer(script) as server:
+            replies = judged(server)
+        assert all(reply.error is None for reply in replies)
+        assert server.count == 3 + 1
+        assert {asked.rung for asked in server.asked} == {"schema"}
+
+
+async def together(judge: LLMJudge, questions: list[Relevance]) -> list[Reply]:
+    try:
+        replies = await asyncio.gather(*(judge.answer((question,)) for question in questions))
+    finally:
+        await judge.close()
+    return [reply for one in replies for reply in one]

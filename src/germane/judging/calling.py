@@ -253,13 +253,15 @@ class Call:
             return CUT
         problem = self._take(ask, got)
         if problem:
-            self.exchange.give_room(got)
+            without_end = self.exchange.give_room(got)
             self._note = Correction(got.text[:NOTED], problem)
-            if not self._miscounted:
+            if not (self._miscounted or without_end):
                 self.habits.shapeless()
-        elif self._note is None:
+            return problem
+        self.exchange.usable(got)
+        if self._note is None:
             self.habits.worked(self.exchange.rung)
-        return problem
+        return ""
 
     def _take(self, ask: Ask, got: Answered) -> str:
         """Keep what can be used of an answer; says what is wrong with the rest."""

@@ -47,7 +47,7 @@ class Exchange:
         self._sent: tuple[int, int | None] = (0, None)
         self._name = ""
         self._worded: tuple[object, bytes] | None = None
-        self._room = self._most = self._had = 0
+        self._room = self._most = self._had = self._short = 0
 
     def begin(self) -> None:
         """Another question: how much room the answer needs is not known yet."""
@@ -59,17 +59,28 @@ class Exchange:
 
         A limit that the server did not heed is not what the answer had.
         """
-        limit = self._limit() or 0
+        limit = self._sent[1] or 0  # not what is named by now: others may have learned of it meanwhile
         if not limit and (got.output_tokens or ROOM) < ROOM:
             self.habits.limited()
         self._had = max(got.output_tokens or 0, limit if heeded else 0, 1)
         self._room = max(2 * self._had, 2 * limit, ROOM)
         self._check_room("it was cut off there")
 
-    def give_room(self, got: Answered) -> None:
-        """Name a limit for the next answer where this one has no end: a limit of the server's own may have cut it off."""
-        if self._limit() is None and got.text.count("{") > got.text.count("}"):
-            self._room = ROOM
+    def give_room(self, got: Answered) -> bool:
+        """Name a limit for the next answer where this one has no end; whether it was so.
+
+        A limit of the server's own may have cut it off, which is known when a longer answer can be used.
+        """
+        if self._sent[1] is not None or got.text.count("{") <= got.text.count("}"):
+            return False
+        self._room, self._short = ROOM, got.output_tokens or 0
+        return True
+
+    def usable(self, got: Answered) -> None:
+        """This answer can be used: was it room that the one before lacked?"""
+        if self._short and (got.output_tokens or 0) > self._short:
+            self.habits.limited()
+        self._short = 0
 
     async def send(self, ask: Ask, note: Correction | None = None) -> Answered:
         """One answer of the model, stepping down the ladder where the endpoint does not take the request.
