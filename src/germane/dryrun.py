@@ -11,7 +11,6 @@ from germane.answering import at_hand
 from germane.forecast import Forecast
 from germane.forecasting import Forecasting, Known
 from germane.judging.ledger import Ledger
-from germane.judging.opening import is_there, open_ledger
 from germane.options import Options
 from germane.past import Past
 from germane.planning import Plan
@@ -49,7 +48,5 @@ def forecast(
 
 def _ledger(past: Past) -> contextlib.AbstractContextManager[Ledger | None]:
     """The ledger where there is one: none is made."""
-    place = past.ledger
-    if place is None or not is_there(place):
-        return contextlib.nullcontext()
-    return contextlib.closing(open_ledger(place, reading=True))
+    ledger = past.opened(reading=True)
+    return contextlib.nullcontext() if ledger is None else contextlib.closing(ledger)

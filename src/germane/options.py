@@ -41,11 +41,29 @@ class Options(JudgeOptions):
     folder: str = ""
     outputs: tuple[str, ...] = ()
 
-    def over(self, stored: dict[str, Json]) -> Options:
-        """These options where they say something, else the stored ones."""
+    def over(self, stored: dict[str, Json], cwd: str = "") -> Options:
+        """These options where they say something, else the stored ones, whose files stood in the folder `cwd`."""
+        stored = {**stored, **_placed(stored, Path(cwd))}
         default = asdict(Options())
         said = {name: value for name, value in asdict(self).items() if value != default[name]}
         return Options(**{**_tuples({name: stored[name] for name in default if name in stored}), **said})
+
+
+def _placed(stored: dict[str, Json], cwd: Path) -> dict[str, Json]:
+    """Stored paths as they are found from elsewhere; where nothing stands there any more, as they were written."""
+    if cwd == Path.cwd() or not cwd.is_dir():
+        return {}
+
+    def found(path: str) -> str:
+        return str(cwd / path) if (cwd / path).exists() else path
+
+    placed: dict[str, Json] = {
+        "paths": tuple(map(found, stored.get("paths") or ())),
+        "outputs": tuple([str(cwd / path) for path in stored.get("outputs") or ()]),
+    }
+    if stored.get("targets_file"):
+        placed["targets_file"] = found(stored["targets_file"])
+    return placed
 
 
 def _tuples(values: dict[str, Json]) -> dict[str, Json]:

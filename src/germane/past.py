@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from germane.errors import LedgerError
 from germane.judging.judges.panel import whole
-from germane.judging.opening import is_there
+from germane.judging.ledger import Ledger
+from germane.judging.moved import MovedFrom
+from germane.judging.opening import is_there, open_ledger
 from germane.judging.spending import Receipts
 from germane.options import Options
 from germane.reports.store import earlier
@@ -28,6 +32,7 @@ class Past:
     def __init__(self, options: Options, folder: Path | None, stored: Mapping[str, Json]) -> None:
         self.options, self.folder, self.resumed = options, folder, bool(stored)
         self._finished = not stored.get("replaces", False)
+        self._first: str | None = (stored.get("options") or {}).get("ledger")
 
     def judgements(self, *, errors: bool) -> dict[str, Judgement]:
         """The judgements in the folder by key, without `errors` only those that nobody failed at."""
@@ -49,9 +54,30 @@ class Past:
 
     @property
     def ledger(self) -> str | None:
-        """Where answers are kept: what is named, unless it is gone; None where nobody wants a ledger, nor has a folder."""
+        """Where answers are kept; None where nobody wants a ledger, nor has a folder.
+
+        That of the sessions before, unless another one is named now or it is gone.
+        """
         if self.options.no_cache:
             return None if self.own_ledger is None else str(self.own_ledger)
         named = self.options.ledger
-        moved = self.resumed and named and not is_there(named)
-        return ledger_place(None if moved else named)
+        gone = named and named == self._first and not is_there(named)
+        return ledger_place(None if gone else named)
+
+    def opened(self, *, reading: bool = False) -> Ledger | None:
+        """The ledger, which knows what that of the sessions before knows. `reading`: as it is, None where there is none."""
+        place, first = self.ledger, self._first
+        if place is None:
+            return None
+        ledger = open_ledger(place, reading=reading) if not reading or is_there(place) else None
+        if (
+            self.options.no_cache
+            or not first
+            or first == (place if ledger is None else ledger.place)
+            or not is_there(first)
+        ):
+            return ledger
+        with suppress(LedgerError):  # it may be what the user flees from
+            known = open_ledger(first, reading=True)
+            return known if ledger is None else MovedFrom(ledger, known, keep=not reading)
+        return ledger

@@ -44,7 +44,7 @@ class Plan:
     ) -> None:
         self._said = configured(told)
         """What flags say, as opposed to what a resumed folder's manifest says: only flags are trusted with a key."""
-        self.options = self._said.over((stored or {}).get("options") or {})
+        self.options = self._said.over((stored or {}).get("options") or {}, (stored or {}).get("cwd") or "")
         self.notices = Notices(lambda notice: warn(str(notice)))
         self.suite = _suite(self.options, self.notices)
         self.settings = Settings.of(self.options.against or self.suite.setting("against"), self.options.scale)

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from germane.errors import GermaneError, Interrupted, JudgeError, LedgerError
+from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
 from germane.judging.log import files_of
-from germane.judging.opening import open_ledger
 from germane.judging.spending import Spent
 from germane.options import Options
 from germane.past import Past
 from germane.reports.manifest import spent_in_words, write_manifest
-from germane.reports.store import forget_killed, has_rows, leave_unsaved, unsaved
+from germane.reports.store import forget_killed, has_rows, has_unsaved, leave_unsaved, unsaved
 from germane.reserve import Reserve
 from germane.types import Json, Judgement
 from germane.utc import now
@@ -45,17 +44,26 @@ class Session:
         self.aside = self.lost = 0
         """Answers that the ledger did not take in this session, and those of them that the folder did not take either."""
         if not stored and options.no_cache:
+            self._refuse_to_lose()
             self._drop_own_ledger()
-        assert self.past.ledger is not None  # there is a folder
-        self.ledger = open_ledger(self.past.ledger)
-        if stored or not options.no_cache:
-            self._bring_back()
+        ledger = self.past.opened()
+        assert ledger is not None  # there is a folder
+        self.ledger = ledger
+        self._bring_back()
         if not stored:
             forget_killed(folder)
         self.known = self.past.judgements(errors=not retry_errors)
         folder.mkdir(parents=True, exist_ok=True)
         self.receipts = self.past.receipts()
         self.reserve = Reserve(folder)
+
+    def _refuse_to_lose(self) -> None:
+        """Answers that were paid for and wait for room in a ledger belong to a run that has one."""
+        if has_unsaved(self.folder):
+            raise InputError(
+                f"in {self.folder} wait answers of a run that found no room in its ledger",
+                fix=f"continue that one (--resume {self.folder}), or name another folder",
+            )
 
     def _bring_back(self) -> None:
         """Into the ledger with what sessions before found no room for there. LedgerError where there still is none."""
@@ -85,7 +93,13 @@ class Session:
         ledger = None if self.options.no_cache else self.ledger.place
         options = asdict(replace(self.options, folder=str(self.folder), ledger=ledger))
         del options["headers"]
-        return {"schema_version": 1, **made, "created": self.created, "options": options}
+        return {
+            "schema_version": 1,
+            **made,
+            "created": self.created,
+            "cwd": str(Path.cwd()),
+            "options": options,
+        }
 
     def write(self, status: str, made: dict[str, Json]) -> None:
         """Write the manifest of a report that is not complete."""

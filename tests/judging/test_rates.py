@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import InputError
-from germane.judging.rates import Limits, Window
+from germane.judging.rates import MINUTE, Limits, Window
 
 
 class Clock:
@@ -78,6 +78,19 @@ class TestWindow:
         assert window.wait(20) > 50
         window.correct(taken, 0)
         assert window.wait(1000) == 0
+
+    def test_what_fits_no_minute_leaves_a_minute_after_the_last(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Not several minutes: what came before weighs no more than a minute, however large it was."""
+        clock = Clock()
+        monkeypatch.setattr("germane.judging.rates.monotonic", clock)
+        window = Window(100)
+        window.take(350)
+        assert window.wait(350) == pytest.approx(MINUTE)
+        assert window.wait(10) == pytest.approx(MINUTE)
+        clock.now += MINUTE
+        assert window.wait(350) == window.wait(10) == 0
 
 
 class TestLimits:

@@ -289,8 +289,10 @@ class Pool:
 
     def unanswered(self, asked: Iterable[Asked], why: str) -> None:
         """Nobody was asked these: an error each."""
-        for one in asked:
-            self._settle(one, one.answer(Reply(error=why)))
+        if answers := [(one, one.answer(Reply(error=why))) for one in asked]:
+            self.tally.paid(answers[0][0].judge, [answer.judgement for _, answer in answers])
+        for one, answer in answers:
+            self._settle(one, answer)
 
     async def news(self, asked: list[Asked]) -> list[Asked]:
         """Those of them that another evaluation has not answered by now; the others are settled."""

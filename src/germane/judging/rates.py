@@ -54,7 +54,8 @@ class Window:
             self._sum -= self._log.popleft().units
         if not self._log:
             self._sum = 0.0
-            return max(0.0, self._next - now) if units <= self._most else 0.0
+        if units > self._most:  # it fits no minute: it leaves when nothing else did for one
+            return max(0.0, self._free_at(units) - now)
         return max(0.0, self._next - now, self._free_at(units) - now)
 
     def _free_at(self, units: float) -> float:
@@ -70,7 +71,7 @@ class Window:
     def take(self, units: float) -> _Taken:
         """Take so many, now."""
         now = monotonic()
-        self._next = max(self._next, now - AT_ONCE) + units * self._interval
+        self._next = min(max(self._next, now - AT_ONCE) + units * self._interval, now + self._period)
         self._sum += units
         self._log.append(taken := _Taken(now, units))
         return taken
@@ -145,7 +146,7 @@ class Limits:
                 await turn
             wait = self._wait(tokens)
             while wait > 0:
-                await asyncio.sleep(wait)
+                await asyncio.sleep(min(wait, 1.0))  # what was taken may turn out to be less
                 wait = self._wait(tokens)
         finally:
             self._queue.remove(turn)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from germane.errors import AnswerError, GermaneError
 from germane.judging.flight import Flight
@@ -15,6 +15,7 @@ from germane.types import Usage
 __all__ = ["said_by"]
 
 _log = logging.getLogger("germane")
+_MOST = 2**53
 
 
 async def said_by(judge: Judge, flight: Flight) -> Sequence[Reply]:
@@ -49,4 +50,9 @@ def _wrong(replies: Any, count: int) -> str:
     for reply in replies:
         if not (isinstance(reply, Reply) and isinstance(reply.usage, Usage)):
             return f"answer() must return Reply objects, not {type(reply).__name__}"
+        if not isinstance(told := cast("object", reply.provenance), Mapping):
+            return f"a reply's provenance is a mapping, not {type(told).__name__}"
+        used: tuple[Any, ...] = (reply.usage.requests, reply.usage.input_tokens, reply.usage.output_tokens)
+        if not all(isinstance(number, int) and 0 <= number < _MOST for number in used):
+            return f"a reply's usage is no count of requests and tokens: {used}"
     return "" if len(replies) == count else f"{len(replies)} replies came to {count} questions"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ class _Use:
 
 _uses: dict[int, _Use] = {}
 _lock = threading.Lock()
+_log = logging.getLogger("germane")
 
 
 def begin_use(judge: Judge) -> None:
@@ -55,7 +57,10 @@ async def end_use(judge: Judge) -> None:
         if use.pools:
             return
         del _uses[id(judge)]
-    await judge.close()
+    try:
+        await judge.close()
+    except Exception as error:  # noqa: BLE001 - somebody's own judge; what it said is kept all the same
+        _log.warning("the judge %s failed to close: %s: %s", judge.name, type(error).__name__, error)
 
 
 def _asked(judge: Judge) -> Judge:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from germane.errors import GermaneError, JudgeError
 from germane.judging.judge import AnyQuestion, Judge, Reply
+from germane.judging.layout import to_row
 from germane.judging.programs import Answer, Unanswered, answered
 from germane.types import Judgement
 from germane.utc import now
@@ -98,6 +99,7 @@ class Asked:
             at=now("milliseconds"),
             provenance=reply.provenance,
         )
+        to_row(judgement)  # what cannot be written down is no answer: it would take others' down with it
         answer = answered(self.question, judgement)
         if isinstance(answer.value, Unanswered) and judgement.error is None:
             return Answer(replace(judgement, answer=None, error=answer.value.why), answer.value)

@@ -26,6 +26,7 @@ __all__ = [
     "earlier",
     "forget_killed",
     "has_rows",
+    "has_unsaved",
     "leave_unsaved",
     "load_judgement",
     "load_score",
@@ -204,7 +205,7 @@ def has_rows(folder: Path) -> bool:
 
 def forget_killed(folder: Path) -> None:
     """Remove what killed runs left in a folder: what begins there now is another evaluation."""
-    for end in (_EARLIER, _PART, _UNSAVED):
+    for end in (_EARLIER, _PART):
         (folder / f"{_JUDGEMENTS}{end}").unlink(missing_ok=True)
 
 
@@ -236,6 +237,11 @@ def leave_unsaved(folder: Path, judgements: Sequence[Judgement]) -> int:
         finally:
             os.fsync(file.fileno())
     return kept
+
+
+def has_unsaved(folder: Path) -> bool:
+    """Whether answers wait in a folder for room in a ledger."""
+    return (folder / f"{_JUDGEMENTS}{_UNSAVED}").exists()
 
 
 @contextmanager
