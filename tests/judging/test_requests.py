@@ -43,7 +43,7 @@ WORDS = (
 BEFORE = {1: (12.0, 8667), 10: (3.0, 4344)}
 """Requests and tokens a sample before wording and layout were tightened, by `batch`."""
 GOAL = {1: (13.0, 8000), 10: (4.0, 4000)}
-AIM = {1: 7600, 10: 3870}
+AIM = {1: 7600, 10: 3880}
 """Tokens a sample that leave a margin below the goal, since texts are longer here and shorter there."""
 
 

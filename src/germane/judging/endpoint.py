@@ -33,9 +33,9 @@ from germane.types import Json
 
 __all__ = ["Endpoint"]
 
-ENOUGH, OFTEN, LEAST, FORGET, STALLED = 20, 6.0, 15.0, 0.98, 2.0
+ENOUGH, OFTEN, LEAST, LAST, FORGET, STALLED = 20, 6.0, 15.0, 60.0, 0.98, 2.0
 """A hang is noticed early: after ENOUGH answers, one is waited for OFTEN as long as the slowest of late took, LEAST
-that many seconds; the last attempt is given all of the read timeout. Before that, after STALLED seconds at least, it
+that many seconds, LAST in the last attempt. Before that, after STALLED seconds at least, it
 leaves its place to another request."""
 
 SHOWN = 8000
@@ -236,7 +236,7 @@ class Endpoint:
 
     def _lost(self, *, last: bool) -> float:
         """Seconds after which a request is given up: the last attempt has the longest, but not as a probe in an outage."""
-        return self._usual(self.patience.read if last and not self.gate.circuit.open else LEAST)
+        return self._usual(LAST if last and not self.gate.circuit.open else LEAST)
 
     def _usual(self, least: float) -> float:
         """Seconds after which an answer is late, by how long answers take here."""
