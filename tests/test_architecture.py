@@ -1,7 +1,9 @@
-"""The house plan holds: imports point one way."""
+"""The house plan holds: imports point one way, no module is in a cycle, folders stay small and names are told once."""
 
 import ast
-from collections.abc import Iterator
+import collections
+import functools
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,92 +12,122 @@ import germane
 
 SOURCE = Path(germane.__file__).parent
 
-FORBIDDEN = {
-    "types": (
-        "errors",
-        "samples",
-        "targets",
-        "judging",
-        "measures",
-        "reports",
-        "evaluation",
-        "cli",
-        "integrations",
-    ),
-    "errors": (
-        "types",
-        "samples",
-        "targets",
-        "judging",
-        "measures",
-        "reports",
-        "evaluation",
-        "cli",
-        "integrations",
-    ),
-    "samples": (
-        "targets",
-        "judging",
-        "measures",
-        "reports",
-        "evaluation",
-        "running",
-        "cli",
-        "integrations",
-        "testing",
-    ),
-    "targets": ("judging", "measures", "reports", "evaluation", "running", "cli", "integrations", "testing"),
-    "judging": ("samples", "targets", "measures", "reports", "evaluation", "running", "cli", "integrations"),
-    "measures": ("targets", "reports", "evaluation", "running", "cli", "integrations", "testing", "judges"),
-    "reports": ("targets", "running", "cli", "integrations", "testing"),
-    "evaluation": ("targets", "running", "suite", "cli", "integrations", "testing"),
-}
-SEEN_BY_MEASURES = {"programs", "questions", "judges.script", "text"}
-"""What of judging a measure may know: questions and how to ask them, never who answers."""
+STEPS = (
+    {"types", "errors", "encoding"},
+    {"samples"},
+    {"questions"},
+    {"tables"},
+    {"ledger"},
+    {"judges"},
+    {"statistics", "measures", "judging"},
+    {"reports"},
+    {"graders", "labelling", "targets"},
+    {"evaluation"},
+    {"cli", "integrations"},
+)
+"""Each part imports only parts of earlier steps, however far, and itself. `testing` is for tests and may import all."""
+
+STEP = {part: number for number, parts in enumerate(STEPS) for part in parts}
+MOST_FILES = 12
+DEEPEST = 15
 
 
-def imports(file: Path) -> Iterator[str]:
-    """The germane modules that a file imports, without the `germane.`."""
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        yield from (name.removeprefix("germane.") for name in names if name.startswith("germane."))
+@functools.cache
+def modules() -> Mapping[str, Path]:
+    """Every module by its dotted name."""
+    return {
+        ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in sorted(SOURCE.rglob("*.py"))
+    }
 
 
-def files(part: str) -> list[Path]:
-    return sorted((SOURCE / part).rglob("*.py")) if (SOURCE / part).is_dir() else [SOURCE / f"{part}.py"]
+def imported(name: str) -> Iterator[str]:
+    """The germane modules that one imports, those inside functions and under TYPE_CHECKING included."""
+    known = modules()
+    for node in ast.walk(ast.parse(known[name].read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                if inner in known:
+                    yield inner
+                elif node.module in known:
+                    yield node.module
 
 
-@pytest.mark.parametrize("part", FORBIDDEN)
+@functools.cache
+def graph() -> Mapping[str, frozenset[str]]:
+    """Which modules each module imports."""
+    return {name: frozenset(imported(name)) - {name} for name in modules()}
+
+
+def part_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def test_every_folder_has_its_step() -> None:
+    """A new folder is given a place in the order."""
+    folders = {file.parent.name for file in SOURCE.glob("*/__init__.py")}
+    assert folders <= STEP.keys() | {"testing"}
+
+
+@pytest.mark.parametrize("part", STEP)
 def test_imports_point_one_way(part: str) -> None:
-    """No part imports what stands above it."""
+    """No part imports a later step, or another part of its own step."""
     wrong = [
-        f"{file.relative_to(SOURCE)} imports {name}"
-        for file in files(part)
-        for name in imports(file)
-        if name.split(".")[0] in FORBIDDEN[part]
+        f"{module} imports {other}"
+        for module, others in graph().items()
+        if part_of(module) == part
+        for other in others
+        if part_of(other) in {*STEP, "testing"} - {part}
+        if STEP.get(part_of(other), len(STEPS)) >= STEP[part]
     ]
     assert not wrong
 
 
-def test_measures_never_see_a_model() -> None:
-    """Of judging, measures know the questions and how to ask; not the pool, the ledger or a model."""
-    wrong = [
-        f"{file.relative_to(SOURCE)} imports {name}"
-        for file in files("measures")
-        for name in imports(file)
-        if name.startswith("judging.")
-        and not any(name.removeprefix("judging.").startswith(ok) for ok in SEEN_BY_MEASURES)
-    ]
-    assert not wrong
+def depth_of(module: str, above: tuple[str, ...], known: dict[str, int]) -> int:
+    """How many modules the longest chain of imports from here holds; a cycle fails."""
+    assert module not in above, f"an import cycle: {' -> '.join([*above[above.index(module) :], module])}"
+    if module not in known:
+        others = (depth_of(other, (*above, module), known) for other in sorted(graph()[module]))
+        known[module] = 1 + max(others, default=0)
+    return known[module]
 
 
-def test_nothing_imports_the_command_line() -> None:
-    """Cli is the top: only __main__ starts it."""
-    wrong = [
-        f"{file.relative_to(SOURCE)} imports {name}"
-        for file in SOURCE.rglob("*.py")
-        for name in imports(file)
-        if name.split(".")[0] == "cli" and file.parent.name != "cli" and file.name != "__main__.py"
-    ]
-    assert not wrong
+def test_there_is_no_import_cycle_and_chains_are_short() -> None:
+    """Imports inside functions count too."""
+    known: dict[str, int] = {}
+    deepest = max(graph(), key=lambda module: depth_of(module, (), known))
+    assert known[deepest] <= DEEPEST, deepest
+
+
+def test_folders_are_small() -> None:
+    """At most twelve files per folder; the command line has one file per verb."""
+    files = collections.Counter(
+        str(file.parent.relative_to(SOURCE)) for file in SOURCE.rglob("*.py") if file.name != "__init__.py"
+    )
+    assert {folder: count for folder, count in files.items() if folder != "cli" and count > MOST_FILES} == {}
+
+
+def test_no_class_name_is_used_twice() -> None:
+    """A class name means one thing; integrations use the words of other tools."""
+    names = collections.Counter(
+        node.name
+        for module, file in modules().items()
+        if part_of(module) != "integrations"
+        for node in ast.parse(file.read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_measures_never_see_a_judge() -> None:
+    """Of judging, measures know the questions and how to ask; judges know nothing of measures."""
+    seen = {
+        (part_of(module), part_of(other))
+        for module, others in graph().items()
+        for other in others
+        if part_of(module) in {"measures", "judges"}
+    }
+    assert not seen & {("measures", "judges"), ("measures", "judging"), ("measures", "ledger"), ("judges", "measures")}

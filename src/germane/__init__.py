@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from germane.errors import GermaneError, InputError, JudgeError, LedgerError, MeasureError
-    from germane.evaluation import aevaluate, evaluate
+    from germane.evaluation.evaluate import aevaluate, evaluate
     from germane.measures.measure import Measure
     from germane.reports.report import Report
     from germane.samples.reading import read_samples
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "errors": ("GermaneError", "InputError", "JudgeError", "LedgerError", "MeasureError"),
-    "evaluation": ("aevaluate", "evaluate"),
+    "evaluation.evaluate": ("aevaluate", "evaluate"),
     "measures.measure": ("Measure",),
     "reports.report": ("Report",),
     "samples.reading": ("read_samples",),

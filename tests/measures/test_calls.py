@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from germane.errors import MeasureError
-from germane.evaluation import evaluate
+from germane import evaluate
 from germane.judges import FakeJudge
 from germane.judging.questions import Relevance
 from germane.measures import Measure

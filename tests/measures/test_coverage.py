@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.evaluation import evaluate
+from germane import evaluate
 from germane.judges import FakeJudge
 from germane.measures.matrix import alpha_dcg, alpha_ndcg, covered, greedy
 

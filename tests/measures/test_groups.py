@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.evaluation import evaluate
+from germane import evaluate
 from germane.measures import Measure
 
 

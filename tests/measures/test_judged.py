@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from germane.evaluation import evaluate
+from germane import evaluate
 from germane.grading import grade
 from germane.judges import FakeJudge, Reply
 from germane.judging.judge import AnyQuestion

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.evaluation import evaluate
+from germane import evaluate
 from germane.judges import FakeJudge
 from germane.measures import Measure, parse_measures
 from germane.measures.listing import as_json, listing, one, page

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from germane.errors import InputError, MeasureError
-from germane.evaluation import evaluate
+from germane import evaluate
 from germane.judges import FakeJudge, Reply
 from germane.measures import Measure, loading, parse_measures
 from germane.measures.measure import definition, definitions

@@ -19,7 +19,7 @@ def grade(
     ] = None,
     base_url: Annotated[str | None, typer.Option("--base-url", help="An OpenAI-compatible endpoint.")] = None,
     against: Annotated[
-        str | None, typer.Option("--against", help="auto | query | reference | response.")
+        str | None, typer.Option("--against", help="auto | query | reference | response | criterion.")
     ] = None,
     scale: Annotated[str | None, typer.Option("--scale", help="graded (0-3) | binary.")] = None,
     ledger: Annotated[str | None, typer.Option("--ledger", help="Where answers are kept.")] = None,
@@ -29,13 +29,14 @@ def grade(
 
     Exit code 0 whenever there is a score, 3 when the judge failed, 2 on unusable input (nothing on stdout then).
     """
-    from germane.grading import document_sample, options_of
-    from germane.grading import grade as graded
-    from germane.judging.opening import open_ledger
-    from germane.measures.loading import named
+    from germane.evaluation.choice import ledger_place, pick_judge
+    from germane.evaluation.grade import document_sample, options_of
+    from germane.evaluation.grade import grade as graded
+    from germane.evaluation.options import JudgeOptions, filled, read_config
+    from germane.ledger.ledger import open_ledger
+    from germane.measures.measure import named
     from germane.measures.settings import Settings
     from germane.reports.clean import clean_lines
-    from germane.setup import JudgeOptions, ledger_place, pick_judge, settled
 
     try:
         document = json.loads(sys.stdin.buffer.read().decode("utf-8-sig"))
@@ -54,7 +55,7 @@ def grade(
     who = pick_judge(
         judge,
         options.get("judge"),
-        options=settled(JudgeOptions(base_url=base_url), {}),
+        options=filled(JudgeOptions(base_url=base_url), read_config().values),
         proxy=proxy,
         needed=False,
     )
@@ -63,7 +64,9 @@ def grade(
         sample,
         judge=who,
         ledger=None if no_cache else open_ledger(ledger_place(ledger)),
-        settings=Settings.of(against or options.get("against"), scale or options.get("scale")),
+        settings=Settings.of(
+            against or options.get("against"), scale or options.get("scale"), options.get("rubric")
+        ),
         strict=bool(options.get("strict", False)),
         expected_relevant_count=options.get("expected_relevant_count"),
     )

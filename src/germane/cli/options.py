@@ -77,9 +77,16 @@ Target = Annotated[
 ]
 Targets = Annotated[Path | None, typer.Option("--targets", help="The targets file.")]
 Against = Annotated[
-    str | None, typer.Option("--against", help="Relevance to: auto | query | reference | response.")
+    str | None,
+    typer.Option("--against", help="Relevance to: auto | query | reference | response | criterion."),
 ]
 Scale = Annotated[str | None, typer.Option("--scale", help="graded (0-3) | binary.")]
+Rubric = Annotated[
+    str | None, typer.Option("--rubric", help="What the grades mean: trec (UMBRELA) | usefulness.")
+]
+Reasoning = Annotated[
+    str | None, typer.Option("--reasoning", help="How much the model may reason: off | low | ..., where it takes it.")
+]
 Reading = Annotated[str, typer.Option("--reading", help="fused: one request a text; single: one a question.")]
 Batch = Annotated[int, typer.Option("--batch", help="Passages of one query in one request.", min=1)]
 Prompt = Annotated[
@@ -118,6 +125,9 @@ Price = Annotated[
         "--price", metavar="IN/OUT", help="US dollars for a million tokens of the judge, e.g. 0.15/0.60."
     ),
 ]
+Force = Annotated[
+    bool, typer.Option("--force", help="Overwrite the report of another evaluation in the folder of -o.")
+]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the shared ledger.")]
 Jobs = Annotated[
     int | None, typer.Option("-j", "--jobs", help="Judge requests in flight at most, in all.", min=1)
@@ -136,4 +146,4 @@ Limit = Annotated[int | None, typer.Option("--limit", help="The first N cases.",
 Sample = Annotated[int | None, typer.Option("--sample", help="N cases drawn at random.", min=1)]
 Seed = Annotated[int, typer.Option("--seed", help="For --sample.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no report.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print only what failed.")]

@@ -65,6 +65,9 @@ def finish(
         if not console.is_terminal:
             console.width = 120
         console.print(text.render(report))
+    elif not report.verdict.passed:
+        for reason in report.verdict.reasons:
+            say(reason)
     for path in outputs:
         say(f"wrote {path}")
     if code:

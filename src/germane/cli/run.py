@@ -20,6 +20,7 @@ def run(
     header: options.Header = None,
     model_parameter: options.ModelParameter = None,
     temperature: options.Temperature = None,
+    reasoning: options.Reasoning = None,
     rpm: options.Rpm = None,
     tpm: options.Tpm = None,
     timeout: options.Timeout = None,
@@ -28,6 +29,7 @@ def run(
     targets: options.Targets = None,
     against: options.Against = None,
     scale: options.Scale = None,
+    rubric: options.Rubric = None,
     reading: options.Reading = "fused",
     batch: options.Batch = 1,
     prompt: options.Prompt = None,
@@ -40,6 +42,7 @@ def run(
     max_calls: options.MaxCalls = None,
     price: options.Price = None,
     no_cache: options.NoCache = False,
+    force: options.Force = False,
     jobs: options.Jobs = None,
     dry_run: options.DryRun = False,
     columns: options.Columns = None,
@@ -59,12 +62,12 @@ def run(
     from germane.cli.printing import Progress, finish, print_json
     from germane.cli.values import headers, pairs, parameters, prices
     from germane.errors import InputError
-    from germane.options import Options
+    from germane.evaluation.options import Options
 
     outputs = output or []
     folders = [path for path in outputs if not path.suffix]
     files = [path for path in outputs if path.suffix]
-    told = Options(
+    chosen = Options(
         paths=tuple(map(str, paths or [])),
         measures=tuple(measure or []),
         judge=" ".join(judge) if judge else None,
@@ -76,12 +79,14 @@ def run(
         base_url=base_url,
         headers=headers(header),
         temperature=temperature,
+        reasoning=reasoning,
         parameters=parameters(model_parameter),
         rpm=rpm,
         tpm=tpm,
         timeout=timeout,
         against=against,
         scale=scale,
+        rubric=rubric,
         reading=reading,
         batch=batch,
         prompts=pairs(prompt, "--prompt", "relevance=my.md"),
@@ -97,6 +102,7 @@ def run(
         max_unmeasured=max_unmeasured,
         ledger=ledger or None,
         no_cache=no_cache,
+        force=force,
         jobs=jobs,
         folder=str(folders[0]) if folders else "",
         outputs=tuple(map(str, files)),
@@ -106,17 +112,17 @@ def run(
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
-        from germane.dryrun import forecast
+        from germane.evaluation.forecast import forecast
 
         with Progress() as watch:
-            expected = forecast(told, watch, resume=resume, retry_errors=retry_errors)
+            expected = forecast(chosen, watch, resume=resume, retry_errors=retry_errors)
         print(jsonlib.dumps(expected.as_json(), ensure_ascii=False) if json else expected.text())
         return
-    from germane.running import run
+    from germane.evaluation.run import run
 
     with Progress() as watch:
         try:
-            report = run(told, watch, resume=resume, retry_errors=retry_errors)
+            report = run(chosen, watch, resume=resume, retry_errors=retry_errors)
         finally:
             if json and watch.so_far is not None:
                 print_json(watch.so_far)

@@ -28,7 +28,7 @@ def score(
     from germane.cli.printing import finish
     from germane.measures.measure import parse_measures
     from germane.reports.report import Report
-    from germane.rescoring import rescore
+    from germane.evaluation.evaluate import rescore
 
     for path in output or []:
         _refuse_source(path, folder)

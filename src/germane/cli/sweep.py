@@ -17,7 +17,7 @@ def sweep(
 ) -> None:
     """Sweep a floor over the retriever's scores: false hits on unanswerable questions against recall kept."""
     from germane.samples import read_samples
-    from germane.sweep import sweep as swept
+    from germane.evaluation.sweep import sweep as swept
 
     result = swept(read_samples(path / "samples.jsonl" if path.is_dir() else path))
     if json:

@@ -1,26 +1,36 @@
 """Metrics that are called like DeepEval's: `ContextualPrecisionMetric(threshold=0.7, model=judge).measure(case)`.
 
-`case` is anything with the attributes `input`, `expected_output` and `retrieval_context`; they may be given by keyword
-instead. What differs from DeepEval: `score` is None, never a number, where the judge failed (`error` says why); each
+`case` is anything with the attributes `input`, `actual_output`, `expected_output` and `retrieval_context`; they may be
+given by keyword instead. `model` is a judge, its name or a bare model of OpenAI's; without one GERMANE_JUDGE or the
+config names it. What differs from DeepEval: `score` is None, never a number, where the judge failed (`error` says why); each
 passage is judged on its own and its verdict can be kept and shared; the reason is made of the verdicts' own reasons
 and costs no further call.
 """
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from germane.integrations.measuring import measure_case, said
-from germane.judging.judge import Judge
+from germane.integrations.measuring import measure_case, required
+from germane.judges.judge import Judge
 
-__all__ = ["ContextualPrecisionMetric", "ContextualRecallMetric", "ContextualRelevancyMetric"]
+__all__ = [
+    "AnswerRelevancyMetric",
+    "ContextualPrecisionMetric",
+    "ContextualRecallMetric",
+    "ContextualRelevancyMetric",
+    "FaithfulnessMetric",
+]
 
 
 class _Metric:
-    """What the three have in common.
+    """What all of them share.
 
-    After `measure`: `score` (None = could not be measured), `reason`, `success`, `error`.
+    After `measure`: `score` (None = could not be measured), `reason`, `success`, `error`. `async_mode` changes nothing:
+    what can be asked at the same time is; `verbose_mode` prints the reason to stderr.
     """
 
     measures: ClassVar[str]
@@ -32,10 +42,13 @@ class _Metric:
         model: Judge | str | None = None,
         *,
         include_reason: bool = True,
+        async_mode: bool = True,
         strict_mode: bool = False,
+        verbose_mode: bool = False,
     ) -> None:
         self.threshold = 1.0 if strict_mode else threshold
         self.model, self.include_reason, self.strict_mode = model, include_reason, strict_mode
+        self.async_mode, self.verbose_mode = async_mode, verbose_mode
         self.score: float | None = None
         self.reason: str | None = None
         self.error: str | None = None
@@ -67,14 +80,20 @@ class _Metric:
         }
         row = {name: _field(test_case, name) if value is None else value for name, value in given.items()}
         for name in self.needs:
-            said(row[name], name, type(self).__name__)
+            required(row[name], name, type(self).__name__)
         (measured,) = measure_case(row, [self.measures], judge=self.model)
         score = measured.score
         low = self.strict_mode and score.value is not None and score.value < 1
         self.score = 0.0 if low else score.value
         self.reason = measured.reason if self.include_reason else None
         self.error = None if score.value is not None else f"{score.status}: {score.why}"
+        if self.verbose_mode:
+            print(f"{type(self).__name__}: {self.score} {measured.reason}", file=sys.stderr)  # noqa: T201 - asked for
         return self.score
+
+    async def a_measure(self, test_case: Any = None, **fields: Any) -> float | None:
+        """The same, for code that runs in an event loop."""
+        return await asyncio.to_thread(self.measure, test_case, **fields)
 
 
 def _field(case: Any, name: str) -> Any:
@@ -110,3 +129,23 @@ class ContextualRelevancyMetric(_Metric):
 
     measures = "context_relevancy"
     needs = ("input", "retrieval_context")
+
+
+class FaithfulnessMetric(_Metric):
+    """The share of the actual output's claims that the passages support: germane's faithfulness.
+
+    Source: DeepEval, faithfulness.
+    """
+
+    measures = "faithfulness"
+    needs = ("input", "actual_output", "retrieval_context")
+
+
+class AnswerRelevancyMetric(_Metric):
+    """The share of the actual output's statements that address the input: germane's answer_relevancy.
+
+    Source: DeepEval, answer relevancy.
+    """
+
+    measures = "answer_relevancy"
+    needs = ("input", "actual_output")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from germane.errors import InputError
-from germane.evaluation import evaluate
-from germane.judging.judge import Judge
+from germane.evaluation.choice import pick_judge
+from germane.evaluation.evaluate import evaluate
+from germane.judges.judge import Judge
 from germane.measures.explaining import Explanation
-from germane.measures.measure import Measure
-from germane.measures.outcome import Outcome
-from germane.reports.looking import explain, recorded
 from germane.samples.reading import samples_from
 from germane.types import Json, Judgement, Sample, Score
 
-__all__ = ["Measured", "measure_case", "said"]
+__all__ = ["Measured", "judge_of", "measure_case", "required"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,22 +56,29 @@ def measure_case(
 ) -> tuple[Measured, ...]:
     """The measures of one case, from a row with the usual names of its fields (`query`, `contexts`, `reference`)."""
     (sample,) = samples_from([{name: value for name, value in row.items() if value is not None}])
-    report = evaluate([sample], measures, judge=judge, against=against)
-    answers = recorded(report)
+    report = evaluate([sample], measures, judge=judge_of(judge), against=against)
     judgements = tuple(report.judgements())
-    found = []
-    for score in report.scores():
-        outcome = Outcome(score.value, score.status, score.why, score.bounds)
-        if outcome.status == "skipped":
-            explanation = Explanation(outcome=outcome, reasoning=f"not measured: {outcome.why}")
-        else:
-            plain = replace(outcome, why=None) if outcome.status == "ok" else outcome
-            explanation = explain(report, sample, Measure.parse(score.type), plain, answers)
-        found.append(Measured(sample=sample, score=score, explanation=explanation, judgements=judgements))
-    return tuple(found)
+    return tuple(
+        Measured(
+            sample=sample,
+            score=score,
+            explanation=report.explain(sample.id, score.measure, system=sample.system, trial=sample.trial),
+            judgements=judgements,
+        )
+        for score in report.scores()
+    )
 
 
-def said(value: Json, name: str, tool: str) -> Json:
+def judge_of(model: Judge | str | None) -> Judge | str | None:
+    """The judge of a call: as given, a bare model name (`gpt-4o-mini`) as OpenAI's, None = GERMANE_JUDGE or the config."""
+    if model is None:
+        return pick_judge(None, needed=False)
+    if isinstance(model, str) and "-" in model and ":" not in model and " " not in model.strip():
+        return f"openai:{model.strip()}"
+    return model
+
+
+def required(value: Json, name: str, tool: str) -> Json:
     """A field that a call cannot do without; InputError where it was not given."""
     if value is None:
         raise InputError(f"{tool} needs {name}", fix=f"give {name}=...")

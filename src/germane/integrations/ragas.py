@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from germane.errors import InputError
-from germane.evaluation import evaluate as evaluate_samples
-from germane.judging.judge import Judge
+from germane.evaluation.evaluate import evaluate as evaluate_samples
+from germane.integrations.measuring import judge_of
+from germane.judges.judge import Judge
 from germane.measures.measure import Measure
 from germane.reports.report import Report
 from germane.samples.reading import samples_from
-from germane.setup import pick_judge
 from germane.types import Json, Sample, Score
 
 __all__ = [
@@ -138,7 +138,7 @@ def _groups(metrics: Sequence[Metric], llm: Judge | str | None) -> Iterable[list
 
 
 def _report(samples: Sequence[Sample], group: Sequence[Metric], llm: Judge | str | None) -> Report:
-    judge = group[0].llm or llm or pick_judge(None, needed=False)
+    judge = judge_of(group[0].llm or llm)
     return evaluate_samples(
         samples, [metric.measure for metric in group], judge=judge, against=group[0].against
     )

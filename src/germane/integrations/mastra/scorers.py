@@ -17,8 +17,8 @@ from germane.integrations.mastra.formulas import (
     usefulness,
 )
 from germane.integrations.mastra.metrics import check_parity
-from germane.integrations.measuring import measure_case, said
-from germane.judging.judge import Judge
+from germane.integrations.measuring import measure_case, required
+from germane.judges.judge import Judge
 from germane.measures.passages import distinct_contexts
 from germane.types import Json, Sample
 
@@ -121,7 +121,7 @@ class ContextRelevanceScorer(_Scorer):
     def _scored(self, row: dict[str, Json], output: Any, _truth: str | None) -> ScorerResult:
         if self.parity and not row["contexts"]:
             return ScorerResult(score=1.0 * self.scale, reason="no context was available")
-        said(output, "output", type(self).__name__)
+        required(output, "output", type(self).__name__)
         # the answer stands where the reference does: the question is which of its claims the contexts support
         relevant, used = measure_case(
             {**row, "reference": output},

@@ -9,29 +9,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from germane.errors import InputError, JudgeError
-from germane.evaluation import Evaluation
-from germane.judging.asking import Pool
-from germane.judging.driving import replay
-from germane.judging.judge import Judge
-from germane.judging.ledger import Ledger
-from germane.judging.recorded import Recorded
-from germane.loops import run_coroutine
-from germane.measures.explaining import Explanation, explain_judged, explain_ranked
-from germane.measures.graders import BORDERLINE, PASS, Grader
+from germane.evaluation.choice import NAME_A_JUDGE, Router, needs_judge
+from germane.evaluation.evaluate import judged, manifest_of, run_coroutine
+from germane.judges.judge import Judge
+from germane.judging.pool import Pool
+from germane.ledger.ledger import Ledger
+from germane.measures.explaining import Explanation
+from germane.measures.grader import BORDERLINE, PASS, Grader
 from germane.measures.measure import Measure
-from germane.measures.outcome import Outcome
-from germane.measures.scoring import Job, labels_for, program_of
+from germane.measures.scoring import Job
 from germane.measures.settings import Settings
-from germane.reports.looking import votes_in
-from germane.reports.store import MemoryStore
-from germane.routing import Router, needs_judge
+from germane.reports.report import Report
 from germane.samples.contexts import find_contexts
 from germane.samples.reading import samples_from
+from germane.tables.tables import Tables
 from germane.types import Json, Sample, Score
 
 __all__ = ["Graded", "document_sample", "grade", "options_of"]
 
-_OURS = ("strict", "expected_relevant_count", "contexts_from", "against", "scale", "judge", "contexts")
+_OURS = ("strict", "expected_relevant_count", "contexts_from", "against", "scale", "rubric", "judge", "contexts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +85,7 @@ def _row(document: Mapping[str, Json]) -> dict[str, Json]:
     row: dict[str, Json] = {"id": str(document.get("eval_id") or document.get("id") or "case")}
     row["query"] = _text(document.get("question")) or _text(document.get("input")) or _last_user(document)
     reference = _text(document.get("reference_answer")) or _text(document.get("expected_output"))
-    reference = reference or _text(document.get("expected_outcome")) or _text(document.get("criteria"))
+    criterion = _text(document.get("expected_outcome")) or _text(document.get("criteria"))
     response = (
         _text(document.get("candidate_answer"))
         or _text(document.get("answer"))
@@ -98,7 +94,8 @@ def _row(document: Mapping[str, Json]) -> dict[str, Json]:
     messages = document.get("output_messages") or (
         document.get("output") if isinstance(document.get("output"), list) else None
     )
-    row |= {name: value for name, value in (("reference", reference), ("response", response)) if value}
+    known = {"reference": reference, "criterion": criterion, "response": response}
+    row |= {name: value for name, value in known.items() if value}
     if messages:
         row["messages"] = messages
     for name in ("contexts", "retrieved_contexts", "qrels"):
@@ -135,45 +132,29 @@ def grade(
     """Grade one sample by one measure. InputError where it lacks something that the measure needs."""
     grader = Grader(measure=measure, strict=strict, expected_relevant_count=expected_relevant_count)
     if needs_judge([grader]) and judge is None:
-        raise InputError(
-            f"{measure} needs a judge", fix="name one: --judge labels | lexical | openai:gpt-4o-mini"
-        )
-    evaluation = Evaluation(settings=settings or Settings())
+        raise InputError(f"{measure} needs a judge", fix=NAME_A_JUDGE)
     try:
-        run_coroutine(_run(evaluation, sample, grader, judge, ledger))
+        report = run_coroutine(_graded(sample, grader, judge, ledger, settings or Settings()))
     except JudgeError as failure:
         return Graded(result=None, error=str(failure), failed=True)
-    (score,) = evaluation.store.scores()
+    (score,) = report.scores()
     if score.status == "skipped":
         raise InputError(
             f"{measure} cannot be computed: {score.why}", fix="send what it needs, see `germane measures`"
         )
     if score.value is None:
         return Graded(result=None, error=f"{measure}: {score.why}", failed=True)
-    explanation = _explain(evaluation, sample, grader, score, judge)
+    explanation = report.explain(sample.id, grader.name, system=sample.system, trial=sample.trial)
     return Graded(result=_result(grader, score, explanation))
 
 
-async def _run(
-    evaluation: Evaluation, sample: Sample, grader: Grader, judge: Judge | None, ledger: Ledger | None
-) -> None:
+async def _graded(
+    sample: Sample, grader: Grader, judge: Judge | None, ledger: Ledger | None, settings: Settings
+) -> Report:
+    tables = Tables()
     async with Pool(Router(judge), ledger) as pool:
-        await evaluation.run([Job(sample=sample, graders=(grader,))], pool)
-
-
-def _explain(
-    evaluation: Evaluation, sample: Sample, grader: Grader, score: Score, judge: Judge | None
-) -> Explanation:
-    assert isinstance(evaluation.store, MemoryStore)
-    answers = Recorded(Router(judge), evaluation.store.judgements)
-    outcome = Outcome(score.value, score.status, score.why, score.bounds)
-    measure = grader.measure
-    if measure.definition.family == "ranked":
-        lists, exchange = replay(labels_for(measure, sample, evaluation.settings), answers.look_up)
-        votes = votes_in(exchange, answers)
-        return explain_ranked(measure, replace(outcome, why=None), lists, votes)
-    derived, exchange = replay(program_of(measure, sample, evaluation.settings), answers.look_up)
-    return explain_judged(measure, outcome, sample, exchange, derived, votes_in(exchange, answers))
+        await judged([Job(sample=sample, graders=(grader,))], settings, pool, tables)
+    return Report.build(tables, manifest_of(tables, settings, judge, pool.spent))
 
 
 def _result(grader: Grader, score: Score, explanation: Explanation) -> dict[str, Json]:

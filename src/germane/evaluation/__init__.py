@@ -1,0 +1,1 @@
+"""One evaluation from its options to its report: plan, units of work, merge; sessions that can be resumed."""

@@ -1,0 +1,223 @@
+"""Answers of the systems under test: asked with as many workers as each takes, on disk before anything is judged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Literal, TypeAlias
+
+from germane.errors import InputError, TargetError
+from germane.judges.script import ScriptGrade
+from germane.measures.grader import CODE_JUDGE, Grader
+from germane.samples.cases import Case, GraderSpec
+from germane.samples.contexts import find_contexts
+from germane.samples.dumping import sample_to_json
+from germane.samples.reading import samples_from
+from germane.targets import Target
+from germane.types import FrozenDict, Json, Sample, freeze
+
+__all__ = ["PlannedCase", "answered", "answers_at_hand", "prepared", "script_document", "script_of"]
+
+_FILE = "answers.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCase:
+    """One case for one system: its sample (answered or not), its graders, and the system to ask ("" = none)."""
+
+    sample: Sample
+    graders: tuple[Grader, ...]
+    specs: Mapping[str, GraderSpec] = field(default_factory=dict)
+    case: Case | None = None
+    target: str = ""
+    targets_file: Path | None = None
+    folder: Path = field(default_factory=Path)
+    contexts_from: Literal["auto", "text"] = "auto"
+
+    @property
+    def system(self) -> _System:
+        """The system to ask: its name, and the targets file that describes it."""
+        return self.target, self.targets_file
+
+
+_System: TypeAlias = tuple[str, Path | None]
+
+
+async def answered(
+    cases: Sequence[PlannedCase], folder: Path, on_progress: Callable[[int, int], None], *, resumed: bool
+) -> list[PlannedCase]:
+    """The cases in their order, each with its target's answer; a failed target is the sample's `error`.
+
+    Every answer is appended to `answers.jsonl` and synced when it arrives. A resumed run asks only for those that
+    are not there.
+    """
+    earlier = _stored(folder) if resumed else {}
+    targets = _opened(cases)
+    workers = {key: asyncio.Semaphore(max(1, target.workers)) for key, target in targets.items()}
+    done = 0
+
+    async def answer(planned: PlannedCase, log: IO[str]) -> PlannedCase:
+        nonlocal done
+        if not planned.target:
+            return planned
+        name = _name(planned.sample)
+        if (sample := earlier.get(name)) is None:
+            async with workers[planned.system]:
+                sample = await _ask(targets[planned.system], planned)
+            row = {"key": name, "sample": sample_to_json(sample)}
+            log.write(json.dumps(row, ensure_ascii=False) + "\n")
+            log.flush()
+            os.fsync(log.fileno())
+        done += 1
+        on_progress(done, len(cases))
+        return replace(planned, sample=sample)
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _FILE).open("a" if resumed else "w", encoding="utf-8") as log:
+        if resumed:
+            log.write("\n")  # ends a line that a killed run left half written
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(answer(planned, log)) for planned in cases]
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        finally:
+            for target in targets.values():
+                await target.close()
+    return [task.result() for task in tasks]
+
+
+async def answers_at_hand(
+    cases: Sequence[PlannedCase], folder: Path | None
+) -> list[tuple[PlannedCase, bool]]:
+    """The cases, each with its answer where that needs no live system, and whether it has one.
+
+    Answers of an earlier session stand in its `folder`. Nothing is written.
+    """
+    earlier = _stored(folder) if folder is not None else {}
+    targets = _opened(cases)
+    found = []
+    for planned in cases:
+        target = targets.get(planned.system)
+        sample = planned.sample if target is None else earlier.get(_name(planned.sample))
+        if sample is None and target is not None and not target.live:
+            sample = await _ask(target, planned)
+        found.append((planned if sample is None else replace(planned, sample=sample), sample is not None))
+    return found
+
+
+def _opened(cases: Sequence[PlannedCase]) -> dict[_System, Target]:
+    """Every target that is to be asked, each once."""
+    from germane.targets import open_target
+
+    targets: dict[_System, Target] = {}
+    for planned in cases:
+        if planned.target and planned.system not in targets:
+            targets[planned.system] = open_target(planned.target, planned.targets_file or planned.folder)
+    return targets
+
+
+async def _ask(target: Target, planned: PlannedCase) -> Sample:
+    """The sample, answered; a failure of the target is its `error`."""
+    sample = planned.sample
+    asked = sample if planned.case is None else replace(planned.case, sample=sample)
+    try:
+        found = await target.answer(asked)
+    except TargetError as failure:
+        return replace(sample, error=f"target {target.name}: {failure}")
+    return replace(found, id=sample.id, system=sample.system, trial=sample.trial)
+
+
+def _name(sample: Sample) -> str:
+    return json.dumps([sample.id, sample.system, sample.trial])
+
+
+def _stored(folder: Path) -> dict[str, Sample]:
+    """The answers of an earlier session; a half-written last line is passed over, failures are asked again."""
+    path = folder / _FILE
+    found: dict[str, Sample] = {}
+    for line in path.read_text("utf-8", errors="replace").splitlines() if path.exists() else ():
+        try:
+            row = json.loads(line)
+            (sample,) = samples_from([row["sample"]])
+        except (ValueError, KeyError, TypeError, InputError):
+            continue
+        if sample.error is None:
+            found[row["key"]] = sample
+    return found
+
+
+def prepared(
+    planned: PlannedCase, document_ids: Callable[[Sample], Sample], notes: Counter[str]
+) -> PlannedCase:
+    """The case with the contexts that its answer holds, where it has no list of its own, and with document ids."""
+    sample = planned.sample
+    if sample.contexts is None and sample.calls is None and sample.error is None:
+        if sample.response or sample.messages:
+            found = find_contexts(sample, contexts_from=planned.contexts_from)
+            sample = replace(sample, contexts=found.contexts, calls=found.calls)
+            notes.update([found.note] if found.note else [])
+        if planned.target and sample.contexts is None and sample.calls is None:
+            sample = replace(sample, error=f"no contexts found in the answer of target {planned.target}")
+    return replace(planned, sample=document_ids(sample))
+
+
+def script_of(planned: PlannedCase, grader: Grader) -> ScriptGrade | None:
+    """The script that a code_judge grader runs for this case, None for a measure."""
+    spec, sample = planned.specs.get(grader.name), planned.sample
+    if spec is None or spec.script is None or grader.measure != CODE_JUDGE:
+        return None
+    return ScriptGrade(
+        command=spec.script,
+        document=freeze(script_document(planned, spec.config)),
+        cwd=str(spec.cwd or planned.folder),
+        timeout=spec.timeout,
+        env=spec.env,
+        of=(sample.id, sample.system, str(sample.trial), grader.name),
+    )
+
+
+def script_document(planned: PlannedCase, config: FrozenDict) -> dict[str, Json]:
+    """The document on a grading script's stdin, the keys of both generations side by side."""
+    sample, case = planned.sample, planned.case
+    reference = (case.reference_answer if case else "") or sample.reference or ""
+    criteria = (case.expected_outcome if case else "") or reference
+    output = [_message(message) for message in sample.messages]
+    expected = [_message(message) for message in case.expected_messages] if case else []
+    asked = [{"role": "user", "content": sample.query}]
+    given = [_message(message) for message in case.input_messages] if case else asked
+    known = sample.metadata
+    return {
+        "question": (case.question if case else "") or sample.query,
+        "expected_outcome": criteria,
+        "expected_messages": expected,
+        "reference_answer": reference,
+        "candidate_answer": sample.response or "",
+        "output_messages": output or None,
+        "guideline_files": list(case.guideline_files) if case else [],
+        "input_files": list(case.input_files) if case else [],
+        "input_messages": given,
+        "trace_summary": None,
+        "config": config or None,
+        "criteria": criteria,
+        "expected_output": expected or reference,
+        "output": output or sample.response or "",
+        "input": given,
+        "messages": output,
+        "metadata": dict(case.metadata) if case else dict(known),
+        "trace": None,
+        "token_usage": known.get("token_usage"),
+        "cost_usd": known.get("cost_usd"),
+        "duration_ms": known.get("duration_ms", known.get("ms")),
+        "start_time": None,
+        "end_time": None,
+    }
+
+
+def _message(message: object) -> Json:
+    return sample_to_json(message)  # type: ignore[arg-type]

@@ -1,0 +1,170 @@
+"""Which judge answers and which ledger keeps its answers: flags > eval file > environment > config."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from germane.errors import InputError
+from germane.evaluation.options import JudgeOptions, environment, filled, read_config
+from germane.judges.judge import AnyQuestion, Judge, Judges
+from germane.judges.panel import seated
+from germane.judges.script import ScriptGrade, ScriptJudge
+from germane.ledger.ledger import place_from
+from germane.measures.grader import Grader
+from germane.measures.measure import Measure
+from germane.types import Json
+
+__all__ = ["NAME_A_JUDGE", "Router", "at_url", "judge_words", "ledger_place", "needs_judge", "pick_judge", "resolve_judge"]
+
+NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
+
+
+class Router:
+    """Who answers a question: scripts run themselves, everything else goes to the evaluation's judge."""
+
+    def __init__(self, judge: Judge | None) -> None:
+        self.judge = judge
+        self.scripts = ScriptJudge()
+
+    def __call__(self, question: AnyQuestion) -> Judge:
+        """The judge of this question."""
+        if isinstance(question, ScriptGrade):
+            return self.scripts
+        if self.judge is None:
+            raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
+        return self.judge
+
+
+def needs_judge(graders: Iterable[Grader]) -> bool:
+    """Whether any of these graders asks a judge."""
+    return any(
+        grader.script is None and (grader.measure.definition.asks or _reads_verdicts(grader.measure))
+        for grader in graders
+    )
+
+
+def _reads_verdicts(measure: Measure) -> bool:
+    return measure.definition.family == "ranked" and measure.labels in {"judge", "best"}
+
+
+def resolve_judge(judge: Judges | None) -> Judge:
+    """A judge by name or as it is, several as a panel; InputError where none is named."""
+    if judge is None:
+        raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
+    from germane.judges import judge_from
+
+    return judge_from(judge)
+
+
+def judge_words(flag: str | None, in_file: str | None = None) -> tuple[str, bool]:
+    """The judge that is named first: by flag, in the file, by GERMANE_JUDGE, in the config; "" where none is.
+
+    And whether it is trusted with a key: what a file names is not, unless the environment names the very same.
+    """
+    named_in_environment = environment("judge")
+    named = (
+        (flag, True),
+        (in_file, in_file == named_in_environment),
+        (named_in_environment, True),
+        (" ".join(read_config().words("judge")), False),
+    )
+    return next(((name, trusted) for name, trusted in named if name), ("", False))
+
+
+def at_url(names: str, url: str) -> str:
+    """The same judges, their models at that URL."""
+    return " ".join(f"{name.partition('@')[0]}@{url}" if ":" in name else name for name in names.split())
+
+
+def pick_judge(
+    flag: str | None,
+    in_file: str | None = None,
+    *,
+    options: JudgeOptions | None = None,
+    proxy: str | None = None,
+    needed: bool = True,
+) -> Judge | None:
+    """The judge that is named first (see `judge_words`), else a runner's proxy; None where none is named or needed.
+
+    Several names with white space between them are a panel. A judge that is not trusted with a key gets none from the
+    environment for its URL. `options` None = as the config says. InputError where one is needed and none is named.
+    """
+    asked = filled(JudgeOptions(), read_config().values) if options is None else options
+    _check(asked)
+    words, trusted = judge_words(flag, in_file)
+    if words:
+        from germane.judges import judge_named  # the model judge is imported only where a judge is named
+
+        names = words.split()
+        keywords = _keywords(asked, several=len(names) > 1)
+        judges = [judge_named(name, trusted=trusted, **keywords) for name in names]
+        _check_shared(judges, asked)
+        return seated(judges, asked.repeat, asked.vote)
+    if proxy:
+        from germane.judges.proxy import ProxyJudge
+
+        return ProxyJudge(proxy, os.environ.get("AGENTV_TARGET_PROXY_TOKEN", ""))
+    if needed:
+        raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
+    return None
+
+
+def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
+    """The arguments of the model judge. Several judges that get the same keep to the limits together."""
+    from germane.judges import Limits, Price, RetryPolicy
+
+    given: dict[str, Json] = {
+        "base_url": options.base_url,
+        "headers": dict(options.headers),
+        "prompts": dict(options.prompts),
+        "temperature": options.temperature,
+        "reasoning": options.reasoning,
+        "parameters": dict(options.parameters),
+        "concurrency": options.jobs,
+        "limits": Limits(rpm=options.rpm, tpm=options.tpm, in_flight=options.jobs if several else None),
+        "retry": options.timeout and RetryPolicy.with_timeout(options.timeout),
+        "price": options.price and Price(input=options.price[0], output=options.price[1]),
+    }
+    told = {name: value for name, value in given.items() if value not in (None, {})}
+    return {"reading": options.reading, "batch": options.batch, **told}
+
+
+def _check(options: JudgeOptions) -> None:
+    """InputError where no judge can be asked like that, whether or not one will be."""
+    if options.vote not in {"majority", "mean"}:
+        raise InputError(f"there is no vote {options.vote!r}", fix="write majority or mean")
+    if options.reading not in {"fused", "single"}:
+        raise InputError(f"there is no reading {options.reading!r}", fix="write fused or single")
+    for name in ("repeat", "batch"):
+        if getattr(options, name) < 1:
+            raise InputError(f"{name} is {getattr(options, name)}", fix="write 1 or more")
+
+
+def _check_shared(judges: list[Judge], options: JudgeOptions) -> None:
+    """InputError where one base URL or header would go to different providers or hosts."""
+    services = [service for judge in judges if (service := getattr(judge, "service", None)) is not None]
+    shared = ""
+    if options.base_url and len({service.provider for service in services}) > 1:
+        shared = "one base URL is not for judges of different providers"
+    elif options.headers and len({urlsplit(service.url).netloc for service in services}) > 1:
+        shared = "the same headers are not for judges at different hosts"
+    if shared:
+        raise InputError(shared, fix="write PROVIDER:MODEL@URL for each, with its key in the environment")
+
+
+def ledger_place(flag: str | None = None) -> str:
+    """Where the ledger is: by flag, GERMANE_LEDGER, config, else beside the nearest project file."""
+    if named := flag or environment("ledger"):
+        return named
+    config = read_config()
+    if config.get("ledger") and config.folder is not None:
+        return place_from(config.folder, str(config.get("ledger")))
+    here = Path.cwd()
+    folders = (folder for folder in (here, *here.parents) if any((folder / name).is_file() for name in _PROJECT))
+    return str(next(folders, here) / ".germane" / "ledger.sqlite")
+
+
+_PROJECT = ("germane.toml", "pyproject.toml")

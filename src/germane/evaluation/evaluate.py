@@ -1,0 +1,246 @@
+"""The evaluation as a library call: samples, measures and a judge in, a report out; and stored ones scored again."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import germane
+from germane.encoding import now
+from germane.errors import InputError
+from germane.evaluation.choice import Router, needs_judge, resolve_judge
+from germane.evaluation.unit import evaluated, plan
+from germane.judges.judge import Judge, Judges
+from germane.judging.budget import Budget, check_price
+from germane.judging.driver import Answerer
+from germane.judging.pool import Pool
+from germane.judging.recorded import Recorded
+from germane.judging.spending import Spent
+from germane.ledger.ledger import Ledger, open_ledger
+from germane.measures.grader import graders_of
+from germane.measures.measure import Measure, parse_measures
+from germane.measures.scoring import Job
+from germane.measures.settings import Settings
+from germane.reports.gates import Gate
+from germane.reports.report import Report, settings_of
+from germane.samples.reading import samples_from
+from germane.tables.tables import Tables
+from germane.types import Json, Sample
+
+__all__ = ["aevaluate", "evaluate", "judge_entry", "manifest_of", "rescore", "run_coroutine"]
+
+T = TypeVar("T")
+
+
+def evaluate(
+    samples: Iterable[Sample | dict[str, Json]],
+    measures: Measure | str | Iterable[Measure | str],
+    *,
+    judge: Judges | None = None,
+    against: str = "auto",
+    scale: str = "graded",
+    rubric: str = "trec",
+    ledger: Ledger | Path | str | None = None,
+    gates: Iterable[str] = (),
+    max_unmeasured: float = 0.05,
+    max_cost: float | None = None,
+    max_calls: int | None = None,
+) -> Report:
+    """Judge and score samples.
+
+    Args:
+        samples: Samples, or mappings with the keys of a sample line (other tools' usual names are known).
+        measures: Measures or their names: `[context_precision @ 5, "nDCG@10"]`.
+        judge: Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`); a list of these is a
+            panel that votes. Needed as soon as a measure asks; never chosen in silence.
+        against: What relevance is judged against: auto, query, reference, response, criterion.
+        scale: Which scale relevance is asked on: graded (0-3) or binary.
+        rubric: How the grades are worded: trec (UMBRELA's definitions) or usefulness.
+        ledger: Where answers are kept for the next evaluation: a path or a ledger. None keeps none.
+        gates: What must be reached (`"mean(nDCG@10)>=0.7"`): see `Report.verdict`.
+        max_unmeasured: The share of scores, 0 to 1, that may be missing before the verdict is undecided.
+        max_cost: US dollars at most: before they would be exceeded the evaluation stops with LimitReached. What is
+            in the ledger by then is not asked again.
+        max_calls: Questions put to the judge at most, likewise.
+
+    Returns:
+        A Report: `print(report)` shows the command line's table, `report["nDCG@10"].mean` is one number.
+
+    Raises:
+        InputError: A sample, measure, judge, ledger's place or gate cannot be used as given.
+        LedgerError: The ledger cannot be read or written (a full disk). What it had taken before is not asked again.
+        JudgeError: The judge cannot be used at all. One failed answer raises nothing: it is its score's `why`.
+        LimitReached: `max_cost` or `max_calls` would have been exceeded, or an endpoint asks to wait for longer than
+            any call does.
+
+    Works inside a running event loop too (a notebook): it then waits for a worker thread.
+    """
+    work = aevaluate(
+        samples,
+        measures,
+        judge=judge,
+        against=against,
+        scale=scale,
+        rubric=rubric,
+        ledger=ledger,
+        gates=gates,
+        max_unmeasured=max_unmeasured,
+        max_cost=max_cost,
+        max_calls=max_calls,
+    )
+    return run_coroutine(work)
+
+
+async def aevaluate(
+    samples: Iterable[Sample | dict[str, Json]],
+    measures: Measure | str | Iterable[Measure | str],
+    *,
+    judge: Judges | None = None,
+    against: str = "auto",
+    scale: str = "graded",
+    rubric: str = "trec",
+    ledger: Ledger | Path | str | None = None,
+    gates: Iterable[str] = (),
+    max_unmeasured: float = 0.05,
+    max_cost: float | None = None,
+    max_calls: int | None = None,
+) -> Report:
+    """Judge and score samples; the coroutine behind `evaluate`, for code that runs in an event loop."""
+    graders = graders_of(_measures(measures))
+    who = resolve_judge(judge) if needs_judge(graders) else None
+    check_price(who, max_cost)
+    settings = Settings.of(against, scale, rubric)
+    parsed = [Gate.parse(gate) for gate in gates]
+    budget = Budget(max_cost, max_calls)
+    jobs = (Job(sample=sample, graders=graders) for sample in samples_from(samples))
+    tables = Tables()
+    own = open_ledger(ledger) if isinstance(ledger, str | Path) else None
+    try:
+        async with Pool(Router(who), own or ledger, budget=budget) as pool:
+            await judged(jobs, settings, pool, tables)
+    finally:
+        if own is not None:
+            own.close()
+    return Report.build(
+        tables,
+        manifest_of(tables, settings, who, pool.spent),
+        gates=parsed,
+        max_unmeasured=max_unmeasured,
+        over=budget.exceeded,
+    )
+
+
+async def judged(jobs: Iterable[Job], settings: Settings, answerer: Answerer, tables: Tables) -> None:
+    """Judge and score jobs, unit by unit, into tables."""
+    async for part in evaluated(plan(jobs, settings), answerer):
+        tables.add(part)
+
+
+def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = ()) -> Report:
+    """A report of these measures over the samples and judgements of a stored one. Nobody is asked.
+
+    Without measures, only the gates are decided anew. InputError where a measure needs verdicts of which the
+    report holds none at all: they must be asked first.
+    """
+    limit = report.manifest.get("max_unmeasured", 0.05)
+    parsed = [Gate.parse(gate) for gate in gates]
+    if not measures:
+        return Report.build(report.tables, report.manifest, gates=parsed, max_unmeasured=limit)
+    settings = settings_of(report)
+    answers = Recorded(report.judgements())
+    graders = graders_of(tuple(measures))
+    tables = Tables()
+    jobs = (Job(sample=sample, graders=graders) for sample in report.samples())
+    run_coroutine(judged(jobs, settings, answers, tables))
+    entry = {**(report.manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
+    manifest = {**report.manifest, **tables.manifest(), "judge": entry}
+    scored = Report.build(tables, manifest, gates=parsed, max_unmeasured=limit)
+    for summary in scored.summaries:
+        if summary.n == 0 and answers.unknown and any("no stored judgement" in why for why, _ in summary.why):
+            raise InputError(
+                f"{summary.measure} needs verdicts that this report does not hold",
+                fix=f"ask for them: germane run --resume {report.folder or 'REPORT'} -m '{summary.measure}'",
+            )
+    return scored
+
+
+def _measures(measures: Measure | str | Iterable[Measure | str]) -> tuple[Measure, ...]:
+    listed = [measures] if isinstance(measures, Measure | str) else list(measures)
+    found: dict[Measure, None] = {}
+    for one in listed:
+        found.update(dict.fromkeys(parse_measures([one]) if isinstance(one, str) else [one.require_cutoff()]))
+    if not found:
+        raise InputError("no measure was asked for", fix='name one, e.g. "nDCG@10" or context_precision @ 5')
+    return tuple(found)
+
+
+def manifest_of(tables: Tables, settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
+    """How a report came to be."""
+    return {
+        "germane": germane.__version__,
+        "created": now(),
+        "judge": judge_entry(judge, spent),
+        "settings": {"against": settings.against, "scale": settings.scale, "rubric": settings.rubric},
+        **tables.manifest(),
+    }
+
+
+def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
+    """Who judged, and what that cost."""
+    return {
+        "source": judge.name if judge is not None else None,
+        "identity": dict(judge.identity) if judge is not None else None,
+        "stand_in": judge.stand_in if judge is not None else "",
+        **spent.as_json(),
+    }
+
+
+def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, in a thread where an event loop is running already (a notebook).
+
+    What interrupts the wait (Ctrl-C) cancels the coroutine, as it does without a thread; it is raised once the
+    coroutine has ended.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    return _in_thread(work)
+
+
+def _in_thread(work: Coroutine[Any, Any, T]) -> T:
+    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
+    ended: Future[T] = Future()
+
+    async def main() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        begun.set_result((asyncio.get_running_loop(), task))
+        return await work
+
+    def run() -> None:
+        try:
+            ended.set_result(asyncio.run(main()))
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            ended.set_exception(error)
+
+    thread = threading.Thread(target=run, name="germane-evaluate")
+    thread.start()
+    interrupt: BaseException | None = None
+    while not ended.done():
+        try:
+            ended.exception()  # waits; a thread's join() cannot be waited for again once it was interrupted
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            interrupt = error
+            loop, task = begun.result()
+            with suppress(RuntimeError):  # it has ended at this moment
+                loop.call_soon_threadsafe(task.cancel)
+    thread.join()
+    if interrupt is not None:
+        raise interrupt
+    return ended.result()

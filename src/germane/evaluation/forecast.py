@@ -1,0 +1,388 @@
+"""What a run would ask and what that would cost (`--dry-run`): its programs driven with what is known, nobody asked.
+
+Where an answer is not known, a typical one stands in for it; questions that follow from a typical answer are estimates,
+and are marked so. What counts as known, cached and shared is what the run would count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from germane.evaluation.answers import answers_at_hand
+from germane.evaluation.choice import needs_judge
+from germane.evaluation.options import Options
+from germane.evaluation.plan import Feasibility, Plan
+from germane.evaluation.run import Watch
+from germane.evaluation.session import answers_so_far, ledger_of, read_stored
+from germane.judges.judge import AnyQuestion, Judge, members_of
+from germane.judges.panel import PanelJudge
+from germane.judging.spending import Receipts, Tally
+from germane.ledger.ledger import Ledger, open_ledger
+from germane.measures.grader import Grader
+from germane.measures.scoring import Block, Job, reading_of
+from germane.measures.settings import Settings
+from germane.questions.asking import Answer, Program, answered
+from germane.questions.keys import Keyring
+from germane.types import Json, Judgement, Usage
+
+__all__ = ["Forecast", "ForecastLine", "Forecaster", "forecast"]
+
+_NOTHING = Usage(cost_usd=0.0)
+
+
+def forecast(
+    options: Options, watch: Watch | None = None, *, resume: Path | None = None, retry_errors: bool = False
+) -> Forecast:
+    """What `run` with the same arguments would ask, and what that would cost.
+
+    Neither a judge nor a live target is asked, and nothing is written. Answers of targets are taken from the folder
+    that is continued and from recordings; a sample without one is counted as `waiting`.
+
+    Raises InputError as `run` does.
+    """
+    stored = read_stored(resume) if resume is not None else {}
+    plan = Plan(options, (watch or Watch()).warn, stored)
+    options = plan.options
+    place = ledger_of(options, resume, stored)
+    receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else Receipts()
+    known = answers_so_far(resume, stored, errors=not retry_errors)
+    reading = contextlib.nullcontext()
+    if place is not None and Path(place).expanduser().exists():
+        reading = contextlib.closing(open_ledger(place, reading=True))  # type: ignore[assignment]
+    with reading as ledger:
+        forecaster = Forecaster(plan.judge, plan.settings, known, ledger, receipts)
+        if plan.suite.asks_targets:
+            for planned, has_answer in asyncio.run(answers_at_hand(list(plan.suite.cases()), resume)):
+                (forecaster.look if has_answer else forecaster.wait)(plan.job(planned))
+        else:
+            for planned in plan.suite.cases():
+                forecaster.look(plan.job(planned))
+        found = forecaster.result()
+    return replace(found, max_cost=options.max_cost, max_calls=options.max_calls)
+
+
+@dataclass(slots=True)
+class ForecastLine:
+    """One measure's questions that cost.
+
+    `new` are to be asked, of these `estimated` follow from answers that are not known yet; `cached` are known from
+    earlier evaluations, `shared` are asked for an earlier measure or sample. `waiting` are samples whose questions
+    cannot be known before a target has answered.
+    """
+
+    measure: str
+    new: int = 0
+    estimated: int = 0
+    cached: int = 0
+    shared: int = 0
+    waiting: int = 0
+    usage: Usage = _NOTHING
+
+    def as_json(self) -> dict[str, Json]:
+        """For `--json`. Where samples are waiting, the numbers are lower bounds."""
+        return {
+            "calls": self.new,
+            "estimated": self.estimated,
+            "cached": self.cached,
+            "shared": self.shared,
+            "waiting": self.waiting,
+            "tokens": _tokens(self.usage),
+            "cost_usd": None if self.waiting else self.usage.cost_usd,
+        }
+
+
+@dataclass(slots=True)
+class Forecast:
+    """What a run would ask, one line per measure; `total` are the requests once questions share them.
+
+    Of a run that is continued, `paid` are questions that its earlier sessions have paid for, and `failed` those that
+    failed then and are not asked again. `waiting` are samples that no target has answered yet.
+    """
+
+    judge: str
+    samples: int = 0
+    lines: dict[str, ForecastLine] = field(default_factory=dict)
+    total: Usage = _NOTHING
+    paid: int = 0
+    failed: int = 0
+    waiting: int = 0
+    max_cost: float | None = None
+    max_calls: int | None = None
+
+    @property
+    def calls(self) -> int:
+        """Questions that would be put to a judge, as far as that is known."""
+        return sum(line.new for line in self.lines.values())
+
+    @property
+    def open(self) -> bool:
+        """Whether there may be more questions, which cannot be known yet."""
+        return any(line.waiting for line in self.lines.values())
+
+    def limits(self) -> Iterator[tuple[str, str, bool | None]]:
+        """Each limit that is set: its name, its flag, and whether the run would be stopped by it; None = not known."""
+        unknown = None if self.open else False
+        if self.max_calls is not None:
+            reached = self.calls > self.max_calls
+            yield "max_calls", f"--max-calls {self.max_calls}", reached or unknown
+        if self.max_cost is not None:
+            reached = (self.total.cost_usd or 0.0) > self.max_cost
+            yield "max_cost", f"--max-cost {self.max_cost:g}", reached or unknown
+
+    def as_json(self) -> dict[str, Json]:
+        """For `--json`. Where samples are waiting, the numbers are lower bounds."""
+        return {
+            "schema_version": 1,
+            "judge": self.judge,
+            "samples": self.samples,
+            "waiting": self.waiting,
+            "measures": {name: line.as_json() for name, line in self.lines.items()},
+            "paid": self.paid,
+            "failed": self.failed,
+            "requests": self.total.requests,
+            "tokens": _tokens(self.total),
+            "cost_usd": None if self.open else self.total.cost_usd,
+            "limits": {name: {"reached": reached} for name, _, reached in self.limits()},
+        }
+
+    def text(self) -> str:
+        """A table that a person reads."""
+        head = f"{'measure':34} {'new calls':>12} {'cached':>8} {'shared':>8} {'~tokens in':>11} {'~tokens out':>11}  ~price"
+        return "\n".join(
+            [
+                f"dry run: {self.samples} samples, judge {self.judge}; nobody is asked",
+                "",
+                head,
+                *map(_row, self.lines.values()),
+                "",
+                *self._remarks(),
+            ]
+        )
+
+    def _remarks(self) -> Iterator[str]:
+        total, lines = self.total, self.lines.values()
+        tokens = f"about {total.input_tokens:,} + {total.output_tokens:,} tokens, " if total.requests else ""
+        guessed = sum(line.estimated for line in lines)
+        how = "at least " if self.open else "about " if guessed else ""
+        yield f"in all {how}{total.requests:,} requests, {tokens}{_price(total, waiting=self.open)}"
+        if guessed:
+            yield f"~ {guessed:,} calls follow from answers that are not known yet: an estimate"
+        if total.requests:
+            yield "~ tokens in are counted from the texts, tokens out are those of typical answers: a model that reasons writes more"
+        if sum(line.usage.requests for line in lines) > total.requests:
+            yield "measures share requests: each line has them in full, the sum has them once"
+        if self.waiting:
+            yield f"{self.waiting:,} of {self.samples:,} samples have no answer of their target yet, and a dry run asks no target"
+        if self.open:
+            yield "+ what is to be judged of them is not known: run with --max-calls 0, which asks the targets and nobody else,"
+            yield "  then --resume REPORT --dry-run"
+        if self.paid:
+            yield f"{self.paid:,} questions are answered in earlier sessions of this evaluation"
+        if self.failed:
+            yield f"{self.failed:,} questions failed in earlier sessions: asked again only with --retry-errors"
+        words = {True: "would stop this run", False: "would be enough", None: "may or may not be enough"}
+        for _, flag, reached in self.limits():
+            yield f"{flag} {words[reached]}, by this estimate"
+
+
+def _row(line: ForecastLine) -> str:
+    calls = f"{'~' if line.estimated else ''}{line.new:,}{'+' if line.waiting else ''}"
+    used = line.usage
+    return (
+        f"{line.measure:34} {calls:>12} {line.cached:>8,} {line.shared:>8,} "
+        f"{used.input_tokens:>11,} {used.output_tokens:>11,}  {_price(used, waiting=line.waiting > 0)}"
+    )
+
+
+def _price(usage: Usage, *, waiting: bool) -> str:
+    if not usage.requests:
+        return "price not known yet" if waiting else "free"
+    if usage.cost_usd is None:
+        return "price unknown"
+    return f"{'at least ' if waiting else ''}${usage.cost_usd:.4f}"
+
+
+def _tokens(usage: Usage) -> dict[str, Json]:
+    return {"input": usage.input_tokens, "output": usage.output_tokens}
+
+
+class _Forecast(NamedTuple):
+    """A question to one judge: what is known of it, and whether it follows from a typical answer.
+
+    `calls` are the questions to judges who cost that it is: of a panel's known answer several.
+    """
+
+    key: str
+    judge: Judge
+    question: AnyQuestion
+    answer: Answer | None
+    estimated: bool
+    calls: int
+
+
+_Questions = list[tuple[Judge, AnyQuestion]]
+
+
+class Forecaster:
+    """Goes through samples, and knows at the end what judging them would ask.
+
+    Args:
+        judge: Whom the questions are for; None where no measure asks.
+        settings: The evaluation's.
+        known: The judgements of the evaluation's earlier sessions by key, with failures that are not to be asked again.
+        ledger: Everybody's answers.
+        receipts: What these sessions have paid for.
+    """
+
+    def __init__(
+        self,
+        judge: Judge | None,
+        settings: Settings,
+        known: Mapping[str, Judgement] | None = None,
+        ledger: Ledger | None = None,
+        receipts: Receipts | None = None,
+    ) -> None:
+        self._judge, self._settings = judge, settings
+        self._known, self._ledger, self._receipts = known or {}, ledger, receipts or Receipts()
+        self._found = Forecast(judge.name if judge is not None else "none needed")
+        self._feasibility = Feasibility(settings)
+        self._tally = Tally(self._receipts)
+        self._key_of = Keyring()
+        self._asked: dict[str, _Questions] = {}
+
+    def look(self, job: Job) -> None:
+        """Count one more sample, as its target answered."""
+        self._found.samples += 1
+        self._feasibility.look(job)
+        read: dict[object, Counter[str]] = {}
+        for grader in job.graders:
+            line = self._line(grader)
+            if self._judge is not None and grader.script is None:
+                for asked in self._further(read, grader, self._questions(job, grader, self._judge)):
+                    self._count(line, asked)
+
+    def wait(self, job: Job) -> None:
+        """Count one more sample, whose target has not answered: what a judge would be asked of it is not known."""
+        self._found.samples += 1
+        self._found.waiting += 1
+        for grader in job.graders:
+            self._line(grader).waiting += needs_judge([grader])
+
+    def result(self) -> Forecast:
+        """The forecast; InputError where a measure cannot be computed for any sample."""
+        found = self._found
+        if not found.waiting:  # a sample that waits may have what the others lack
+            self._feasibility.check()
+        found.total = _usage([one for asked in self._asked.values() for one in asked])
+        for line in found.lines.values():
+            line.usage = _usage(self._asked.get(line.measure, ()))
+        return found
+
+    def _line(self, grader: Grader) -> ForecastLine:
+        return self._found.lines.setdefault(grader.name, ForecastLine(grader.name))
+
+    def _count(self, line: ForecastLine, asked: _Forecast) -> None:
+        if not asked.calls:
+            return
+        if not self._tally.first(asked.key):
+            line.shared += asked.calls
+        elif asked.answer is None:
+            line.new += asked.calls
+            line.estimated += asked.calls * asked.estimated
+            self._asked.setdefault(line.measure, []).append((asked.judge, asked.question))
+        elif not asked.answer.usable:
+            self._found.failed += asked.calls
+        elif asked.key in self._receipts:
+            self._found.paid += asked.calls
+        else:
+            line.cached += asked.calls
+
+    @staticmethod
+    def _further(
+        read: dict[object, Counter[str]], grader: Grader, questions: Iterable[_Forecast]
+    ) -> Iterator[_Forecast]:
+        """The questions that no measure before has in the same label program, which asks them once for all of them."""
+        if grader.measure.definition.family != "ranked":
+            yield from questions
+            return
+        before, mine = read.setdefault(reading_of(grader.measure), Counter()), Counter[str]()
+        for asked in questions:
+            mine[asked.key] += 1
+            if mine[asked.key] > before[asked.key]:
+                before[asked.key] += 1
+                yield asked
+
+    def _questions(self, job: Job, grader: Grader, judge: Judge) -> Iterator[_Forecast]:
+        block = Block(jobs=[Job(sample=job.sample, graders=(grader,))], settings=self._settings)
+        for program in block.programs():
+            yield from self._walk(program, judge)
+
+    def _walk(self, program: Program[object], judge: Judge) -> Iterator[_Forecast]:
+        """Each question of a program, to those of a panel who are asked."""
+        estimated = False
+        try:
+            questions: Sequence[AnyQuestion] = next(program)
+            while True:
+                values, unknown = [], False
+                for question in questions:
+                    asked = self._put(question, judge, estimated=estimated)
+                    yield from asked
+                    values.append(_value(question, asked))
+                    unknown = unknown or any(one.answer is None for one in asked)
+                estimated = estimated or unknown
+                questions = program.send(tuple(values))
+        except StopIteration:
+            return
+
+    def _put(self, question: AnyQuestion, judge: Judge, *, estimated: bool) -> list[_Forecast]:
+        """A question to a judge; to the members of a panel whose answer is not known."""
+        key = self._key_of(question, judge)
+        answer = self._answer(question, judge, key)
+        if answer is None and isinstance(judge, PanelJudge):
+            members = judge.next_members(question, ())
+            return [asked for one in members for asked in self._put(question, one, estimated=estimated)]
+        calls = sum(one.stored for one in members_of(judge))
+        return [_Forecast(key, judge, question, answer, estimated, calls)]
+
+    def _answer(self, question: AnyQuestion, judge: Judge, key: str) -> Answer | None:
+        """The answer that holds without asking: usable, or a failure of this evaluation's own."""
+        judgement = self._known.get(key)
+        if judgement is None and judge.stored and self._ledger is not None:
+            judgement = self._ledger.find([key]).get(key)
+        answer = None if judgement is None else answered(question, judgement)
+        return answer if answer is not None and answer.holds else None
+
+
+def _value(question: AnyQuestion, asked: Sequence[_Forecast]) -> object:
+    """What the program is sent: the first usable answer, a typical one where an answer is still to come, else the failure."""
+    known = [one.answer for one in asked if one.answer is not None]
+    usable = next((answer.value for answer in known if answer.usable), None)
+    if usable is not None:
+        return usable
+    return known[0].value if len(known) == len(asked) > 0 else question.read(question.typical())
+
+
+def _usage(asked: Iterable[tuple[Judge, AnyQuestion]]) -> Usage:
+    """The requests of these questions as their judges would group them; a judge that sends none uses nothing."""
+    by_judge: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
+    for judge, question in asked:
+        by_judge.setdefault(id(judge), (judge, []))[1].append(question)
+    parts: list[Usage] = [
+        estimate(group)
+        for judge, questions in by_judge.values()
+        if (estimate := getattr(judge, "forecast", None)) is not None
+        for group in judge.group(questions)
+    ]
+    unknown = any(part.cost_usd is None for part in parts)
+    return Usage(
+        requests=sum(part.requests for part in parts),
+        input_tokens=sum(part.input_tokens for part in parts),
+        output_tokens=sum(part.output_tokens for part in parts),
+        cost_usd=None if unknown else sum(part.cost_usd or 0.0 for part in parts),
+    )

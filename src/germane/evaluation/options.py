@@ -1,0 +1,212 @@
+"""What an evaluation is told: by flags, by the manifest that it continues, by eval files and by the project's config.
+
+Settings of a project stand in germane.toml, or under `[tool.germane]` in pyproject.toml.
+Flags > eval file > environment > config > default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TypeVar
+
+from germane.errors import InputError, Place
+from germane.types import FrozenDict, Json
+
+__all__ = ["ASKED", "Config", "JudgeOptions", "Options", "filled", "read_config"]
+
+ASKED = ("repeat", "vote", "batch", "reading")
+"""How judges are asked: options that an eval file and the config may set too."""
+
+_CONFIGURED = ("against", "scale", "rubric", "max_unmeasured", "jobs", "gates")
+"""Options of a run that the config may set."""
+
+_KEYS: dict[str, tuple[type, ...]] = {
+    "judge": (str, list),
+    "repeat": (int,),
+    "vote": (str,),
+    "batch": (int,),
+    "reading": (str,),
+    "measures": (list, str),
+    "gates": (list, str),
+    "ledger": (str,),
+    "against": (str,),
+    "scale": (str,),
+    "rubric": (str,),
+    "max_unmeasured": (float, int),
+    "jobs": (int,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings in a project's file; `folder` is where it stands (paths in it are relative to that)."""
+
+    values: FrozenDict
+    folder: Path | None = None
+
+    def get(self, name: str) -> Json:
+        """A setting, or None."""
+        return self.values.get(name)
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """A setting that is one text or a list of them."""
+        value = self.get(name)
+        return () if value is None else (value,) if isinstance(value, str) else tuple(map(str, value))
+
+
+def read_config(start: Path | None = None) -> Config:
+    """The nearest germane.toml, or pyproject.toml with `[tool.germane]`, from `start` (the working directory) upwards."""
+    start = start or Path.cwd()
+    for folder in (start, *start.parents):
+        for name in ("germane.toml", "pyproject.toml"):
+            if (file := folder / name).is_file() and (table := _table(file)) is not None:
+                return Config(_checked(table, file), folder)
+    return Config(FrozenDict())
+
+
+def _table(file: Path) -> dict[str, Json] | None:
+    try:
+        document = tomllib.loads(file.read_text("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not valid TOML: {error}", fix="mend the file", place=Place(str(file))) from None
+    return document if file.name == "germane.toml" else document.get("tool", {}).get("germane")
+
+
+def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
+    known = {}
+    for name, value in table.items():
+        key = name.replace("-", "_")
+        key = "measures" if key == "metrics" else key
+        place = Place(str(file))
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, _KEYS, n=1)
+            fix = f"did you mean {near[0]}?" if near else f"known settings: {', '.join(_KEYS)}"
+            raise InputError(f"there is no setting {name!r}", fix=fix, place=place)
+        if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
+            wanted = " or ".join(kind.__name__ for kind in _KEYS[key])
+            raise InputError(f"{name} must be {wanted}, not {value!r}", fix="mend the value", place=place)
+        known[key] = value
+    return FrozenDict(known)
+
+
+def environment(name: str) -> str | None:
+    """A setting of the environment, `judge` as GERMANE_JUDGE; None where it is empty."""
+    return os.environ.get(f"GERMANE_{name.upper()}", "").strip() or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeOptions:
+    """How a judge is asked, as plain JSON values. None = the judge's own default.
+
+    Headers may hold keys: they are stored nowhere. `repeat` is how often each judge is asked, `price` in US dollars
+    per million tokens in and out, `timeout` in seconds, `rpm` and `tpm` requests and tokens per minute.
+    """
+
+    base_url: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    reading: str = "fused"
+    batch: int = 1
+    prompts: tuple[tuple[str, str], ...] = ()
+    temperature: float | None = None
+    reasoning: str | None = None
+    parameters: tuple[tuple[str, Json], ...] = ()
+    jobs: int | None = None
+    rpm: float | None = None
+    tpm: float | None = None
+    timeout: float | None = None
+    price: tuple[float, float] | None = None
+    repeat: int = 1
+    vote: str = "majority"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(JudgeOptions):
+    """Everything that `germane run` is told. Stored in the manifest, headers excepted, so that `--resume` needs no more."""
+
+    paths: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()
+    judge: str | None = None
+    against: str | None = None
+    scale: str | None = None
+    rubric: str | None = None
+    targets: tuple[str, ...] = ()
+    targets_file: str | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+    doc_id: str | None = None
+    wanted: str | None = None
+    limit: int | None = None
+    sample: int | None = None
+    seed: int = 0
+    gates: tuple[str, ...] = ()
+    max_unmeasured: float = 0.05
+    ledger: str | None = None
+    no_cache: bool = False
+    max_cost: float | None = None
+    max_calls: int | None = None
+    folder: str = ""
+    force: bool = False
+    outputs: tuple[str, ...] = ()
+
+    def configured(self) -> Options:
+        """These options; what no flag says is as the project's config says."""
+        config = read_config()
+        values = {**config.values, "gates": config.words("gates") or None}
+        return filled(self, values, names=_CONFIGURED)
+
+    def over(self, stored: Mapping[str, Json]) -> Options:
+        """These options where they say something, else those in a manifest, whose files stood in its `cwd`."""
+        found = {**(stored.get("options") or {})}
+        if (cwd := Path(stored.get("cwd") or "")) != Path.cwd() and cwd.is_dir():
+            found |= _placed(found, cwd)
+        known = {field.name for field in fields(self)}
+        earlier = Options(**{name: _tuples(value) for name, value in found.items() if name in known})
+        default = Options()
+        told = {
+            name: value for name in known if (value := getattr(self, name)) != getattr(default, name)
+        }
+        return replace(earlier, **told)
+
+    def as_json(self) -> dict[str, Json]:
+        """For the manifest: all but the headers, which may hold keys."""
+        shown = asdict(self)
+        del shown["headers"], shown["force"]
+        return shown
+
+
+Some = TypeVar("Some", bound=JudgeOptions)
+
+
+def filled(options: Some, *sources: Mapping[str, Json], names: tuple[str, ...] = ASKED) -> Some:
+    """These options; what is at its default is as the first of the sources that names it says."""
+    default = type(options)()
+    given: dict[str, Json] = {}
+    for name in names:
+        values = (source[name] for source in sources if source.get(name) is not None)
+        if getattr(options, name) == getattr(default, name) and (value := next(values, None)) is not None:
+            given[name] = value
+    return replace(options, **given)
+
+
+def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
+    """Stored paths as they are found from here; where nothing stands there any more, as they were written."""
+
+    def found(path: str) -> str:
+        return str(cwd / path) if (cwd / path).exists() else path
+
+    placed: dict[str, Json] = {
+        "paths": list(map(found, stored.get("paths") or ())),
+        "outputs": [str(cwd / path) for path in stored.get("outputs") or ()],
+    }
+    if stored.get("targets_file"):
+        placed["targets_file"] = found(stored["targets_file"])
+    return placed
+
+
+def _tuples(value: Json) -> Json:
+    """JSON lists as the tuples that options hold."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

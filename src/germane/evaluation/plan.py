@@ -1,0 +1,412 @@
+"""What a run evaluates: paths, measures and targets in, cases with their graders out, each ready to be judged.
+
+Everything that can be wrong in the input is found here, before anything is asked or paid.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from germane.errors import InputError, Place
+from germane.evaluation.answers import PlannedCase, prepared, script_of
+from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
+from germane.evaluation.options import ASKED, Options, filled, read_config
+from germane.judges.judge import Judge
+from germane.judging.budget import check_price
+from germane.measures.grader import CODE_JUDGE, Grader, graders_of
+from germane.measures.measure import Measure, named, parse_measures
+from germane.measures.scoring import Job, applicable
+from germane.measures.settings import Settings
+from germane.reports.gates import Gate
+from germane.samples.cases import Case, EvalFile, GraderSpec
+from germane.samples.docids import compile_rule
+from germane.samples.evalfile import read_eval_file
+from germane.samples.notices import Notice, Notices, Warn
+from germane.samples.reading import read_samples
+from germane.samples.seen import Seen
+from germane.types import Json, Sample
+
+__all__ = ["Feasibility", "Plan", "Suite", "grader_of", "load_suite"]
+
+_YAML = (".yaml", ".yml")
+_NOT_RUN = {
+    *("llm_judge", "llm_grader", "rubric", "rubrics", "field_accuracy", "tool_trajectory", "composite"),
+    *("latency", "cost", "token_usage", "execution_metrics", "contains", "regex", "is_json", "equals"),
+}
+"""Kinds of grader that an eval file of another runner may name and that are no retrieval measures."""
+
+_CHECKED_BYTES = 100_000_000
+"""Data of up to so many bytes is read once before anything is paid, so that a bad last line costs nothing."""
+
+
+@dataclass(slots=True)
+class Suite:
+    """The files that a run's paths name, with the measures and targets that flags put in their place.
+
+    `measures` replace a file's own; `usual` are for samples that nobody names measures for.
+    """
+
+    paths: tuple[Path, ...]
+    files: Mapping[Path, EvalFile]
+    measures: tuple[Measure, ...] = ()
+    usual: tuple[Measure, ...] = ()
+    targets: tuple[str, ...] = ()
+    targets_file: Path | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    doc_id: str | None = None
+    wanted: str | None = None
+    limit: int | None = None
+    sample: int | None = None
+    seed: int = 0
+    warn: Warn = field(default=lambda _: None)
+
+    def cases(self) -> Iterator[PlannedCase]:
+        """The cases, in the order of the paths; filtered, sampled and cut as asked for.
+
+        InputError where `--filter` leaves none.
+        """
+        chosen: Iterable[PlannedCase] = self._matching()
+        if self.sample is not None:
+            chosen = _drawn(chosen, self.sample, self.seed)
+        count = 0
+        for count, planned in enumerate(chosen, 1):
+            yield planned
+            if count == self.limit:
+                return
+        if not count and self.wanted is not None:
+            raise InputError(f"--filter {self.wanted!r} leaves no case", fix="match an id or a tag, e.g. 'q1*'")
+
+    def _matching(self) -> Iterator[PlannedCase]:
+        seen = Seen()
+        several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
+        for number, path in enumerate(self.paths):
+            for planned in self._of(path):
+                if self.wanted is None or _matches(planned.sample, self.wanted):
+                    if several:  # within one file the reader has checked it
+                        self._once(planned.sample, number, seen)
+                    yield planned
+
+    def _once(self, sample: Sample, number: int, seen: Seen) -> None:
+        known = len(seen)
+        first = seen.first((sample.id, sample.system, sample.trial), number)
+        if len(seen) == known:
+            path, other = self.paths[number], self.paths[first]
+            where = f"in {other} and in {path}" if first != number else f"twice in what {path} names"
+            raise InputError(
+                f"the id {sample.id!r} stands {where}",
+                fix="give each file's samples a `system`, or run the files one by one",
+            )
+
+    def document_ids(self) -> Callable[[Sample], Sample]:
+        """The rule that makes document ids of chunk ids: by flag, else the files' own."""
+        return compile_rule(self.doc_id or self.setting("doc_id"))
+
+    def _of(self, path: Path) -> Iterator[PlannedCase]:
+        file = self.files.get(path)
+        if file is None:
+            if not (self.measures or self.usual):
+                raise InputError(
+                    f"{path}: no measure was asked for", fix='name one: -m "context_precision@5 nDCG@10"'
+                )
+            yield from self._data(path, None, path)
+            return
+        for case in file.cases:
+            yield from self._case(file, case)
+        for data in file.data:
+            yield from self._data(data, file, path)
+
+    def _case(self, file: EvalFile, case: Case) -> Iterator[PlannedCase]:
+        graders = graders_of(self.measures) if self.measures else self.graders(case.graders)
+        if not graders:
+            raise InputError(
+                "this case is graded by nothing", fix="name evaluators, or measures", place=case.place
+            )
+        yield from self._planned(case.sample, graders, file, case.graders, file.path.parent, case)
+
+    def _data(self, data: Path, file: EvalFile | None, path: Path) -> Iterator[PlannedCase]:
+        specs = () if file is None else file.measures
+        replacing = self.measures or (self.usual if file is None else ())
+        graders = graders_of(replacing) if replacing else self.graders(specs)
+        if not graders:
+            raise InputError(
+                f"{path}: no measure was asked for", fix="write measures: [...] in the file, or -m"
+            )
+        columns = {**(dict(file.columns) if file else {}), **self.columns}
+        for sample in read_samples(data, columns=columns, warn=self.warn):
+            yield from self._planned(sample, graders, file, specs, path.parent)
+
+    def _planned(
+        self,
+        sample: Sample,
+        graders: tuple[Grader, ...],
+        file: EvalFile | None,
+        specs: Sequence[GraderSpec],
+        folder: Path,
+        case: Case | None = None,
+    ) -> Iterator[PlannedCase]:
+        """One planned case per system to ask; only several systems need telling apart by name."""
+        declared = (case.target if case else None) or (file.target if file else None)
+        targets = self.targets or ((declared,) if declared else ())
+        for target in targets or ("",):
+            system = target if len(targets) > 1 else sample.system
+            yield PlannedCase(
+                sample=replace(sample, system=system) if system != sample.system else sample,
+                graders=graders,
+                specs={} if self.measures else {spec.name: spec for spec in specs},
+                case=case,
+                target=target,
+                targets_file=self.targets_file or (file.targets_file if file else None),
+                folder=folder,
+                contexts_from=file.contexts_from if file else "auto",
+            )
+
+    def graders(self, specs: Iterable[GraderSpec]) -> tuple[Grader, ...]:
+        """The graders that these entries describe; kinds that germane does not run are left out, with a warning."""
+        found = []
+        for spec in specs:
+            if spec.type.replace("-", "_") not in _NOT_RUN:
+                found.append(grader_of(spec))
+                continue
+            what = f"grader {spec.name} is of type {spec.type}, which germane does not run"
+            if spec.required is not None:
+                fix = "drop `required`, or grade with a measure or a code_judge"
+                raise InputError(f"the required {what}", fix=fix, place=spec.place)
+            self.warn(Notice(f"the {what}: left out", "grade with a measure or a code_judge", spec.place))
+        return tuple(found)
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        """The gates that the files declare."""
+        return tuple(Gate.parse(text, place) for file in self.files.values() for text, place in file.gates)
+
+    def all_graders(self) -> tuple[Grader, ...]:
+        """Every grader that any case has; nothing of the data is read for it."""
+        if self.measures:
+            return graders_of(self.measures)
+        plain = len(self.files) < len(self.paths)
+        found = dict.fromkeys(graders_of(self.usual)) if plain else {}
+        for file in self.files.values():
+            for specs in (file.measures, *(case.graders for case in file.cases)):
+                found.update(dict.fromkeys(self.graders(specs)))
+        return tuple(found)
+
+    @property
+    def asks_targets(self) -> bool:
+        """Whether any case needs a live answer."""
+        return bool(self.targets) or any(
+            file.target or any(case.target for case in file.cases) for file in self.files.values()
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes of all the files."""
+        data = (path for file in self.files.values() for path in file.data)
+        return sum(path.stat().st_size for path in (*self.paths, *data))
+
+    def setting(self, name: str) -> Json:
+        """One setting (judge, against, repeat) that the eval files agree on; None where none names it."""
+        found = {value: file for file in self.files.values() if (value := getattr(file, name)) is not None}
+        if len(found) > 1:
+            values = " and ".join(map(str, found))
+            raise InputError(
+                f"the eval files name different values of {name}: {values}",
+                fix=f"run them one by one, or give --{name}",
+            )
+        return next(iter(found), None)
+
+
+def grader_of(spec: GraderSpec) -> Grader:
+    """The grader that an eval file's entry describes; InputError where its type is not known."""
+    try:
+        measure = CODE_JUDGE if spec.script is not None else _measure(spec)
+    except InputError as error:
+        raise error.at(spec.place) from None
+    return Grader(
+        measure=measure,
+        name="" if spec.name == spec.type else spec.name,
+        weight=spec.weight,
+        required=spec.required,
+        strict=spec.strict,
+        expected_relevant_count=spec.expected_relevant_count,
+    )
+
+
+def _measure(spec: GraderSpec) -> Measure:
+    """The measure of a grader: its type, with the parameters and the cut-off `k` that stand beside it."""
+    measure = named(spec.type, spec.cwd, lenient=True)
+    if measure == CODE_JUDGE:
+        raise InputError(f"the grader {spec.name} has no script", fix="write script: [python3, grade.py]")
+    params = {name: value for name, value in spec.config.items() if name in measure.definition.params}
+    measure = measure(**{**params, **spec.params}) if params or spec.params else measure
+    k = spec.config.get("k", spec.config.get("cutoff"))
+    return (measure if k is None else measure @ k).require_cutoff()
+
+
+def _matches(sample: Sample, pattern: str) -> bool:
+    return any(fnmatch.fnmatchcase(text, pattern) for text in (sample.id, *sample.tags))
+
+
+def _drawn(cases: Iterable[PlannedCase], size: int, seed: int) -> list[PlannedCase]:
+    """`size` cases drawn without replacement, in their original order; the same for the same seed."""
+    everything = list(cases)
+    if size >= len(everything):
+        return everything
+    places = sorted(random.Random(seed).sample(range(len(everything)), size))  # noqa: S311 - a sample, not a secret
+    return [everything[place] for place in places]
+
+
+def load_suite(paths: Sequence[Path], warn: Warn) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:
+    """The files that these paths name (folders are searched for eval files), and the eval files among them, read."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = [file for file in sorted(path.rglob("*")) if _is_eval_file(file)]
+            if not inside:
+                raise InputError(
+                    "there is no eval file in this folder", fix="name a file", place=Place(str(path))
+                )
+            found += inside
+        elif not path.exists():
+            raise InputError("there is no such file or folder", fix="check the path", place=Place(str(path)))
+        else:
+            found.append(path)
+    files = {path: read_eval_file(path, warn=warn) for path in found if path.suffix in _YAML}
+    return tuple(dict.fromkeys(found)), files
+
+
+def _is_eval_file(file: Path) -> bool:
+    """Whether a file in a folder is meant as an eval file: YAML, not targets, not hidden."""
+    hidden = any(part.startswith(".") for part in file.parts)
+    return file.suffix in _YAML and file.stem != "targets" and not hidden and file.is_file()
+
+
+class Feasibility:
+    """Which measures can be computed for at least one sample of each system, by the samples alone."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._missing: dict[tuple[str, str], str] = {}
+        self._possible: set[tuple[str, str]] = set()
+
+    def look(self, job: Job) -> None:
+        """Take one more sample and its graders into account."""
+        for grader in job.graders:
+            name = (job.sample.system, grader.name)
+            if name in self._possible:
+                continue
+            refusal = None if grader.script else applicable(grader.measure, job.sample, self._settings)
+            if refusal is not None and refusal.status == "skipped":
+                self._missing.setdefault(name, refusal.why or "")
+            else:
+                self._possible.add(name)
+
+    def check(self) -> None:
+        """InputError where a measure cannot be computed for any sample of a system."""
+        for (system, measure), why in self._missing.items():
+            if (system, measure) not in self._possible:
+                of = f"sample of {system}" if system else "sample"
+                raise InputError(
+                    f"{measure} cannot be computed for any {of}: {why}",
+                    fix="leave the measure out, or give the samples what it needs; nothing was asked",
+                )
+
+
+class Plan:
+    """What a run does, known before anything is asked or written.
+
+    Args:
+        flags: What the command line says, or the library's caller.
+        warn: Called with each message about input that looks like a mistake.
+        stored: The manifest of an evaluation that is continued, whose options hold where no flag is given.
+
+    Raises:
+        InputError: The files, gates or judge cannot be used, or a cost limit is set and no price is known.
+    """
+
+    def __init__(
+        self, flags: Options, warn: Callable[[str], None], stored: Mapping[str, Json] | None = None
+    ) -> None:
+        self._flags = flags.configured()  # only flags are trusted with a key, not a resumed folder's manifest
+        self.options = self._flags.over(stored or {})
+        self.notices = Notices(lambda notice: warn(str(notice)))
+        self.suite = self._suite()
+        against = self.options.against or self.suite.setting("against")
+        self.settings = Settings.of(against, self.options.scale, self.options.rubric)
+        self.gates = (*self.suite.gates, *map(Gate.parse, self.options.gates))
+        self.judge = self._judge()
+        """Who judges; None where no measure asks."""
+        check_price(self.judge, self.options.max_cost)
+        self._document_ids = self.suite.document_ids()
+
+    def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
+        """An answered case, ready to be judged and scored; `notes` count what a reader should know."""
+        planned = prepared(planned, self._document_ids, Counter() if notes is None else notes)
+        if not planned.specs:
+            return Job(sample=planned.sample, graders=planned.graders)
+        graders = (replace(grader, script=script_of(planned, grader)) for grader in planned.graders)
+        return Job(sample=planned.sample, graders=tuple(graders))
+
+    def check(self, jobs: Iterable[Job] | None) -> None:
+        """InputError for a bad line of data, or a measure that no sample can have: before anything is paid.
+
+        None reads the jobs from the files, unless these are too large to be read twice.
+        """
+        feasibility = Feasibility(self.settings)
+        if jobs is None:
+            cases = self.suite.cases() if self.suite.size <= _CHECKED_BYTES else iter(())
+            jobs = map(self.job, cases)
+        for job in jobs:
+            feasibility.look(job)
+        feasibility.check()
+
+    def _suite(self) -> Suite:
+        options = self.options
+        if not options.paths:
+            raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
+        paths, files = load_suite([Path(path) for path in options.paths], self.notices)
+        return Suite(
+            paths=paths,
+            files=files,
+            measures=parse_measures(options.measures),
+            usual=parse_measures(read_config().words("measures")),
+            targets=options.targets,
+            targets_file=Path(options.targets_file) if options.targets_file else None,
+            columns=dict(options.columns),
+            doc_id=options.doc_id,
+            wanted=options.wanted,
+            limit=options.limit,
+            sample=options.sample,
+            seed=options.seed,
+            warn=self.notices,
+        )
+
+    def _judge(self) -> Judge | None:
+        """The judge, where the graders need one; the names in the gates are checked on the way."""
+        graders = self.suite.all_graders()
+        for gate in self.gates if graders else ():
+            gate.check_named({name for grader in graders for name in (grader.name, str(grader.measure))})
+        needed = needs_judge(grader for grader in graders if grader.measure != CODE_JUDGE)
+        in_files = {name: self.suite.setting(name) for name in ASKED}
+        self.options = filled(self.options, in_files, read_config().values)
+        flag, in_file, url = self._named()
+        found = pick_judge(flag, in_file, options=replace(self.options, base_url=url), needed=needed)
+        if found is not None and self.options.judge is None:
+            self.options = replace(self.options, judge=judge_words(flag, in_file)[0])
+        return found if needed else None
+
+    def _named(self) -> tuple[str | None, str | None, str | None]:
+        """The judge by flag, the judge in a file, and the base URL by flag.
+
+        What a resumed folder's manifest says counts as written in a file: a URL in it gets no key.
+        """
+        in_file = self.suite.setting("judge")
+        if self._flags.judge is None:
+            in_file = self.options.judge or in_file
+            if in_file and self._flags.base_url is None and self.options.base_url:
+                in_file = at_url(in_file, self.options.base_url)
+        return self._flags.judge, in_file, self._flags.base_url

@@ -1,0 +1,215 @@
+"""`germane run`: paths in, a report folder out. What is answered and judged survives whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError, LimitReached
+from germane.evaluation.answers import PlannedCase, answered
+from germane.evaluation.choice import Router
+from germane.evaluation.evaluate import judge_entry, manifest_of
+from germane.evaluation.options import Options
+from germane.evaluation.plan import Plan
+from germane.evaluation.session import Session, new_folder, read_stored
+from germane.evaluation.unit import evaluated, plan
+from germane.judging.budget import Budget
+from germane.judging.pool import Pool
+from germane.judging.spending import Spent
+from germane.measures.scoring import Job
+from germane.reports.gates import Verdict
+from germane.reports.report import Report
+from germane.types import Json
+
+__all__ = ["Watch", "interruptible", "run"]
+
+
+class Watch:
+    """Whoever looks on while a run works. The defaults ignore everything."""
+
+    def warn(self, text: str) -> None:
+        """Something in the input looks like a mistake."""
+
+    def answering(self, done: int, total: int) -> None:
+        """So many cases have their target's answer."""
+
+    def judging(self, pool: Pool) -> None:
+        """The pool's counts have changed."""
+
+    def scored(self, done: int) -> None:
+        """So many samples are finished."""
+
+    def failed(self, command: str) -> None:
+        """Some questions have no answer; the command asks them again."""
+
+    def stopped(self, report: Report) -> None:
+        """The run has stopped before its end; the report holds what is known."""
+
+
+def run(
+    options: Options, watch: Watch | None = None, *, resume: Path | None = None, retry_errors: bool = False
+) -> Report:
+    """Answer, judge and score everything that the paths name; the report stands in its folder.
+
+    With `resume`, the run in that folder is continued: its options hold where no flag is given, its targets' answers
+    and its judgements are used, and only what is missing is asked. What failed before is asked again only with
+    `retry_errors`.
+
+    Raises:
+        InputError: Something in the input is wrong; nothing was spent.
+        JudgeError: The judge cannot be used at all.
+        Interrupted: After Ctrl-C; the message names the command that continues.
+    """
+    watch = watch or Watch()
+    stored = read_stored(resume) if resume is not None else {}
+    return _Run(Plan(options, watch.warn, stored), watch, stored, resume, retry_errors=retry_errors).go()
+
+
+class _Run:
+    """The steps of one run, in their order."""
+
+    def __init__(
+        self, plan: Plan, watch: Watch, stored: dict[str, Json], resume: Path | None, *, retry_errors: bool
+    ) -> None:
+        self.plan, self.watch, self.options = plan, watch, plan.options
+        self.stored, self.resume, self.retry_errors = stored, resume, retry_errors
+        self.budget = Budget(self.options.max_cost, self.options.max_calls)
+        self.spent = Spent()
+
+    def go(self) -> Report:
+        """Everything, then the report."""
+        cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
+        folder = self.resume or new_folder(self.options, self.plan.suite.paths)
+        session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors)
+        try:
+            session.write("running", self._made(session))
+            asyncio.run(self._work(cases, session))
+            report = self._report(session)
+        except (Interrupted, JudgeError, LedgerError, OSError) as failure:
+            raise self._stopped(failure, session) from None
+        except InputError:
+            session.close()
+            if not session.existed and cases is None:  # nothing was asked: a bad line came first
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+        else:
+            session.close(complete=True)
+            return report
+        finally:
+            session.close()
+
+    async def _work(self, cases: Sequence[PlannedCase] | None, session: Session) -> None:
+        """Ask the targets of `cases`, then the judge; None = no case has a target, they are read as they are judged."""
+        notes = session.folder.start().notes
+        jobs: list[Job] | None = None
+        if cases is not None:
+            asking = answered(cases, session.path, self.watch.answering, resumed=session.resumed)
+            jobs = [self.plan.job(planned, notes) for planned in await _interruptibly(asking)]
+        pool = Pool(
+            Router(self.plan.judge),
+            session.ledger,
+            known=session.known,
+            receipts=session.receipts,
+            budget=self.budget,
+            before_asking=partial(self.plan.check, jobs),
+            on_progress=self.watch.judging,
+        )
+        todo = (self.plan.job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
+        done = 0
+        try:
+            with interruptible(partial(self._stop, pool), pool.abort):
+                async with pool:
+                    async for part in evaluated(plan(todo, self.plan.settings), pool):
+                        session.folder.add(part)
+                        done += len(part.samples)
+                        self.watch.scored(done)
+        finally:
+            self.spent = pool.spent
+
+    def _stop(self, pool: Pool) -> None:
+        pool.stop()
+        self.watch.warn("interrupted: what is in flight is finished and kept; once more gives it up")
+
+    def _report(self, session: Session) -> Report:
+        tables = session.folder.tables()
+        manifest = session.manifest(manifest_of(tables, self.plan.settings, self.plan.judge, session.total(self.spent)))
+        report = Report.build(
+            session.folder,
+            {**manifest, **self._warnings()},
+            gates=self.plan.gates,
+            max_unmeasured=self.options.max_unmeasured,
+            over=self.budget.exceeded,
+        )
+        report.complete()
+        if tables.failed and self.plan.judge is not None:
+            self.watch.failed(session.command("--retry-errors"))
+        return report
+
+    def _stopped(self, failure: BaseException, session: Session) -> GermaneError:
+        """Write down and show what is known; the error says how the run is continued."""
+        total = session.total(self.spent)
+        flags = (self.budget.too_low, "...") if self.budget.too_low else ()
+        error = session.explained(failure, total, *flags)
+        with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
+            session.write("interrupted", self._made(session))
+            code = 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2
+            tables = session.folder.tables()
+            manifest = session.manifest(manifest_of(tables, self.plan.settings, self.plan.judge, total))
+            verdict = Verdict(code, (str(failure),))
+            self.watch.stopped(Report.so_far(session.folder, manifest, verdict, stopped=str(error)))
+        return error
+
+    def _made(self, session: Session) -> dict[str, Json]:
+        """What a manifest says before the report is complete."""
+        return {"judge": judge_entry(self.plan.judge, session.total(self.spent)), **self._warnings()}
+
+    def _warnings(self) -> dict[str, Json]:
+        notices = self.plan.notices
+        return {"warnings": [str(notice) for notice in notices]} if len(notices) else {}
+
+
+async def _interruptibly(work: Any) -> Any:
+    """The result of a coroutine; Interrupted where a signal came first."""
+    task = asyncio.ensure_future(work)
+    with interruptible(task.cancel):
+        try:
+            return await task
+        except asyncio.CancelledError:
+            raise Interrupted("interrupted") from None
+
+
+_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+@contextlib.contextmanager
+def interruptible(*steps: Callable[[], object]) -> Iterator[None]:
+    """Within, each signal takes the next of these steps in the event loop; once all are taken, it acts as it did before.
+
+    Outside of the main thread nothing changes: signals are handled elsewhere then.
+    """
+    loop, left, before = asyncio.get_running_loop(), list(steps), dict[signal.Signals, Any]()
+
+    def restore() -> None:
+        while before:
+            number, handler = before.popitem()
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def take(_number: int, _frame: object) -> None:
+        loop.call_soon_threadsafe(left.pop(0))
+        if not left:
+            restore()
+
+    with contextlib.suppress(ValueError):  # not the main thread
+        for number in _SIGNALS:
+            if number.name != "SIGHUP" or signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores it
+                before[number] = signal.signal(number, take)
+    try:
+        yield
+    finally:
+        restore()

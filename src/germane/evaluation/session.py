@@ -1,0 +1,151 @@
+"""One session of a run in its report folder: what earlier sessions left, what was paid, and how the run is continued."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from germane.encoding import now
+from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
+from germane.evaluation.choice import ledger_place
+from germane.evaluation.options import Options
+from germane.judges.panel import whole
+from germane.judging.spending import Receipts, Spent, spent_in_words
+from germane.ledger.ledger import Ledger, open_ledger
+from germane.tables.folder import ReportFolder
+from germane.types import Json, Judgement
+
+__all__ = ["Session", "answers_so_far", "ledger_of", "new_folder", "read_stored"]
+
+
+def read_stored(folder: Path) -> dict[str, Json]:
+    """The manifest of a report folder that is to be continued, finished or not; InputError where there is none."""
+    manifest = None
+    with suppress(OSError, ValueError):
+        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("options", {}), dict):
+        raise InputError(f"{folder} is no report folder that can be continued", fix="start a new run")
+    return manifest
+
+
+def new_folder(options: Options, paths: tuple[Path, ...]) -> Path:
+    """The report folder of a new run: the one that is named, else one named after its first path and the time."""
+    if options.folder:
+        return Path(options.folder)
+    stamp = datetime.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    base = Path("germane-reports") / f"{paths[0].stem if paths else 'run'}-{stamp}"
+    folder, number = base, 2
+    while folder.exists():
+        folder, number = base.with_name(f"{base.name}-{number}"), number + 1
+    return folder
+
+
+def ledger_of(options: Options, folder: Path | None, stored: Mapping[str, Json]) -> str | None:
+    """Where a run keeps its answers; None where it wants no ledger and has no folder.
+
+    A run with --no-cache keeps them in its folder until its report is complete. A continued run goes on with its own
+    ledger unless another one is named.
+    """
+    if options.no_cache:
+        return None if folder is None else str(folder / "ledger.sqlite")
+    first = (stored.get("options") or {}).get("ledger")
+    if options.ledger and (options.ledger != first or Path(options.ledger).exists()):
+        return options.ledger
+    return ledger_place()
+
+
+def answers_so_far(folder: Path | None, stored: Mapping[str, Json], *, errors: bool) -> dict[str, Judgement]:
+    """The judgements that earlier sessions of an evaluation left in its folder, by key; with `errors` failures too."""
+    if folder is None or not stored:
+        return {}
+    found = ReportFolder(folder).earlier(finished=not stored.get("replaces", False))
+    return {judgement.key: judgement for judgement in found if errors or whole(judgement)}
+
+
+class Session:
+    """One session of a run.
+
+    Args:
+        options: What the run is told.
+        folder: The report folder.
+        stored: The manifest of the sessions before; {} where this is the first.
+        retry_errors: Whether what failed before is asked again.
+
+    Raises:
+        InputError: Another evaluation's report stands in the folder, or another process writes to it.
+        LedgerError: The ledger cannot be used.
+    """
+
+    def __init__(
+        self, options: Options, folder: Path, stored: dict[str, Json], *, retry_errors: bool = False
+    ) -> None:
+        self.options, self.path, self.resumed = options, folder, bool(stored)
+        self.created: str = stored.get("created") or now()
+        self.folder = ReportFolder(folder)
+        self.existed = folder.exists()
+        self.folder.claim(force=options.force or self.resumed)
+        try:
+            self.replaces: bool = stored.get("replaces", False) if stored else self.folder.has_report
+            self.known = answers_so_far(folder, stored, errors=not retry_errors)
+            place = ledger_of(options, folder, stored)
+            assert place is not None  # there is a folder
+            if options.no_cache and not stored:
+                _remove_ledger(Path(place))
+            self.ledger: Ledger = open_ledger(place)
+        except BaseException:
+            self.folder.release()
+            raise
+        self.receipts = Receipts(folder / "receipts.jsonl", resumed=self.resumed)
+
+    def manifest(self, made: Mapping[str, Json]) -> dict[str, Json]:
+        """A manifest with what is needed to continue the run."""
+        ledger = None if self.options.no_cache else self.ledger.place
+        options = replace(self.options, folder=str(self.path), ledger=ledger).as_json()
+        return {**made, "created": self.created, "cwd": str(Path.cwd()), "options": options}
+
+    def write(self, status: str, made: Mapping[str, Json]) -> None:
+        """Write the manifest of a report that is not complete."""
+        self.folder.write_manifest({**self.manifest(made), "replaces": self.replaces}, status)
+
+    def total(self, spent: Spent) -> Spent:
+        """What all sessions have spent, and what nobody has answered up to now.
+
+        Only the last session tells what need not be asked: it goes through everything.
+        """
+        return replace(self.receipts.earlier + spent, errors=len(self.receipts.failed))
+
+    def command(self, *flags: str) -> str:
+        """The command that continues this run."""
+        url = ("--base-url", self.options.base_url) if self.options.base_url else ()
+        headers = [word for name, _ in self.options.headers for word in ("--header", f"{name}=...")]
+        return shlex.join(["germane", "run", "--resume", str(self.path), *flags, *url, *headers])
+
+    def explained(self, failure: BaseException, spent: Spent, *flags: str) -> GermaneError:
+        """The same error, with what was spent and the command that continues, `flags` given with it."""
+        again = f"continue with: {self.command(*flags)}"
+        if spent.calls or spent.requests:
+            again += f"\nspent so far: {spent_in_words(spent.as_json())}"
+        if isinstance(failure, Interrupted):
+            return type(failure)(f"{failure}; {again}")
+        if isinstance(failure, OSError):
+            failure = LedgerError(f"the report folder {self.path} cannot be written: {failure}")
+        kind = JudgeError if isinstance(failure, JudgeError) else LedgerError
+        return kind(f"{failure}\nwhat was answered is kept; {again}")
+
+    def close(self, *, complete: bool = False) -> None:
+        """Release the files; a ledger of the run's own is removed with the last session."""
+        self.ledger.close()
+        self.receipts.close()
+        self.folder.release()
+        if complete and self.options.no_cache:
+            _remove_ledger(self.path / "ledger.sqlite")
+
+
+def _remove_ledger(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -1,0 +1,99 @@
+"""Units of work: plan -> evaluate_unit -> merge.
+
+A unit is a few jobs (a sample with its graders) that are judged and scored together. It needs nothing but an answerer:
+whoever answers questions (the pool, stored answers) is handed in. Its result is a Part; merging parts is associative and
+exact, so an evaluation in one unit and in seven gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeAlias
+
+from germane.judging.driver import Answerer, Drive
+from germane.measures.scoring import Block, Job
+from germane.measures.settings import Settings
+from germane.tables.part import Part, PartBuilder
+
+__all__ = ["SIZE", "Unit", "evaluate_unit", "evaluated", "plan"]
+
+SIZE = 250
+"""Samples per unit: few enough to keep memory flat."""
+
+_AHEAD = 4
+"""Units that ask at once: enough to keep any endpoint busy, so that the slow end of one delays nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Jobs that are judged and scored together, under one evaluation's settings."""
+
+    jobs: tuple[Job, ...]
+    settings: Settings
+
+
+def plan(jobs: Iterable[Job], settings: Settings, *, size: int = SIZE) -> Iterator[Unit]:
+    """The jobs as units of `size`, in their order."""
+    remaining = iter(jobs)
+    while some := tuple(islice(remaining, size)):
+        yield Unit(jobs=some, settings=settings)
+
+
+async def evaluate_unit(unit: Unit, answerer: Answerer) -> Part:
+    """Judge and score one unit."""
+    working = _Working(unit)
+    await working.drive.recall(answerer)
+    await working.drive.ask(answerer)
+    return working.part()
+
+
+async def evaluated(units: Iterable[Unit], answerer: Answerer) -> AsyncIterator[Part]:
+    """The parts of the units in their order: what is known is looked up unit by unit, the rest is asked several units ahead."""
+    asking: deque[_Asking] = deque()
+    try:
+        for unit in units:
+            working = _Working(unit)
+            await working.drive.recall(answerer)
+            asking.append((working, asyncio.ensure_future(working.drive.ask(answerer))))
+            while asking and (len(asking) == _AHEAD or asking[0][0].drive.finished):
+                yield await _first(asking)
+        while asking:
+            yield await _first(asking)
+    finally:
+        for _, asked in asking:
+            asked.cancel()
+        await asyncio.gather(*(asked for _, asked in asking), return_exceptions=True)
+
+
+class _Working:
+    """A unit while its questions are answered."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit, self.notes = unit, Counter[str]()
+        self.block = Block(jobs=unit.jobs, settings=unit.settings, notes=self.notes)
+        self.drive: Drive[Any] = Drive(self.block.programs())
+
+    def part(self) -> Part:
+        """What the unit's samples were asked, answered and scored."""
+        builder = PartBuilder(self.notes)
+        outcomes = self.block.outcomes(self.drive.results)
+        for job, found in zip(self.unit.jobs, outcomes, strict=True):
+            builder.sample(job.sample, job.graders)
+            builder.scores(job.sample, ((grader, found[grader.name]) for grader in job.graders))
+        for job, traces in zip(self.unit.jobs, self.block.traces_by_job(self.drive.traces), strict=True):
+            builder.answers(job.sample, traces)
+        return builder.part()
+
+
+_Asking: TypeAlias = tuple[_Working, asyncio.Task[None]]
+
+
+async def _first(asking: deque[_Asking]) -> Part:
+    working, asked = asking[0]
+    await asked
+    asking.popleft()
+    return working.part()
