@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import germane
+from germane.encoding import now
 from germane.errors import InputError
 from germane.judging.asking import Answerer, Pool
 from germane.judging.budget import Budget, check_price
@@ -37,7 +38,6 @@ from germane.reports.store import MemoryStore, Store
 from germane.routing import Router, needs_judge, resolve_judge
 from germane.samples.reading import samples_from
 from germane.types import Json, Judgement, Sample, Score
-from germane.utc import now
 
 __all__ = ["Evaluation", "aevaluate", "evaluate"]
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from germane.encoding import now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
 from germane.judging.log import files_of
 from germane.judging.spending import Spent
@@ -17,7 +18,6 @@ from germane.reports.manifest import spent_in_words, write_manifest
 from germane.reports.store import forget_killed, has_rows, has_unsaved, leave_unsaved, unsaved
 from germane.reserve import Reserve
 from germane.types import Json, Judgement
-from germane.utc import now
 
 __all__ = ["Session", "new_folder"]
 
