@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
@@ -14,10 +15,11 @@ from germane.encoding import encode
 from germane.errors import MissingPart
 from germane.types import Json
 
-__all__ = ["Frame", "IntColumn", "RowTable", "TextColumn", "to_frame"]
+__all__ = ["Frame", "IntColumn", "Kind", "Library", "RowTable", "TextColumn", "to_frame"]
 
 R = TypeVar("R")
 
+Kind: TypeAlias = Literal["text", "int", "object"]
 Library: TypeAlias = Literal["pandas", "polars"]
 Frame: TypeAlias = Any
 """A DataFrame of pandas or polars. Neither is imported before one is asked for."""
@@ -85,7 +87,7 @@ class ObjectColumn(list[Any]):
     kind = "object"
 
 
-_KINDS: dict[str, type[TextColumn | IntColumn | ObjectColumn]] = {
+_KINDS: dict[Kind, type[TextColumn | IntColumn | ObjectColumn]] = {
     "text": TextColumn,
     "int": IntColumn,
     "object": ObjectColumn,
@@ -99,7 +101,7 @@ class RowTable(Generic[R]):
     """
 
     row: ClassVar[type[Any]]
-    fields: ClassVar[Mapping[str, Literal["text", "int", "object"]]]
+    fields: ClassVar[Mapping[str, Kind]]
 
     def __init__(self, rows: Iterable[R] = ()) -> None:
         self._columns = {name: _KINDS[kind]() for name, kind in self.fields.items()}
@@ -135,17 +137,14 @@ class RowTable(Generic[R]):
 def to_frame(columns: Mapping[str, Sequence[Json]], library: Library) -> Frame:
     """A DataFrame of pandas or polars; nested values are JSON text in it. MissingPart where it is not installed."""
     flat = {name: list(map(_flat, values)) for name, values in columns.items()}
-    if library == "polars":
-        try:
-            import polars
-        except ImportError:
-            raise MissingPart("polars is not installed", fix="pip install 'germane[tables]'") from None
-        return polars.DataFrame(flat, strict=False)
     try:
-        import pandas
+        module = import_module(library)
     except ImportError:
-        raise MissingPart("pandas is not installed", fix="pip install pandas") from None
-    return pandas.DataFrame({name: _series(pandas, values) for name, values in flat.items()})
+        extra = "'germane[tables]'" if library == "polars" else library
+        raise MissingPart(f"{library} is not installed", fix=f"pip install {extra}") from None
+    if library == "polars":
+        return module.DataFrame(flat, strict=False)
+    return module.DataFrame({name: _series(module, values) for name, values in flat.items()})
 
 
 def _flat(value: Json) -> Json:

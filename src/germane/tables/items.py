@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
-from germane.tables.columns import RowTable
+from germane.tables.columns import Kind, RowTable
 from germane.types import Context, Json, Sample
 
 __all__ = ["ItemRow", "ItemTable", "item_rows", "places_of"]
@@ -33,7 +33,7 @@ class ItemTable(RowTable[ItemRow]):
     """The items of an evaluation, in input order."""
 
     row = ItemRow
-    fields = {
+    fields: ClassVar[Mapping[str, Kind]] = {
         "item": "text", "kind": "text", "sample": "text", "system": "text", "trial": "int",
         "call": "int", "rank": "int", "of": "text", "part": "int",
     }  # fmt: skip
