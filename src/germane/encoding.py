@@ -1,14 +1,16 @@
-"""JSON at speed: what keys are made of, what the ledger holds, and the rows of a report."""
+"""How values are written down: JSON at speed, the digests that keys and items are, and times in UTC."""
 
 from __future__ import annotations
 
+import datetime
+import hashlib
 import json
 
 import orjson
 
 from germane.types import Json
 
-__all__ = ["decode", "encode"]
+__all__ = ["canonical", "decode", "digest", "encode", "now"]
 
 
 def encode(value: Json, *, sort_keys: bool = False) -> bytes:
@@ -25,3 +27,18 @@ def decode(text: str | bytes) -> Json:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return json.loads(text)
+
+
+def canonical(value: Json) -> bytes:
+    """The one spelling of a JSON value: sorted keys, no spaces, UTF-8."""
+    return encode(value, sort_keys=True)
+
+
+def digest(value: Json) -> str:
+    """The first 128 bits of the SHA-256 of a JSON value, in hex."""
+    return hashlib.sha256(canonical(value)).hexdigest()[:32]
+
+
+def now(to: str = "seconds") -> str:
+    """This moment in UTC (ISO 8601), `to` the "seconds" or "milliseconds"."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec=to)

@@ -8,7 +8,7 @@ import pytest
 from germane.errors import InputError
 from germane.judging.importing import import_rows
 from germane.judging.ledger import SQLiteLedger
-from germane.judging.rows import dump_judgement
+from germane.tables.judgements import dump_judgement
 from germane.types import FrozenDict, Json, Judgement, Usage
 
 KEY = "ab" * 16

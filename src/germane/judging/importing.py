@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from germane.encoding import decode
 from germane.errors import InputError, Place
 from germane.judging.ledger import SQLiteLedger
-from germane.judging.rows import load_judgement
+from germane.tables.judgements import load_judgement
 from germane.types import Json, Judgement
 
 __all__ = ["Imported", "import_rows", "readable"]

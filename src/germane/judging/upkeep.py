@@ -14,7 +14,7 @@ from germane.errors import InputError
 from germane.judging.layout import from_row
 from germane.judging.ledger import SQLiteLedger
 from germane.judging.log import files_of
-from germane.judging.rows import dump_judgement
+from germane.tables.judgements import dump_judgement
 from germane.types import Json, Judgement
 
 __all__ = [

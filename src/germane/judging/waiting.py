@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from germane.encoding import now
 from germane.errors import GermaneError, JudgeError
 from germane.judging.judge import AnyQuestion, Judge, Reply
 from germane.judging.layout import to_row
 from germane.judging.programs import Answer, Unanswered, answered
 from germane.types import Judgement
-from germane.utc import now
 
 __all__ = ["Arrived", "Asked", "Batch", "Lane", "batch_for"]
 

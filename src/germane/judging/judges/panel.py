@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from germane.encoding import digest
 from germane.errors import InputError, JudgeError
 from germane.judging.judge import AnyQuestion, Judge, Reply
 from germane.judging.judges.voting import Vote, can_vote, check_vote, combined, in_short
 from germane.judging.programs import Answer
-from germane.judging.questions import digest
 from germane.types import Json, Judgement, Usage, freeze
 
 __all__ = ["Agreement", "Attendance", "PanelJudge", "Replica", "repeated", "seated", "votes_on", "whole"]

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import httpx2
 
+from germane.encoding import canonical
 from germane.errors import AnswerError, JudgeError
 from germane.judging.answers import fitted, object_in
 from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.prompting import Prompts
-from germane.judging.questions import canonical
 from germane.judging.reading import Ask, readings, word
 from germane.judging.unasked import apart, without_asking
 from germane.types import FrozenDict, Json, Usage

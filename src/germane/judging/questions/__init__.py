@@ -6,7 +6,7 @@ a typed answer or raises AnswerError saying what was wrong, in words that can be
 The wording of a question stands in `prompts/<prompt>.md`.
 """
 
-from germane.judging.questions.base import Question, canonical, digest, key_of
+from germane.judging.questions.base import Question, key_of
 from germane.judging.questions.listing import Claims, Entities
 from germane.judging.questions.relevance import Grade, Relevance, Scale, Statement, StatementRelevance
 from germane.judging.questions.support import (
@@ -41,7 +41,5 @@ __all__ = [
     "Support",
     "Supported",
     "Together",
-    "canonical",
-    "digest",
     "key_of",
 ]

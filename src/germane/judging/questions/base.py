@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
-from germane.encoding import encode
+from germane.encoding import canonical
 from germane.errors import AnswerError
 from germane.judging.text import blank
 from germane.types import Json
@@ -17,8 +17,6 @@ __all__ = [
     "Listed",
     "Miscounted",
     "Question",
-    "canonical",
-    "digest",
     "each_once",
     "get",
     "key_of",
@@ -29,16 +27,6 @@ __all__ = [
 ]
 
 A = TypeVar("A")
-
-
-def canonical(value: Json) -> bytes:
-    """The one spelling of a JSON value: sorted keys, no spaces, UTF-8."""
-    return encode(value, sort_keys=True)
-
-
-def digest(value: Json) -> str:
-    """The first 128 bits of the SHA-256 of a JSON value, in hex."""
-    return hashlib.sha256(canonical(value)).hexdigest()[:32]
 
 
 class Question(ABC, Generic[A]):

@@ -1,0 +1,393 @@
+"""The report folder on disk: one file per table, one manifest, one writer at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, Self
+
+from germane.encoding import decode, encode
+from germane.errors import InputError, Place
+from germane.samples.dumping import sample_to_json
+from germane.samples.reading import samples_from
+from germane.tables.items import ItemRow, ItemTable
+from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement
+from germane.tables.labels import Label, LabelTable, dump_label, load_label
+from germane.tables.lock import WriterLock
+from germane.tables.part import GraderSet, Part
+from germane.tables.scores import SampleKey, ScoreTable
+from germane.types import Json, Judgement, Sample
+
+__all__ = ["OWN", "SCHEMA_VERSION", "ReportFolder", "read_manifest"]
+
+SCHEMA_VERSION = 2
+"""The version of the report folder's files."""
+
+_TABLES = ("samples", "items", "judgements", "scores")
+_LABELS, _MANIFEST = "labels.jsonl", "manifest.json"
+_PART, _EARLIER = ".part", ".earlier"
+
+OWN = (*(f"{name}.jsonl" for name in _TABLES), _LABELS, _MANIFEST)
+"""The files that are a report folder's own: nothing else is written under these names."""
+
+
+class ReportFolder:
+    """The tables of one evaluation in a folder.
+
+    Rows are written to `.part` files until `finish`, so that the report that stands there stays whole until the new one
+    is complete, and a killed session leaves its judgements beside it (`earlier`). labels.jsonl is only ever appended to.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._lock = WriterLock(self.path / ".lock")
+        self._files: dict[str, _HashedFile] = {}
+        self._end = ""
+        self._written: set[int] = set()
+        self._asked: AskedCounts | None = None
+        self._numbers: dict[bytes, int] = {}
+        self.graders: list[GraderSet] = []
+        """The grader sets of the samples that were added."""
+        self.manifest: dict[str, Json] = {}
+        """What `finish` wrote or `open` read."""
+
+    # writing
+
+    def lock(self) -> Self:
+        """Become the folder's writer until `close`.
+
+        InputError where another process writes to it, or where the folder or one of its files is a symbolic link.
+        """
+        if self.path.is_symlink():
+            raise InputError(
+                f"{self.path} is a symbolic link", fix=f"name the folder itself: {self.path.resolve()}"
+            )
+        for name in OWN:
+            for end in ("", _PART, _EARLIER):
+                if (file := self.path / f"{name}{end}").is_symlink():
+                    raise InputError(f"{file} is a symbolic link; nothing is written there", fix="remove it")
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock.acquire()
+        return self
+
+    def refuse_other(self, fix: str = "name a new folder, or give --force to replace it") -> None:
+        """InputError where the folder holds a report already."""
+        if (self.path / _MANIFEST).exists() or self.has_rows():
+            raise InputError(f"{self.path} holds the report of another evaluation", fix=fix)
+
+    def start(self) -> Self:
+        """Begin the rows anew, as the folder's writer; what a killed session left is kept until `finish`."""
+        if not self._lock.held:
+            self.lock()
+        self._set_aside()
+        self._end = _PART
+        self._files = {name: _HashedFile(self._path(name)) for name in (*_TABLES, "labels")}
+        self._written, self._asked = set(), AskedCounts()
+        self._numbers, self.graders = {}, []
+        for name in ("items", "labels", "scores"):
+            self.__dict__.pop(name, None)
+        return self
+
+    def add(self, part: Part) -> None:
+        """Append the rows of a part; a judgement that was written before is not written again."""
+        numbers = [self._number(graders) for graders in part.graders]
+        graded = part.graded + [0] * (len(part.samples) - len(part.graded))
+        self._write(
+            "samples",
+            (
+                _sample_row(sample, numbers[number] if numbers else 0)
+                for sample, number in zip(part.samples, graded, strict=True)
+            ),
+        )
+        self._write("items", (row._asdict() for row in part.items))
+        self._write("judgements", map(dump_judgement, self._new(part.judgements)))
+        self._write("labels", map(dump_label, part.labels))
+        self._files["scores"].writelines(part.scores.lines())
+
+    def _number(self, graders: GraderSet) -> int:
+        number = self._numbers.setdefault(encode(graders), len(self.graders))
+        if number == len(self.graders):
+            self.graders.append(graders)
+        return number
+
+    def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
+        assert self._asked is not None
+        for judgement in judgements:
+            if (
+                short := hash(judgement.key)
+            ) not in self._written:  # 64 bits of a digest, at half of its memory
+                self._written.add(short)
+                count_asked(self._asked, judgement)
+                yield judgement
+
+    def _write(self, name: str, rows: Iterable[Json]) -> None:
+        self._files[name].writelines(encode(row) + b"\n" for row in rows)
+
+    def _path(self, name: str) -> Path:
+        return self.path / f"{name}.jsonl{self._end}"
+
+    def flush(self) -> None:
+        """Everything that was added is on disk after this."""
+        for file in self._files.values():
+            file.flush()
+
+    def close(self) -> None:
+        """Close the files and let others write; what was added and not finished stays as a killed session leaves it."""
+        for file in self._files.values():
+            file.close()
+        self._files = {}
+        self._lock.release()
+
+    def finish(self, manifest: Mapping[str, Json]) -> None:
+        """What was added since `start` takes the place of the rows that stood there; then the manifest is written."""
+        for file in self._files.values():
+            file.close()
+        written = {name: self._path(name) for name in _TABLES if name in self._files}
+        labels = self._path("labels")
+        self._end = ""
+        for name, path in written.items():
+            path.replace(self._path(name))
+        if self._files:
+            self._keep_labels(labels)
+        (self.path / f"judgements.jsonl{_EARLIER}").unlink(missing_ok=True)
+        hashes = {f"{name}.jsonl": self._files[name].digest for name in written}
+        self._files = {}
+        self.write_manifest({**manifest, "files": hashes or manifest.get("files", {})}, "complete")
+
+    def _keep_labels(self, imported: Path) -> None:
+        """The imported labels of this evaluation, then the labels that people gave in this folder."""
+        with imported.open("ab") as file:
+            for label in self.labels:
+                if label.queue != "import":
+                    file.write(encode(dump_label(label)) + b"\n")
+        imported.replace(self._path("labels"))
+        self.__dict__.pop("labels", None)
+
+    def append_labels(self, labels: Iterable[Label]) -> None:
+        """Append labels to labels.jsonl at once."""
+        with _open(self._path("labels"), os.O_APPEND) as file:
+            file.writelines(encode(dump_label(label)) + b"\n" for label in labels)
+        self.__dict__.pop("labels", None)
+
+    def write_manifest(self, manifest: Mapping[str, Json], status: str) -> None:
+        """Write manifest.json in one step: it appears whole or not at all. `status`: running, interrupted or complete."""
+        self.manifest = {**manifest, "schema_version": SCHEMA_VERSION, "status": status}
+        temporary = self.path / f"{_MANIFEST}{_PART}"
+        with _open(temporary, os.O_TRUNC) as file:
+            file.write(json.dumps(self.manifest, ensure_ascii=False, indent=1).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self.path / _MANIFEST)
+
+    # what killed sessions left
+
+    def has_rows(self) -> bool:
+        """Whether the rows of a finished report stand in the folder."""
+        return (self.path / "judgements.jsonl").exists()
+
+    def earlier(self, *, finished: bool = True) -> Iterator[Judgement]:
+        """The judgements of the sessions before this one, oldest first; half a line is passed over.
+
+        Without `finished` only those of killed sessions: the report that stands there is another evaluation's.
+        """
+        for end in ("", _EARLIER, _PART) if finished else (_EARLIER, _PART):
+            with suppress(FileNotFoundError), (self.path / f"judgements.jsonl{end}").open("rb") as lines:
+                for line in lines:
+                    with suppress(ValueError, TypeError, AttributeError):
+                        yield load_judgement(decode(line))
+
+    def forget_killed(self) -> None:
+        """Remove what killed sessions left: what begins here now is another evaluation."""
+        for end in (_EARLIER, _PART):
+            (self.path / f"judgements.jsonl{end}").unlink(missing_ok=True)
+
+    def _set_aside(self) -> None:
+        """Append the judgements of a killed session to those of earlier ones: the next begins the file anew."""
+        part = self.path / f"judgements.jsonl{_PART}"
+        if part.exists():
+            with part.open("rb") as left, (self.path / f"judgements.jsonl{_EARLIER}").open("ab") as kept:
+                shutil.copyfileobj(left, kept)
+                kept.write(b"\n")  # the last line may be half a one
+                kept.flush()
+                os.fsync(kept.fileno())
+
+    # reading
+
+    @classmethod
+    def open(cls, path: Path | str) -> ReportFolder:
+        """The folder of a finished report.
+
+        InputError where it is none or not finished, is of another version, or a file was changed since it was written.
+        """
+        folder = cls(path)
+        folder.manifest = read_manifest(folder.path)
+        if folder.manifest.get("status") != "complete":
+            raise InputError(f"{path} was not finished", fix=f"continue it: germane run --resume {path}")
+        for name, expected in folder.manifest.get("files", {}).items():
+            file = folder.path / name
+            if not file.is_file():
+                raise InputError(f"{file} is missing", fix="restore it, or run the evaluation again")
+            with file.open("rb") as content:
+                if hashlib.file_digest(content, "sha256").hexdigest() != expected:
+                    raise InputError(
+                        f"{file} was changed after the report was written",
+                        fix="restore it, or run the evaluation again",
+                    )
+        return folder
+
+    @property
+    def samples(self) -> Iterator[Sample]:
+        """The samples, in input order."""
+        return samples_from(map(_without_graders, self._rows("samples")))
+
+    def grader_numbers(self) -> dict[SampleKey, int]:
+        """The number of the grader set of each sample for which it is not 0."""
+        numbered = (row for row in self._rows("samples") if row.get("graders"))
+        return {(row["id"], row.get("system", ""), row.get("trial", 0)): row["graders"] for row in numbered}
+
+    @cached_property
+    def items(self) -> ItemTable:
+        """The places where something was asked."""
+        return ItemTable(ItemRow(**row) for row in self._rows("items"))
+
+    @property
+    def judgements(self) -> StoredJudgements:
+        """The answers of judges, read from the file each time."""
+        return StoredJudgements(self)
+
+    @cached_property
+    def labels(self) -> LabelTable:
+        """The answers of people."""
+        return LabelTable(map(load_label, _rows(self.path / _LABELS)))
+
+    @cached_property
+    def scores(self) -> ScoreTable:
+        """The scores."""
+        path = self._path("scores")
+        if not path.exists():
+            return ScoreTable()
+        with path.open("rb") as lines:
+            return ScoreTable.read(lines, str(path))
+
+    @property
+    def asked(self) -> AskedCounts:
+        """How many judgements were asked in which way."""
+        if self._asked is None:
+            self._asked = JudgementTable(self.judgements).asked
+        return self._asked
+
+    def _rows(self, name: str) -> Iterator[Any]:
+        return _rows(self._path(name))
+
+
+class StoredJudgements:
+    """The rows of judgements.jsonl."""
+
+    def __init__(self, folder: ReportFolder) -> None:
+        self._file = folder._path("judgements")  # noqa: SLF001 - a part of the folder
+
+    def __iter__(self) -> Iterator[Judgement]:
+        return map(load_judgement, _rows(self._file))
+
+    def find(self, keys: Container[str]) -> Iterator[Judgement]:
+        """The judgements under these keys; other lines are passed over unread, as the key comes first in a line."""
+        return map(load_judgement, _rows(self._file, lambda line: line.split(b'"', 4)[3].decode() in keys))
+
+
+class _HashedFile:
+    """A file that is written anew, and the SHA-256 of what was written."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = _open(path, os.O_TRUNC)
+        self._hash = hashlib.sha256()
+
+    def writelines(self, lines: Iterable[bytes]) -> None:
+        """Write lines."""
+        for line in lines:
+            self._hash.update(line)
+            self._file.write(line)
+
+    def flush(self) -> None:
+        """Everything that was written is on disk after this."""
+        if not self._file.closed:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Flush and close."""
+        self.flush()
+        self._file.close()
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 in hex."""
+        return self._hash.hexdigest()
+
+
+def _open(path: Path, how: int) -> IO[bytes]:
+    """A file to write to, which is not reached through a symbolic link."""
+    flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | how
+    return os.fdopen(os.open(path, flags, 0o666), "wb")
+
+
+def read_manifest(path: Path) -> dict[str, Json]:
+    """The manifest of a report folder, finished or not; InputError where there is none, or it is of another version."""
+    file = path / _MANIFEST
+    if not file.is_file():
+        raise InputError(
+            f"{path} is no report folder: it has no {_MANIFEST}", fix="name a folder that `germane run` wrote"
+        )
+    try:
+        manifest = json.loads(file.read_text("utf-8"))
+    except ValueError as error:
+        raise InputError(f"{file} is damaged: {error}", fix="run the evaluation again") from None
+    found = manifest.get("schema_version") if isinstance(manifest, dict) else None
+    if found != SCHEMA_VERSION:
+        newer = isinstance(found, int) and found > SCHEMA_VERSION
+        raise InputError(
+            f"{path} is a report of format {found}; this germane reads format {SCHEMA_VERSION}",
+            fix="update germane"
+            if newer
+            else f"run the evaluation again, or read it with {_writer(manifest)}",
+        )
+    assert isinstance(manifest, dict)
+    return manifest
+
+
+def _writer(manifest: Json) -> str:
+    """The germane that wrote a manifest, as far as it says."""
+    version = manifest.get("germane") if isinstance(manifest, dict) else None
+    return f"germane {version}" if version else "the germane that wrote it"
+
+
+def _rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator[Any]:
+    """The JSON values of a file's lines; none where there is no file. InputError names a damaged line."""
+    if not path.exists():
+        return
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if wanted is None or wanted(line):
+                try:
+                    yield decode(line)
+                except ValueError:
+                    place = Place(str(path), number)
+                    raise InputError(
+                        "this line is damaged", fix="run again with --resume", place=place
+                    ) from None
+
+
+def _sample_row(sample: Sample, graders: int) -> dict[str, Json]:
+    """A row of samples.jsonl: the sample line, and the number of its grader set where that is not 0."""
+    row = sample_to_json(sample)
+    return {**row, "graders": graders} if graders else row
+
+
+def _without_graders(row: dict[str, Json]) -> dict[str, Json]:
+    row.pop("graders", None)
+    return row

@@ -1,0 +1,164 @@
+"""The table of judgements: one flat row per answer of a judge, and how many were asked in which way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import fields
+from operator import attrgetter
+from typing import Self, TypeAlias
+
+from germane.types import Json, Judgement, Usage, freeze
+
+__all__ = ["AskedCounts", "JudgementTable", "asked_json", "count_asked", "dump_judgement", "load_judgement"]
+
+AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
+"""How many judgements of a kind have a value in a field of their provenance: {(kind, field, value): n}."""
+
+_WRITTEN = tuple(field.name for field in fields(Judgement) if field.name != "provenance")
+_values = attrgetter(*_WRITTEN)
+_FIXED = frozenset(_WRITTEN) - {"usage"}
+_NOTHING = Usage()
+_COUNTED = ("fused", "list_size", "windows", "mode", "replica", "model", "fingerprint", "left_out", "against")
+
+
+class JudgementTable:
+    """Judgements by key, in the order in which they were first used; a key that is there already stays as it is.
+
+    `asked` counts them by how they were asked.
+    """
+
+    def __init__(self, judgements: Iterable[Judgement] = ()) -> None:
+        self._rows: dict[str, Judgement] = {}
+        self.asked: AskedCounts = Counter()
+        self.extend(judgements)
+
+    def add(self, judgement: Judgement) -> bool:
+        """Add a judgement, unless its key is known; returns whether it was new."""
+        if judgement.key in self._rows:
+            return False
+        self._rows[judgement.key] = judgement
+        count_asked(self.asked, judgement)
+        return True
+
+    def extend(self, judgements: Iterable[Judgement]) -> Self:
+        """Add judgements."""
+        for judgement in judgements:
+            self.add(judgement)
+        return self
+
+    def find(self, keys: Container[str]) -> Iterator[Judgement]:
+        """The judgements under these keys."""
+        return (judgement for key, judgement in self._rows.items() if key in keys)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Judgement]:
+        return iter(self._rows.values())
+
+    def to_columns(self) -> dict[str, Sequence[Json]]:
+        """The values of each field, for a DataFrame."""
+        return judgement_columns(self)
+
+
+def judgement_columns(judgements: Iterable[Judgement]) -> dict[str, Sequence[Json]]:
+    """The flat rows of judgements as columns, with the usage in columns of its own; None where a row lacks a field."""
+    rows = []
+    for judgement in judgements:
+        row = dump_judgement(judgement)
+        used = row.pop("usage", {})
+        rows.append(
+            {
+                **row,
+                **{
+                    name if name in {"requests", "cost_usd"} else f"{name}_tokens": used[name]
+                    for name in used
+                },
+            }
+        )
+    names = dict.fromkeys([*_WRITTEN[:9], *(name for row in rows for name in row)])
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def count_asked(counts: AskedCounts, judgement: Judgement) -> None:
+    """Count a judgement by each way in which it was asked.
+
+    What a judgement was asked against counts once per verdict that a measure reads: not for the members of a panel.
+    """
+    kind, how = judgement.kind, judgement.provenance
+    if judgement.parent is None:
+        counts[kind, "n", ""] += 1
+        if judgement.error is not None:
+            counts[kind, "errors", ""] += 1
+    for field in _COUNTED if how else ():
+        value = how.get(field)
+        if value is None or value == () or (field == "against" and judgement.parent is not None):
+            continue
+        if field in {"fused", "windows"}:
+            counts[kind, field, ""] += 1
+        elif field == "left_out":
+            for name in (value,) if isinstance(value, str) else value:
+                counts[kind, field, str(name)] += 1
+        elif field != "list_size" or value != 1:
+            counts[kind, field, str(value)] += 1
+
+
+def asked_json(counts: AskedCounts) -> dict[str, Json]:
+    """The counts per kind, for the manifest: {"relevance": {"n": 40, "fused": 36, "mode": {"schema": 40}, ...}}.
+
+    `with_reference` and `without_reference` count what relevance was held against where that is known.
+    """
+    shown: dict[str, Json] = {}
+    for (kind, field, value), n in sorted(counts.items()):
+        mine = shown.setdefault(kind, {})
+        if field == "against":
+            name = "with_reference" if value == "reference" else "without_reference"
+            mine[name] = mine.get(name, 0) + n
+        elif value:
+            mine.setdefault(field, {})[value] = n
+        else:
+            mine[field] = n
+    return shown
+
+
+def dump_judgement(judgement: Judgement) -> dict[str, Json]:
+    """A judgement as a flat JSON object: its fields and those of its provenance, leaving out what says nothing.
+
+    The key comes first, so that a reader can pass over a line that it does not want.
+    """
+    shown: dict[str, Json] = {
+        name: value
+        for name, value in zip(_WRITTEN, _values(judgement), strict=True)
+        if value is not None and value != ""
+    }
+    used = shown["usage"]
+    if used == _NOTHING:
+        del shown["usage"]
+    else:
+        shown["usage"] = {
+            "requests": used.requests,
+            "input": used.input_tokens,
+            "output": used.output_tokens,
+            "cost_usd": used.cost_usd,
+        }
+    for name, value in judgement.provenance.items():
+        if value is not None:
+            shown.setdefault(name, value)
+    return shown
+
+
+def load_judgement(row: dict[str, Json]) -> Judgement:
+    """The judgement in a flat JSON object; TypeError where it is none."""
+    used = row.get("usage")
+    usage = _NOTHING
+    if used:
+        usage = Usage(
+            requests=used.get("requests", 0),
+            input_tokens=used.get("input", 0),
+            output_tokens=used.get("output", 0),
+            cost_usd=used.get("cost_usd"),
+        )
+    given = {name: value for name, value in row.items() if name in _FIXED}
+    how = {name: value for name, value in row.items() if name not in _FIXED and name != "usage"}
+    return Judgement(usage=usage, provenance=freeze(how), **given)

@@ -1,0 +1,169 @@
+"""Labels: what people said of items. They stand beside the judgements of a judge and never replace them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
+
+from germane.encoding import digest
+from germane.errors import InputError
+from germane.tables.columns import Kind, RowTable
+from germane.tables.items import places_of
+from germane.types import Context, FrozenDict, Json, Sample, freeze
+
+__all__ = ["Label", "LabelBook", "LabelTable", "dump_label", "label_rows", "load_label", "relevance_item"]
+
+Queue = Literal["random", "stratified", "targeted", "import"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """The answer of one person about one item.
+
+    `scale` names the scale of the answer: "graded" (0 to 3), "binary" (true or false), or the ends of another one
+    ("0-4"). `who` is None where nobody is named, `at` the time (ISO 8601). `queue` says how the item came to be labelled,
+    `design` with which probabilities. `blind` = the person did not see the judge's verdict; `guideline` names what they
+    were told. `sample`, `system`, `call` and `rank` say where they saw it.
+    """
+
+    item: str
+    kind: str
+    answer: Json
+    scale: str
+    who: str | None = None
+    at: str | None = None
+    queue: Queue = "import"
+    design: FrozenDict | None = None
+    blind: bool = False
+    guideline: str | None = None
+    reason: str | None = None
+    sample: str = ""
+    system: str = ""
+    call: int | None = None
+    rank: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "answer", freeze(self.answer))
+        object.__setattr__(self, "design", freeze(self.design))
+
+
+_FIELDS = tuple(field.name for field in fields(Label))
+
+
+class LabelTable(RowTable[Label]):
+    """The labels of an evaluation, oldest first."""
+
+    row = Label
+    fields: ClassVar[Mapping[str, Kind]] = {
+        "item": "text", "kind": "text", "answer": "object", "scale": "text", "who": "text", "at": "text",
+        "queue": "text", "design": "object", "blind": "object", "guideline": "text", "reason": "text",
+        "sample": "text", "system": "text", "call": "int", "rank": "int",
+    }  # fmt: skip
+
+
+def dump_label(label: Label) -> dict[str, Json]:
+    """A label as the JSON object of labels.jsonl."""
+    return {name: getattr(label, name) for name in _FIELDS}
+
+
+def load_label(row: Mapping[str, Json]) -> Label:
+    """The label in a JSON object; TypeError where it is none."""
+    return Label(**{name: value for name, value in row.items() if name in _FIELDS})
+
+
+class LabelBook:
+    """The label that counts for each item.
+
+    Of each person it is the newest (by `at`, then by order in the file); of several people the lower median, on the scale
+    of the newest label. An answer that is no number has no median: the newest counts.
+    """
+
+    def __init__(self, labels: Iterable[Label] = ()) -> None:
+        newest: dict[str, dict[str | None, tuple[str, Label]]] = {}
+        for label in labels:
+            people = newest.setdefault(label.item, {})
+            known = people.get(label.who)
+            if known is None or known[0] <= (label.at or ""):
+                people.pop(label.who, None)
+                people[label.who] = (label.at or "", label)
+        self._labels = {item: _agreed(list(people.values())) for item, people in newest.items()}
+
+    def get(self, item: str) -> Label | None:
+        """The label of an item, or None."""
+        return self._labels.get(item)
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._labels
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __iter__(self) -> Iterator[Label]:
+        return iter(self._labels.values())
+
+    def scales(self, kind: str = "relevance") -> tuple[str, ...]:
+        """The scales that labels of this kind are on, in order of appearance."""
+        return tuple(dict.fromkeys(label.scale for label in self if label.kind == kind))
+
+    def require_one_scale(self, kind: str = "relevance", *, judged: str | None = None) -> None:
+        """InputError where labels are on several scales, or on another than the one that is `judged` on."""
+        scales = dict.fromkeys([*self.scales(kind), *([judged] if judged else [])])
+        if len(scales) > 1:
+            raise InputError(
+                f"labels=best needs one scale, and there are {' and '.join(scales)}",
+                fix="use labels=human or labels=judge, or label and judge on one scale (--scale)",
+            )
+
+
+def _agreed(dated: list[tuple[str, Label]]) -> Label:
+    """The label that counts, of each person's newest one."""
+    dated.sort(key=lambda one: one[0])  # stable: the later row of one time comes last
+    latest = dated[-1][1]
+    votes = [label for _, label in dated if label.scale == latest.scale]
+    if len(votes) == 1 or not all(isinstance(label.answer, bool | int | float) for label in votes):
+        return latest
+    return sorted(votes, key=lambda label: float(label.answer))[(len(votes) - 1) // 2]
+
+
+def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] = ()) -> str:
+    """The item of the question whether a passage is relevant to a query."""
+    judged: dict[str, Json] = {"kind": "relevance", "query": query, "passage": passage}
+    if turns := [list(turn) for turn in history]:
+        judged["history"] = turns
+    return digest(judged)
+
+
+def label_rows(sample: Sample, history: Iterable[tuple[str, str]] = ()) -> Iterator[Label]:
+    """The labels that stand in a sample: `grade` and `relevant` of its contexts, by nobody in particular.
+
+    `history` is what relevance questions about the sample show of the conversation. A context that is only an id is
+    labelled under its id.
+    """
+    turns = tuple(history)
+    for place in places_of(sample):
+        found = _answer(place.context, sample)
+        if found is not None:
+            answer, scale = found
+            yield Label(
+                item=relevance_item(sample.query, passage_of(place.context), turns),
+                kind="relevance",
+                answer=answer,
+                scale=scale,
+                sample=sample.id,
+                system=sample.system,
+                call=place.call,
+                rank=place.rank,
+            )
+
+
+def passage_of(context: Context) -> str:
+    """What stands for a passage: its text, or its id where there is no text."""
+    return context.text if context.text.strip() or context.id is None else context.id
+
+
+def _answer(context: Context, sample: Any) -> tuple[Json, str] | None:
+    if context.grade is not None:
+        low, high = getattr(sample, "grade_scale", None) or (0, 3)
+        return context.grade, "graded" if (low, high) == (0, 3) else f"{low}-{high}"
+    return None if context.relevant is None else (context.relevant, "binary")

@@ -1,0 +1,133 @@
+"""What one unit of work yields, and how several are put together: exactly, whatever the number of parts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from germane.encoding import canonical
+from germane.tables.items import ItemTable
+from germane.tables.judgements import AskedCounts, JudgementTable
+from germane.tables.labels import LabelTable
+from germane.tables.scores import SampleKey, ScoreTable
+from germane.types import Json, Judgement, Sample
+
+__all__ = ["GraderSet", "Part", "Tables", "merge"]
+
+GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
+"""The graders of a sample as JSON objects, in the order of their scores."""
+
+
+class Judgements(Protocol):
+    """The judgements of an evaluation, in memory or on disk."""
+
+    def __iter__(self) -> Iterator[Judgement]: ...
+
+    def find(self, keys: Container[str]) -> Iterator[Judgement]:
+        """Those under these keys."""
+        ...
+
+
+class Tables(Protocol):
+    """The tables of an evaluation, in memory (`Part`) or on disk (`ReportFolder`)."""
+
+    @property
+    def samples(self) -> Iterable[Sample]:
+        """The samples, in input order."""
+        ...
+
+    @property
+    def items(self) -> ItemTable:
+        """The places where something was asked."""
+        ...
+
+    @property
+    def judgements(self) -> Judgements:
+        """The answers of judges."""
+        ...
+
+    @property
+    def labels(self) -> LabelTable:
+        """The answers of people."""
+        ...
+
+    @property
+    def scores(self) -> ScoreTable:
+        """The scores."""
+        ...
+
+    @property
+    def asked(self) -> AskedCounts:
+        """How many judgements were asked in which way."""
+        ...
+
+    def grader_numbers(self) -> Mapping[SampleKey, int]:
+        """The number of the grader set of each sample for which it is not 0."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Part:
+    """The rows of one unit of work, or of several that were merged.
+
+    `graded` gives, for each of the samples, the number of its grader set in `graders`; samples beyond its end have set 0.
+    `notes` count what a reader should know, `prompts` are the hashes of the prompts by name, `reads` the kinds of question
+    that each measure asked, by its canonical name.
+    """
+
+    samples: list[Sample] = field(default_factory=list)
+    items: ItemTable = field(default_factory=ItemTable)
+    judgements: JudgementTable = field(default_factory=JudgementTable)
+    labels: LabelTable = field(default_factory=LabelTable)
+    scores: ScoreTable = field(default_factory=ScoreTable)
+    graders: list[GraderSet] = field(default_factory=list)
+    graded: list[int] = field(default_factory=list)
+    notes: Counter[str] = field(default_factory=Counter)
+    prompts: dict[str, str] = field(default_factory=dict)
+    reads: dict[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def asked(self) -> AskedCounts:
+        """How many judgements were asked in which way."""
+        return self.judgements.asked
+
+    def grader_numbers(self) -> dict[SampleKey, int]:
+        """The number of the grader set of each sample for which it is not 0."""
+        numbered = zip(self.samples, self.graded, strict=False)
+        return {(s.id, s.system, s.trial): number for s, number in numbered if number}
+
+    def extend(self, other: Part) -> None:
+        """Append another part: its rows in their order, its counts added, its grader sets numbered anew."""
+        known = {canonical(graders): number for number, graders in enumerate(self.graders)}
+        self.graded += [0] * (len(self.samples) - len(self.graded))
+        renumbered = []
+        for graders in other.graders:
+            number = known.setdefault(canonical(graders), len(self.graders))
+            if number == len(self.graders):
+                self.graders.append(graders)
+            renumbered.append(number)
+        theirs = other.graded + [0] * (len(other.samples) - len(other.graded))
+        self.graded += [renumbered[number] if renumbered else 0 for number in theirs]
+        self.samples += other.samples
+        self.items.extend(other.items)
+        self.judgements.extend(other.judgements)
+        self.labels.extend(other.labels)
+        self.scores.extend(other.scores)
+        self.notes.update(other.notes)
+        self.prompts.update(other.prompts)
+        for measure, kinds in other.reads.items():
+            self.reads.setdefault(measure, set()).update(kinds)
+
+
+def merge(parts: Iterable[Part]) -> Part:
+    """One part that holds the rows of all, in their order.
+
+    Merging is associative, and what is computed from the rows is the same however they were cut: counts are added, and
+    means are taken over all rows at the end.
+    """
+    merged = Part()
+    for part in parts:
+        merged.extend(part)
+    return merged
