@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import germane
 from germane.encoding import now
 from germane.errors import InputError
 from germane.evaluation.choice import Router, needs_judge, resolve_judge
@@ -31,6 +30,7 @@ from germane.reports.report import Report, settings_of
 from germane.samples.reading import samples_from
 from germane.tables.tables import Tables
 from germane.types import Json, Sample
+from germane.version import __version__
 
 __all__ = ["aevaluate", "evaluate", "judge_entry", "manifest_of", "rescore", "run_coroutine"]
 
@@ -182,7 +182,7 @@ def _measures(measures: Measure | str | Iterable[Measure | str]) -> tuple[Measur
 def manifest_of(tables: Tables, settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
     """How a report came to be."""
     return {
-        "germane": germane.__version__,
+        "germane": __version__,
         "created": now(),
         "judge": judge_entry(judge, spent),
         "settings": {"against": settings.against, "scale": settings.scale, "rubric": settings.rubric},

@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
 from germane.judging.driver import Answerer, Drive
+from germane.judges.judge import AnyQuestion
+from germane.measures.grader import dump_grader
+from germane.measures.labels import turns
+from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job
 from germane.measures.settings import Settings
-from germane.tables.part import Part, PartBuilder
+from germane.tables.items import item_rows
+from germane.tables.labels import label_rows
+from germane.tables.part import Part
 
 __all__ = ["SIZE", "Unit", "evaluate_unit", "evaluated", "plan"]
 
@@ -79,14 +85,45 @@ class _Working:
 
     def part(self) -> Part:
         """What the unit's samples were asked, answered and scored."""
-        builder = PartBuilder(self.notes)
+        part = Part(notes=self.notes)
         outcomes = self.block.outcomes(self.drive.results)
-        for job, found in zip(self.unit.jobs, outcomes, strict=True):
-            builder.sample(job.sample, job.graders)
-            builder.scores(job.sample, ((grader, found[grader.name]) for grader in job.graders))
-        for job, traces in zip(self.unit.jobs, self.block.traces_by_job(self.drive.traces), strict=True):
-            builder.answers(job.sample, traces)
-        return builder.part()
+        asked = self._asked(part)
+        for job, found, questions in zip(self.unit.jobs, outcomes, asked, strict=True):
+            _add_sample(part, job)
+            _add_scores(part, job, found)
+            part.items.extend(item_rows(job.sample, questions))
+            part.labels.extend(label_rows(job.sample, turns(job.sample)))
+        return part
+
+    def _asked(self, part: Part) -> list[list[AnyQuestion]]:
+        """The questions of each job; their answers go into the part."""
+        asked: list[list[AnyQuestion]] = [[] for _ in self.unit.jobs]
+        for owner, trace in zip(self.block.owners, self.drive.traces, strict=True):
+            asked[owner.job] += [question for question, _ in trace]
+            for measure in owner.measures if trace else ():
+                part.reads.setdefault(measure, set()).update(question.kind for question, _ in trace)
+            for question, answer in trace:
+                judgement = answer.judgement
+                if part.judgements.add(judgement) and judgement.prompt:
+                    part.prompts[question.prompt] = judgement.prompt
+                part.judgements.extend(answer.children)
+        return asked
+
+
+def _add_sample(part: Part, job: Job) -> None:
+    graders = [dump_grader(grader) for grader in job.graders]
+    if graders not in part.graders:
+        part.graders.append(graders)
+    part.graded.append(part.graders.index(graders))
+    part.samples.append(job.sample)
+
+
+def _add_scores(part: Part, job: Job, found: Mapping[str, Outcome]) -> None:
+    key = (job.sample.id, job.sample.system, job.sample.trial)
+    for grader in job.graders:
+        outcome = found[grader.name]
+        name, canonical = grader.name, str(grader.measure)
+        part.scores.append(key, name, canonical, outcome.value, outcome.status, outcome.why, outcome.bounds)
 
 
 _Asking: TypeAlias = tuple[_Working, asyncio.Task[None]]
