@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from germane.encoding import now
 from germane.errors import GermaneError, JudgeError
-from germane.judging.judge import AnyQuestion, Judge, Reply
+from germane.judges.judge import Judge, Reply
 from germane.judging.layout import to_row
-from germane.judging.programs import Answer, Unanswered, answered
+from germane.questions import AnyQuestion
+from germane.questions.asking import Answer, Unanswered, answered
 from germane.types import Judgement
 
 __all__ = ["Arrived", "Asked", "Batch", "Lane", "batch_for"]
