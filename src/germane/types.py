@@ -222,16 +222,23 @@ class Usage:
 class Judgement:
     """One answered question, or the error that stands in its place.
 
-    `key` names the question and the judge (the ledger's key); `answer` is the payload that the question's
-    own `read` understands; `judge` who said it; `prompt` the hash of the prompt it was asked with.
+    `key` names the question and the judge (the ledger's key), `item` what was judged: a digest without judge,
+    prompt, scale or reference. `answer` is the payload that the question's own `read` understands; `judge` gave it;
+    `prompt` is the hash of the prompt it was asked with. `parent` is the key of the judgement that this one was
+    merged into, as a member of a panel, a replica or a window. `request` names the HTTP request that brought the
+    answer: `usage` and `ms` (milliseconds) stand on one judgement per request. `at` is the time of the answer (UTC).
+    `provenance` says how it was asked: the fused kinds, the list size and place, the output mode, the model, ...
     """
 
     key: str
+    item: str = ""
     kind: str
     judge: str
     prompt: str = ""
     answer: Json = None
     error: str | None = None
+    parent: str | None = None
+    request: str | None = None
     usage: Usage = field(default_factory=Usage)
     ms: float | None = None
     at: str | None = None

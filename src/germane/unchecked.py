@@ -15,15 +15,18 @@ _NOTHING = FrozenDict()
 _text, _id, _score, _grade, _relevant, _metadata = (
     getattr(Context, name).__set__ for name in ("text", "id", "score", "grade", "relevant", "metadata")
 )
-_key, _kind, _judge, _prompt, _answer, _error, _usage, _ms, _at, _provenance = (
+_key, _item, _kind, _judge, _prompt, _answer, _error, _parent, _request, _usage, _ms, _at, _provenance = (
     getattr(Judgement, name).__set__
     for name in (
         "key",
+        "item",
         "kind",
         "judge",
         "prompt",
         "answer",
         "error",
+        "parent",
+        "request",
         "usage",
         "ms",
         "at",
@@ -54,15 +57,22 @@ def judgement(
     ms: float | None,
     at: str | None,
     provenance: FrozenDict,
+    *,
+    item: str = "",
+    parent: str | None = None,
+    request: str | None = None,
 ) -> Judgement:
     """A judgement that is no error, of a frozen answer and a finite time."""
     made = object.__new__(Judgement)
     _key(made, key)
+    _item(made, item)
     _kind(made, kind)
     _judge(made, judge)
     _prompt(made, prompt)
     _answer(made, answer)
     _error(made, None)
+    _parent(made, parent)
+    _request(made, request)
     _usage(made, usage)
     _ms(made, ms)
     _at(made, at)
