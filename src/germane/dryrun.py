@@ -10,7 +10,7 @@ from pathlib import Path
 from germane.answering import at_hand
 from germane.forecast import Forecast
 from germane.forecasting import Forecasting, Known
-from germane.judging.ledger import Ledger
+from germane.ledger.store import Ledger
 from germane.options import Options
 from germane.past import Past
 from germane.planning import Plan

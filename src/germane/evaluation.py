@@ -17,14 +17,13 @@ from typing import Any, TypeAlias
 
 import germane
 from germane.errors import InputError
-from germane.judging.asking import Answerer, Pool
 from germane.judging.budget import Budget, check_price
-from germane.judging.driving import Drive, Trace
+from germane.judging.driver import Drive, Trace
 from germane.judging.judge import Judge, Judges
 from germane.judging.judges.panel import Agreement, whole
-from germane.judging.ledger import Ledger
-from germane.judging.opening import open_ledger
+from germane.judging.pool import Answerer, Pool
 from germane.judging.spending import Spent
+from germane.ledger.store import Ledger, open_ledger
 from germane.loops import run_coroutine
 from germane.measures.graders import Grader, graders_of
 from germane.measures.measure import Measure, parse_measures
@@ -117,7 +116,8 @@ class Evaluation:
         seen: set[str] = set()
         hashes: set[str] = set()
         for trace in traces:
-            for question, judgement in trace:
+            for question, answer in trace:
+                judgement = answer.judgement
                 if judgement.key in seen:
                     continue
                 seen.add(judgement.key)

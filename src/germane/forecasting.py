@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from germane.forecast import Forecast, Line
-from germane.judging.alone import ListedToo
 from germane.judging.judge import AnyQuestion, Judge, members_of
 from germane.judging.judges.panel import PanelJudge
-from germane.judging.keyring import Keyring
-from germane.judging.ledger import Ledger
+from germane.judging.keys import Keyring
 from germane.judging.programs import Answer, Program, answered
 from germane.judging.spending import Receipts, Tally
+from germane.ledger.store import Ledger
 from germane.measures.graders import Grader
 from germane.measures.scoring import Block, Job, reading_of
 from germane.measures.settings import Settings
@@ -45,7 +44,7 @@ class Known:
         """The answer that holds without asking: usable, or a failure of this evaluation's own."""
         judgement = self.own.get(key)
         if judgement is None and judge.stored and self.ledger is not None:
-            judgement = ListedToo(self.ledger).get([key]).get(key)
+            judgement = self.ledger.find([key]).get(key)
         answer = None if judgement is None else answered(question, judgement)
         return answer if answer is not None and answer.holds else None
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from germane.errors import InputError, JudgeError
 from germane.evaluation import Evaluation
-from germane.judging.asking import Pool
-from germane.judging.driving import replay
+from germane.judging.driver import replay
 from germane.judging.judge import Judge
-from germane.judging.ledger import Ledger
+from germane.judging.pool import Pool
 from germane.judging.recorded import Recorded
+from germane.ledger.store import Ledger
 from germane.loops import run_coroutine
 from germane.measures.explaining import Explanation, explain_judged, explain_ranked
 from germane.measures.graders import BORDERLINE, PASS, Grader
@@ -150,7 +150,7 @@ def grade(
         )
     if score.value is None:
         return Graded(result=None, error=f"{measure}: {score.why}", failed=True)
-    explanation = _explain(evaluation, sample, grader, score, judge)
+    explanation = _explain(evaluation, sample, grader, score)
     return Graded(result=_result(grader, score, explanation))
 
 
@@ -161,11 +161,9 @@ async def _run(
         await evaluation.run([Job(sample=sample, graders=(grader,))], pool)
 
 
-def _explain(
-    evaluation: Evaluation, sample: Sample, grader: Grader, score: Score, judge: Judge | None
-) -> Explanation:
+def _explain(evaluation: Evaluation, sample: Sample, grader: Grader, score: Score) -> Explanation:
     assert isinstance(evaluation.store, MemoryStore)
-    answers = Recorded(Router(judge), evaluation.store.judgements)
+    answers = Recorded(evaluation.store.judgements())
     outcome = Outcome(score.value, score.status, score.why, score.bounds)
     measure = grader.measure
     if measure.definition.family == "ranked":

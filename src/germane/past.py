@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
-from germane.errors import LedgerError
 from germane.judging.judges.panel import whole
-from germane.judging.ledger import Ledger
-from germane.judging.moved import MovedFrom
-from germane.judging.opening import is_there, open_ledger
 from germane.judging.spending import Receipts
+from germane.ledger.store import Ledger, is_there, open_ledger
 from germane.options import Options
 from germane.reports.store import earlier
 from germane.setup import ledger_place
@@ -66,18 +62,7 @@ class Past:
 
     def opened(self, *, reading: bool = False) -> Ledger | None:
         """The ledger, which knows what that of the sessions before knows. `reading`: as it is, None where there is none."""
-        place, first = self.ledger, self._first
-        if place is None:
+        place = self.ledger
+        if place is None or (reading and not is_there(place)):
             return None
-        ledger = open_ledger(place, reading=reading) if not reading or is_there(place) else None
-        if (
-            self.options.no_cache
-            or not first
-            or first == (place if ledger is None else ledger.place)
-            or not is_there(first)
-        ):
-            return ledger
-        with suppress(LedgerError):  # it may be what the user flees from
-            known = open_ledger(first, reading=True)
-            return known if ledger is None else MovedFrom(ledger, known, keep=not reading)
-        return ledger
+        return open_ledger(place, reading=reading)

@@ -13,7 +13,7 @@ from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
 from germane.reports.gates import Gate
-from germane.reports.looking import StoredJudge, settings_of
+from germane.reports.looking import settings_of
 from germane.reports.report import Report
 
 __all__ = ["rescore"]
@@ -30,8 +30,7 @@ def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str]
     if not measures:
         return Report.build(report.store, report.manifest, gates=parsed, max_unmeasured=limit)
     evaluation = Evaluation(settings=settings_of(report))
-    stored = {judgement.key: judgement for judgement in report.judgements()}
-    answers = Recorded(StoredJudge(report), lambda keys: (stored[key] for key in keys if key in stored))
+    answers = Recorded(report.judgements())
     graders = graders_of(tuple(measures))
     run_coroutine(
         evaluation.run((Job(sample=sample, graders=graders) for sample in report.samples()), answers)

@@ -14,9 +14,9 @@ from germane.answering import answered
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError, LimitReached
 from germane.evaluation import Evaluation, manifest_of
 from germane.interrupts import interruptible
-from germane.judging.asking import Pool
 from germane.judging.budget import Budget
 from germane.judging.judge import Judge, members_of
+from germane.judging.pool import Pool
 from germane.judging.spending import Spent
 from germane.measures.scoring import Job
 from germane.options import Options
@@ -101,8 +101,8 @@ class _Run:
             self.watch.failed(session.command("--retry-errors"))
         return report
 
-    def _last_look(self, jobs: Sequence[Job] | None, session: Session) -> None:
-        """Before anything is paid: a bad line, a measure that no sample can have, no room for what would be answered.
+    def _last_look(self, jobs: Sequence[Job] | None) -> None:
+        """Before anything is paid: a bad line, a measure that no sample can have.
 
         Jobs that are not at hand are read from the files for it.
         """
@@ -112,7 +112,6 @@ class _Run:
         for job in jobs or ():
             prospects.look(job)
         prospects.check()
-        session.reserve.hold()
 
     def _stop(self, pool: Pool) -> None:
         pool.stop()
@@ -155,8 +154,7 @@ class _Run:
             known=session.known,
             receipts=session.receipts,
             budget=self.budget,
-            before_asking=partial(self._last_look, at_hand, session),
-            on_unsaved=session.set_aside,
+            before_asking=partial(self._last_look, at_hand),
             on_progress=self.watch.judging,
         )
         try:

@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
-from germane.judging.log import files_of
+from germane.errors import GermaneError, Interrupted, JudgeError, LedgerError
 from germane.judging.spending import Spent
+from germane.ledger.files import files_of
 from germane.options import Options
 from germane.past import Past
 from germane.reports.manifest import spent_in_words, write_manifest
-from germane.reports.store import forget_killed, has_rows, has_unsaved, leave_unsaved, unsaved
-from germane.reserve import Reserve
-from germane.types import Json, Judgement
+from germane.reports.store import forget_killed, has_rows
+from germane.types import Json
 from germane.utc import now
 
 __all__ = ["Session", "new_folder"]
@@ -41,47 +40,16 @@ class Session:
         self.existed = folder.exists()
         self.replaces: bool = stored.get("replaces", False) if stored else has_rows(folder)
         """Whether the rows that stand in the folder are another evaluation's, until these are complete."""
-        self.aside = self.lost = 0
-        """Answers that the ledger did not take in this session, and those of them that the folder did not take either."""
         if not stored and options.no_cache:
-            self._refuse_to_lose()
             self._drop_own_ledger()
         ledger = self.past.opened()
         assert ledger is not None  # there is a folder
         self.ledger = ledger
-        self._bring_back()
         if not stored:
             forget_killed(folder)
         self.known = self.past.judgements(errors=not retry_errors)
         folder.mkdir(parents=True, exist_ok=True)
         self.receipts = self.past.receipts()
-        self.reserve = Reserve(folder)
-
-    def _refuse_to_lose(self) -> None:
-        """Answers that were paid for and wait for room in a ledger belong to a run that has one."""
-        if has_unsaved(self.folder):
-            raise InputError(
-                f"in {self.folder} wait answers of a run that found no room in its ledger",
-                fix=f"continue that one (--resume {self.folder}), or name another folder",
-            )
-
-    def _bring_back(self) -> None:
-        """Into the ledger with what sessions before found no room for there. LedgerError where there still is none."""
-        with unsaved(self.folder) as rows:
-            try:
-                if rows:
-                    self.ledger.put(rows)
-            except LedgerError as error:
-                self.ledger.close()
-                raise LedgerError(
-                    f"{error}\nnothing was asked; {len(rows):,} answers wait in {self.folder} for room there"
-                ) from None
-
-    def set_aside(self, judgements: Sequence[Judgement]) -> None:
-        """Answers that were paid for and that the ledger did not take: the folder may lie on another disk."""
-        self.reserve.release()
-        self.aside += len(judgements)
-        self.lost += len(judgements) - leave_unsaved(self.folder, judgements)
 
     def _drop_own_ledger(self) -> None:
         assert self.past.own_ledger is not None
@@ -124,27 +92,15 @@ class Session:
         if spent.calls or spent.requests:
             again += f"\nspent so far: {spent_in_words(spent.as_json())}"
         if isinstance(failure, Interrupted):
-            return type(failure)(f"{failure}; {self._unkept()}{again}")
+            return type(failure)(f"{failure}; {again}")
         if isinstance(failure, OSError):
             failure = LedgerError(f"the report folder {self.folder} cannot be written: {failure}")
         kind = JudgeError if isinstance(failure, JudgeError) else LedgerError
-        return kind(f"{failure}\n{self._unkept() or 'what was answered is kept; '}{again}")
-
-    def _unkept(self) -> str:
-        """What became of the answers that the ledger did not take."""
-        if self.lost:
-            return (
-                f"{self.lost:,} answers fit neither into the ledger nor into {self.folder} and will be asked again; "
-                "all others are kept; "
-            )
-        if self.aside:
-            return f"what was answered is kept, {self.aside:,} answers of it in {self.folder} until it is continued; "
-        return ""
+        return kind(f"{failure}\nwhat was answered is kept; {again}")
 
     def close(self, *, complete: bool = False) -> None:
         """Release the files; a ledger of its own is gone with the last session."""
         self.ledger.close()
-        self.reserve.release()
         self.receipts.close()
         if complete and self.options.no_cache:
             self._drop_own_ledger()

@@ -13,8 +13,8 @@ from germane.errors import InputError
 from germane.judging.judge import Judge
 from germane.judging.judges.panel import seated
 from germane.judging.judges.voting import check_vote
-from germane.judging.ledger import find_ledger
-from germane.judging.opening import place_from
+from germane.ledger.store import find_ledger
+from germane.ledger.store import place_from
 from germane.routing import NAME_A_JUDGE
 from germane.types import Json
 

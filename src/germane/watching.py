@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from germane.judging.asking import Pool
+from germane.judging.pool import Pool
 from germane.reports.report import Report
 
 __all__ = ["Watch"]

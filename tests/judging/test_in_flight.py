@@ -10,8 +10,8 @@ import pytest
 from germane import aevaluate, evaluate
 from germane.errors import InputError, Interrupted, JudgeError, LedgerError
 from germane.judges import LLMJudge
-from germane.judging.asking import Pool
-from germane.judging.ledger import SQLiteLedger
+from germane.judging.pool import Pool
+from germane.ledger.store import SQLiteLedger
 from germane.judging.patience import Patience
 from germane.judging.questions import Relevance
 from germane.testing import Act, ModelServer
@@ -142,7 +142,7 @@ class TestSomebodyElse:
             asyncio.run(ask(server, first))
             url = server.url
         known = [
-            *first.get([row[0].hex() for row in first.db.execute("SELECT key FROM judgements")]).values()
+            *first.find([row[0].hex() for row in first.db.execute("SELECT key FROM judgements")]).values()
         ]
         assert len(known) == 6
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from germane import evaluate
 from germane.errors import InputError
 from germane.judges import FakeJudge, LabelsJudge, PanelJudge, repeated
-from germane.judging.asking import Pool
+from germane.judging.pool import Pool
 from germane.judging.judge import AnyQuestion, Judge, Reply
 from germane.judging.judges.panel import Agreement, seated, votes_on, whole
 from germane.judging.judges.voting import Vote, combined, in_short
-from germane.judging.ledger import SQLiteLedger
+from germane.ledger.store import SQLiteLedger
 from germane.judging.programs import Answer, answered
 from germane.judging.questions import (
     CitationSupport,
@@ -282,7 +282,7 @@ def test_members_answers_stand_under_their_own_keys(tmp_path: Path) -> None:
     ask([first, second], ledger=ledger)
     assert len(ledger) == 2
     key = key_of(QUESTION, second.identity, "")
-    assert ledger.get([key])[key].answer["grade"] == 2
+    assert ledger.find([key])[key].answer["grade"] == 2
     third = member("m2", {"grade": 3, "reasoning": ""})
     ask([first, second, third], ledger=ledger)
     assert isinstance(first, FakeJudge)
@@ -301,7 +301,7 @@ def test_samples_of_one_judge_are_different_questions(tmp_path: Path) -> None:
     assert ask(repeated(judge, 3), ledger=ledger).answer["grade"] == 3
     assert judge.calls == 3
     key = key_of(QUESTION, judge.identity, "")
-    assert ledger.get([key])[key].answer["grade"] == 0
+    assert ledger.find([key])[key].answer["grade"] == 0
 
 
 def test_people_and_models_on_one_panel() -> None:

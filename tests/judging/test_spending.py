@@ -11,11 +11,11 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError, LimitReached
 from germane.judges import LLMJudge
-from germane.judging.asking import Pool
+from germane.judging.pool import Pool
 from germane.judging.budget import Budget, check_price
 from germane.judging.judge import AnyQuestion, LocalJudge, Reply
 from germane.judging.judges.panel import PanelJudge, repeated
-from germane.judging.ledger import SQLiteLedger
+from germane.ledger.store import SQLiteLedger
 from germane.judging.questions import Relevance
 from germane.judging.spending import Receipts, Spent
 from germane.types import FrozenDict, Usage

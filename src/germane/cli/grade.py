@@ -31,7 +31,7 @@ def grade(
     """
     from germane.grading import document_sample, options_of
     from germane.grading import grade as graded
-    from germane.judging.opening import open_ledger
+    from germane.ledger.store import open_ledger
     from germane.measures.loading import named
     from germane.measures.settings import Settings
     from germane.reports.clean import clean_lines

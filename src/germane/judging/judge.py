@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from germane.judging.questions import Question
-from germane.types import FrozenDict, Json, Usage
+from germane.types import FrozenDict, Json, Judgement, Usage
 
 __all__ = ["AnyQuestion", "Judge", "Judges", "Reply", "members_of"]
 
@@ -25,6 +25,8 @@ class Reply:
     error: str | None = None
     usage: Usage = field(default_factory=Usage)
     ms: float | None = None
+    request: str | None = None
+    children: Sequence[Judgement] = ()
     provenance: FrozenDict = field(default_factory=FrozenDict)
 
 

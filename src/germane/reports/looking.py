@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from germane.errors import InputError
-from germane.judging.driving import replay
+from germane.judging.driver import replay
 from germane.judging.judge import AnyQuestion, Judge
 from germane.judging.judges.panel import votes_on
 from germane.judging.judges.script import ScriptGrade, ScriptJudge, read_result
@@ -52,7 +52,7 @@ def settings_of(report: Report) -> Settings:
 
 def recorded(report: Report) -> Recorded:
     """The report's judgements, by question; only those that are wanted are read."""
-    return Recorded(StoredJudge(report), report.store.judgements)
+    return Recorded(report.store.judgements())
 
 
 def explain(

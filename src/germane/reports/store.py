@@ -11,7 +11,7 @@ from typing import IO, Any, Protocol
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, Place
-from germane.judging.rows import dump_judgement, load_judgement
+from germane.ledger.jsonl import dump_judgement, load_judgement
 from germane.reports.schema import ScoreRow
 from germane.samples.dumping import sample_to_json
 from germane.types import Json, Judgement, Sample, Score

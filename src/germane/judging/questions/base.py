@@ -67,6 +67,13 @@ class Question(ABC, Generic[A]):
         """What a judge of `labels` or of `gold` would read instead of the text; None = there is nothing."""
         return None
 
+    @property
+    def item(self) -> str:  # a shim, until questions declare their items
+        return digest({"kind": self.kind, **self.inputs()})
+
+    def settings(self) -> dict[str, str]:  # likewise
+        return {}
+
     @abstractmethod
     def inputs(self) -> dict[str, Json]:
         """Everything that may change the answer, by the name that the prompt knows it under."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from germane.errors import Interrupted, JudgeError
-from germane.judging.asking import Pool
+from germane.judging.pool import Pool
 from germane.judging.judge import AnyQuestion, LocalJudge, Reply
-from germane.judging.ledger import SQLiteLedger
+from germane.ledger.store import SQLiteLedger
 from germane.judging.questions import Claims, Relevance
 from germane.types import Usage
 
@@ -112,7 +112,7 @@ def test_an_answer_is_durable_before_it_is_seen(tmp_path: Path) -> None:
         async with Pool(lambda _: Counting(), ledger) as pool:
             for n in range(5):
                 ((judgement, _),) = await pool.judge([relevance(n)])
-                assert other.get([judgement.key])[judgement.key] == judgement
+                assert other.find([judgement.key])[judgement.key] == judgement
 
     asyncio.run(run())
 
@@ -248,13 +248,13 @@ def test_an_unusable_stored_answer_makes_room_for_the_next(tmp_path: Path) -> No
     judge = Counting()
     ask(judge, [relevance(1)], ledger)
     (row,) = ledger.db.execute("SELECT key FROM judgements").fetchone()
-    (good,) = ledger.get([row.hex()]).values()
-    ledger.put([replace(good, answer={"grade": 9, "reasoning": ""})], replacing={good.key: good})
+    (good,) = ledger.find([row]).values()
+    ledger.put([replace(good, answer={"grade": 9, "reasoning": ""})], replacing=[good])
     ask(judge, [relevance(1)], ledger)
     assert len(judge.asked) == 2
     ask(judge, [relevance(1)], ledger)
     assert len(judge.asked) == 2
-    assert ledger.get([good.key])[good.key].answer == good.answer
+    assert ledger.find([good.key])[good.key].answer == good.answer
 
 
 class TestGivingUp:
