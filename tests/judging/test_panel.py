@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from germane import evaluate
 from germane.errors import InputError
 from germane.judges import FakeJudge, LabelsJudge, PanelJudge, repeated
-from germane.judging.pool import Pool
 from germane.judging.judge import AnyQuestion, Judge, Reply
 from germane.judging.judges.panel import Agreement, seated, votes_on, whole
 from germane.judging.judges.voting import Vote, combined, in_short
-from germane.ledger.store import SQLiteLedger
+from germane.judging.pool import Pool
 from germane.judging.programs import Answer, answered
 from germane.judging.questions import (
     CitationSupport,
@@ -26,6 +25,7 @@ from germane.judging.questions import (
     Support,
     key_of,
 )
+from germane.ledger.store import SQLiteLedger
 from germane.types import Context, Json, Judgement, freeze
 
 QUESTION = Relevance(query="q", passage="p")
@@ -47,7 +47,7 @@ def ask(
 ) -> Judgement:
     async def run() -> Judgement:
         async with Pool(lambda _: panel, ledger) as pool:
-            ((judgement, _),) = await pool.judge([question])
+            ((judgement, *_),) = await pool.judge([question])
         return judgement
 
     panel = PanelJudge(members, vote)

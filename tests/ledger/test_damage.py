@@ -111,7 +111,9 @@ def can_recover(sound: Path) -> bool:
     """Whether this machine has a sqlite3 command that knows .recover: not every build does."""
     if shutil.which("sqlite3") is None:
         return False
-    return b"INSERT" in subprocess.run(["sqlite3", sound, ".recover"], capture_output=True, check=False).stdout
+    return (
+        b"INSERT" in subprocess.run(["sqlite3", sound, ".recover"], capture_output=True, check=False).stdout
+    )
 
 
 def test_the_printed_command_saves_what_can_be_read(path: Path) -> None:

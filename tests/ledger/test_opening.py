@@ -8,8 +8,7 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError, LedgerError
 from germane.judges import LLMJudge
-from germane.ledger.store import Ledger
-from germane.ledger.store import is_there, open_ledger, place_from
+from germane.ledger.store import Ledger, is_there, open_ledger, place_from
 from germane.testing import ModelServer
 from germane.types import Judgement
 

@@ -65,7 +65,8 @@ class Pending:
         answer = answered(self.question, judgement)
         if isinstance(answer.value, Unanswered) and judgement.error is None:
             return Answer(replace(judgement, answer=None, error=answer.value.why), answer.value)
-        return answer._replace(children=tuple(reply.children)) if reply.children else answer
+        children = tuple([replace(child, parent=self.key) for child in reply.children])
+        return answer._replace(children=children) if children else answer
 
     def settle(self, answer: Answer) -> None:
         """Hand the answer to everybody who waits for it."""
