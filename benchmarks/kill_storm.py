@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from zlib import crc32
 
-from germane.judging.ledger import SQLiteLedger
+from germane.ledger.store import SQLiteLedger
 from germane.testing import Act, Asked, ModelServer, storm
 
 CONTEXTS = 10

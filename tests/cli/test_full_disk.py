@@ -13,7 +13,7 @@ import pytest
 from germane import evaluate
 from germane.errors import LedgerError
 from germane.judges import LLMJudge
-from germane.judging.ledger import SQLiteLedger
+from germane.ledger.store import SQLiteLedger
 from germane.testing import ModelServer
 from tests.cli.conftest import Ran, write_jsonl
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.judging.ledger import SQLiteLedger
+from germane.ledger.store import SQLiteLedger
 from germane.types import Judgement, Usage
 from tests.cli.conftest import Cli, write_jsonl
 
@@ -106,7 +106,7 @@ def test_what_is_exported_is_imported_equal(cli: Cli, ledger: Path, tmp_path: Pa
     assert "0 added, 9 known already" in again.err
     keys = [f"{n:032x}" for n in range(9)]
     with SQLiteLedger(ledger) as one, SQLiteLedger(tmp_path / "new.sqlite") as other:
-        assert one.get(keys) == other.get(keys)
+        assert one.find(keys) == other.find(keys)
 
 
 def test_the_first_answer_stays_when_another_is_imported(cli: Cli, ledger: Path, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_the_first_answer_stays_when_another_is_imported(cli: Cli, ledger: Path,
     write_jsonl(tmp_path / "other.jsonl", row)
     assert "0 added, 1 known already" in cli("ledger", "import", "other.jsonl", "--ledger", ledger).err
     with SQLiteLedger(ledger) as found:
-        assert found.get([f"{1:032x}"])[f"{1:032x}"] == answer(1)
+        assert found.find([f"{1:032x}"])[f"{1:032x}"] == answer(1)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_half_a_surrogate_pair_goes_out_and_in(cli: Cli, tmp_path: Path) -> None
     assert cli("ledger", "export", "-o", "a.jsonl", "--ledger", "l.sqlite").code == 0
     assert cli("ledger", "import", "a.jsonl", "--ledger", "m.sqlite").code == 0
     with SQLiteLedger(tmp_path / "m.sqlite") as other:
-        assert other.get([odd.key]) == {odd.key: odd}
+        assert other.find([odd.key]) == {odd.key: odd}
 
 
 def test_importing_a_missing_file_makes_no_ledger(cli: Cli, tmp_path: Path) -> None:

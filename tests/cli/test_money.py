@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from germane.judging.ledger import SQLiteLedger
+from germane.ledger.store import SQLiteLedger
 from germane.reports.schema import document_schema
 from germane.testing import Act, ModelServer, by_overlap
 from germane.types import Json

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.judging.ledger import SQLiteLedger
+from germane.ledger.store import SQLiteLedger
 from germane.testing import Act, ModelServer, by_overlap
 from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl

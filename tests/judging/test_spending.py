@@ -1,7 +1,6 @@
 """Limits: never exceeded, reached as nearly as estimates allow, and nothing that was paid for is lost."""
 
 import asyncio
-import json
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -11,13 +10,13 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError, LimitReached
 from germane.judges import LLMJudge
-from germane.judges.judge import LocalJudge, Reply
-from germane.judges.panel import PanelJudge, repeated
-from germane.judging.asking import Pool
 from germane.judging.budget import Budget, check_price
-from germane.judging.ledger import SQLiteLedger
-from germane.judging.spending import Receipts, Spent
-from germane.questions import AnyQuestion, Relevance
+from germane.judging.judge import AnyQuestion, LocalJudge, Reply
+from germane.judging.judges.panel import PanelJudge, repeated
+from germane.judging.pool import Pool
+from germane.judging.questions import Relevance
+from germane.judging.spending import Receipts
+from germane.ledger.store import SQLiteLedger
 from germane.types import FrozenDict, Usage
 
 
@@ -182,15 +181,6 @@ def test_receipts_survive_a_kill(tmp_path: Path) -> None:
     assert (spent.calls, spent.cached) == (1, 0)
     assert Receipts(path, resumed=True).earlier.calls == 3
     assert Receipts(path).earlier.calls == 0
-
-
-def test_receipts_of_an_earlier_version_hold(tmp_path: Path) -> None:
-    """They do not say what failed."""
-    row = {"calls": 2, "requests": 2, "input_tokens": 30, "cost_usd": 0.2, "keys": ["ab", "cd"]}
-    (tmp_path / "receipts.jsonl").write_text(json.dumps(row) + "\n")
-    found = Receipts(tmp_path / "receipts.jsonl", resumed=True)
-    assert found.earlier == Spent(calls=2, requests=2, input_tokens=30, cost_usd=0.2)
-    assert (len(found.failed), f"{0xAB:016x}" in found) == (0, True)
 
 
 def test_what_is_known_costs_nothing(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from germane.evaluation import Evaluation, evaluate
-from germane.judging.asking import Pool
+from germane.judging.pool import Pool
 from germane.loops import run_coroutine
 from germane.measures import Measure
 from germane.measures.graders import Grader

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 if TYPE_CHECKING:
-    from germane.judging.ledger import SQLiteLedger
-    from germane.judging.upkeep import Chosen, Line, Stats
+    from germane.ledger.store import SQLiteLedger
+    from germane.ledger.upkeep import Chosen, Line, Stats
 
 app = typer.Typer(
     help="Look after the ledger, where judges' answers are kept.", no_args_is_help=True, rich_markup_mode=None
@@ -27,7 +27,7 @@ OfKind = Annotated[
 @app.command("stats")
 def stats(ledger: At = None, json: AsJson = False) -> None:
     """How many answers of whom, what they cost, how large and how old it all is."""
-    from germane.judging import upkeep
+    from germane.ledger import upkeep
 
     with _reading(ledger) as found:
         _print(upkeep.stats(found), as_json=json)
@@ -45,15 +45,17 @@ def export(
 ) -> None:
     """Write answers as JSON lines: the shape of a report's judgements.jsonl."""
     from germane.cli.printing import say
-    from germane.judging import upkeep
+    from germane.encoding import encode
+    from germane.ledger.jsonl import dump_judgement, written
+    from germane.ledger.upkeep import chosen_rows
 
     chosen = _chosen(judge=judge, kind=kind, since=since)
     with _reading(ledger) as found:
-        lines = map(upkeep.dump_line, upkeep.export_rows(found, chosen))
+        lines = (encode(dump_judgement(judgement)) + b"\n" for judgement in chosen_rows(found, chosen))
         if output is None:
             _stdout().writelines(lines)
             return
-        with upkeep.written(output, found.path) as file:
+        with written(output, found.path) as file:
             count = sum(bool(file.write(line)) for line in lines)
     say(f"wrote {count:,} judgements to {output}")
 
@@ -65,7 +67,7 @@ def import_(
 ) -> None:
     """Read answers from JSON lines. An answer that is there already stays; failed ones are left out."""
     from germane.cli.printing import say
-    from germane.judging.importing import import_rows, readable
+    from germane.ledger.jsonl import import_rows, readable
 
     readable(files)  # before there is a new ledger
     with _writing(ledger) as found:
@@ -90,7 +92,7 @@ def prune(
     """Delete answers. They cost money again if they are asked for again; export them first."""
     from germane.cli.printing import say
     from germane.errors import InputError, LedgerError
-    from germane.judging import upkeep
+    from germane.ledger import upkeep
 
     chosen = _chosen(judge=judge, kind=kind, prompt=prompt, before=before)
     if chosen == upkeep.Chosen():
@@ -117,37 +119,24 @@ def prune(
 
 
 @app.command("check")
-def check(
-    repair: Annotated[
-        bool,
-        typer.Option("--repair", help="Write a fresh ledger with all that is intact; keep the damaged file."),
-    ] = False,
-    ledger: At = None,
-    json: AsJson = False,
-) -> None:
-    """Is every page and every answer intact? Exit code 0: yes, or mended with --repair; 1: no."""
+def check(ledger: At = None, json: AsJson = False) -> None:
+    """Is every page and every answer intact? Exit code 0: yes; 1: no, with the command that saves what can be read."""
     import json as jsonlib
 
     from germane.cli.printing import say
-    from germane.judging import repair as mending
+    from germane.ledger import upkeep
+    from germane.ledger.files import recovery
 
-    found = mending.check(_file(ledger))
-    document = found.as_json()
+    found = upkeep.check(_file(ledger))
     for problem in found.problems:
         say(f"damaged: {problem}")
-    if repair and not found.sound:
-        mended = mending.repair(found.path)
-        document |= {"repaired": {"judgements": mended.judgements, "kept": str(mended.kept)}}
-        say(
-            f"{mended.judgements:,} judgements are in a fresh {mended.path}; the damaged file is {mended.kept}"
-        )
-    elif not found.sound:
-        say(f"mend it: germane ledger check --repair --ledger {found.path}")
+    if not found.sound:
+        say(recovery(found.path))
     if json:
-        print(jsonlib.dumps(document, ensure_ascii=False))
+        print(jsonlib.dumps(found.as_json(), ensure_ascii=False))
     elif found.sound:
         print(f"{found.path} is sound: {found.judgements:,} judgements")
-    raise typer.Exit(0 if found.sound or repair else 1)
+    raise typer.Exit(0 if found.sound else 1)
 
 
 def _stdout() -> BinaryIO:
@@ -167,7 +156,7 @@ def _chosen(
     since: str | None = None,
     before: str | None = None,
 ) -> Chosen:
-    from germane.judging.upkeep import Chosen, moment
+    from germane.ledger.upkeep import Chosen, moment
 
     return Chosen(
         judge=judge,
@@ -180,7 +169,7 @@ def _chosen(
 
 def _file(flag: str | None) -> Path:
     """The file that is looked after: this much is done with SQLite's files only."""
-    from germane.judging.opening import file_of
+    from germane.ledger.store import file_of
     from germane.setup import ledger_place
 
     return file_of(ledger_place(flag))
@@ -188,14 +177,14 @@ def _file(flag: str | None) -> Path:
 
 def _writing(flag: str | None) -> SQLiteLedger:
     """The ledger, made where there is none."""
-    from germane.judging.ledger import SQLiteLedger
+    from germane.ledger.store import SQLiteLedger
 
     return SQLiteLedger(_file(flag))
 
 
 def _reading(flag: str | None) -> SQLiteLedger:
     """The ledger, to look at only: nothing is made or changed."""
-    from germane.judging.ledger import SQLiteLedger
+    from germane.ledger.store import SQLiteLedger
 
     return SQLiteLedger(_file(flag), reading=True)
 

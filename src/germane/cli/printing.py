@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from germane.judging.asking import Pool
+from germane.judging.pool import Pool
 from germane.reports import formats, text
 from germane.reports.clean import clean_lines
 from germane.reports.report import Report

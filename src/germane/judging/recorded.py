@@ -1,58 +1,60 @@
-"""Answers that exist already, looked up by question; nobody is asked."""
+"""Answers that exist already, looked up by what was judged; nobody is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from germane.judges.judge import Judge
-from germane.questions import AnyQuestion, key_of
-from germane.questions.asking import Answer, answered
+from germane.judging.judge import AnyQuestion
+from germane.judging.programs import Answer, answered
 from germane.types import Judgement
 
 __all__ = ["Recorded"]
 
-Fetch = Callable[[set[str]], Iterable[Judgement]]
+_SETTINGS = ("against", "scale", "rubric")
 
 
 class Recorded:
-    """Stored judgements as answers.
+    """The judgements of a report as answers.
+
+    A question is answered by the judgement of its item with its settings (against, scale, rubric), whatever the prompt
+    that it was asked with; the first one where there are several. Members of panels, replicas and windows, which are
+    merged into other judgements, are passed over.
 
     Args:
-        route: Who would answer a question: its judge's identity is part of the key.
-        fetch: The stored judgements under some keys; asked once for what a program wants together.
+        judgements: The judgements, those with a parent among them. Read once.
+        judge: The name of the judge whose judgements count; None = all of them.
+
+    Attributes:
+        found: How many questions had an answer.
+        unknown: How many had none.
     """
 
-    def __init__(self, route: Callable[[AnyQuestion], Judge], fetch: Fetch) -> None:
-        self._route, self._fetch = route, fetch
-        self._known: dict[str, Judgement] = {}
+    def __init__(self, judgements: Iterable[Judgement], judge: str | None = None) -> None:
+        self._known: dict[tuple[str | None, ...], Judgement] = {}
         self.found = self.unknown = 0
+        for one in judgements:
+            if one.parent is None and judge in {None, one.judge}:
+                self._known.setdefault((one.item, *map(one.provenance.get, _SETTINGS)), one)
 
     async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> list[Sequence[Answer] | None]:
-        """What is stored says to everything: nobody else is asked."""
+        """The recorded answer to everything: nobody else is asked."""
         return [await self.judge(questions) for questions in asked]
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
-        """What is stored says to each question."""
+        """The recorded answer to each question."""
         return list(map(answered, questions, self.look_up(questions)))
 
     def look_up(self, questions: Sequence[AnyQuestion]) -> list[Judgement]:
-        """The stored judgement of each question, or an error that says that there is none."""
-        judges = [self._route(question) for question in questions]
-        keys = [
-            key_of(question, judge.identity, judge.prompt_hash(question))
-            for question, judge in zip(questions, judges, strict=True)
-        ]
-        if missing := set(keys) - self._known.keys():
-            self._known.update((judgement.key, judgement) for judgement in self._fetch(missing))
-        found = [
-            self._known.get(key) or _none(key, question, judge)
-            for key, question, judge in zip(keys, questions, judges, strict=True)
-        ]
-        known = sum(key in self._known for key in keys)
-        self.found += known
-        self.unknown += len(keys) - known
-        return found
+        """The recorded judgement of each question, or an error in its place."""
+        return [self._one(question) for question in questions]
 
-
-def _none(key: str, question: AnyQuestion, judge: Judge) -> Judgement:
-    return Judgement(key=key, kind=question.kind, judge=judge.name, error="no stored judgement")
+    def _one(self, question: AnyQuestion) -> Judgement:
+        settings = question.settings()
+        judgement = self._known.get((question.item, *map(settings.get, _SETTINGS)))
+        if judgement is None:
+            self.unknown += 1
+            return Judgement(
+                key="", item=question.item, kind=question.kind, judge="", error="no stored judgement"
+            )
+        self.found += 1
+        return judgement

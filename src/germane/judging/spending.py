@@ -1,4 +1,4 @@
-"""What judging costs: counted as answers come, and written down for an evaluation that takes several sessions."""
+"""What judging costs: counted as answers arrive, and written down for an evaluation that takes several sessions."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Spent:
     """What judging has cost so far.
 
     `calls` are questions put to a judge and paid for, `cached` those that an earlier evaluation had answered,
-    `shared` those that this evaluation had asked already; `errors` are questions that came to nothing, whether or not
-    a request was sent. `estimated` are answers whose tokens the endpoint did not tell: they are counted from bytes.
+    `shared` those that this evaluation had asked already; `errors` are questions without an answer, whether or not
+    a request was sent. `estimated` are answers whose tokens the endpoint did not report: they are counted from bytes.
     """
 
     calls: int = 0
@@ -77,6 +77,81 @@ _NAMES = tuple(field.name for field in fields(Spent))
 _values = attrgetter(*_NAMES)
 
 
+class Receipts:
+    """What one evaluation has paid for, over all of its sessions: which questions, and what they cost.
+
+    With a path, one line is written for each group of answers before they are used: the next session knows what a killed
+    one has paid.
+
+    Args:
+        path: The file of lines; None keeps them in memory.
+        resumed: Whether earlier sessions' lines hold; else the file begins anew.
+    """
+
+    def __init__(self, path: Path | None = None, *, resumed: bool = False) -> None:
+        self.earlier = Spent()
+        self.failed: set[int] = set()
+        """The questions that nobody has answered yet, by short key: an answer that comes later removes its own."""
+        self._keys: set[int] = set()
+        self._path, self._pending = path, b""
+        self._file: IO[bytes] | None = None
+        if path is not None and not resumed:
+            path.unlink(missing_ok=True)
+        for line in path.read_bytes().splitlines() if path is not None and path.exists() else ():
+            with suppress(KeyError, TypeError, ValueError, AttributeError):  # a line that a kill has cut off
+                row = json.loads(line)
+                keys, failed = ({int(key, 16) for key in row.pop(name)} for name in ("keys", "failed"))
+                self.earlier += Spent(**row)
+                self._note(keys, failed)
+
+    def __contains__(self, key: str) -> bool:
+        return bool(self._keys) and _short(key) in self._keys
+
+    def add(self, keys: Iterable[str], spent: Spent | None = None, failed: Iterable[str] = ()) -> None:
+        """These questions were paid for together, or with what was paid before (no `spent`). Some may have failed."""
+        paid, lost = set(map(_short, keys)), set(map(_short, failed))
+        self._note(paid, lost)
+        if self._path is None:
+            return
+        cost = {name: value for name in _NAMES if (value := getattr(spent or _NOTHING, name))}
+        row = {**cost, "keys": [f"{key:x}" for key in paid], "failed": [f"{key:x}" for key in lost]}
+        self._pending += encode(row) + b"\n"
+        self._write(self._path)
+
+    def _note(self, paid: set[int], failed: set[int]) -> None:
+        self._keys |= paid
+        self.failed -= paid
+        self.failed |= failed
+
+    def answered(self, key: str) -> None:
+        """This question has an answer, whoever paid for it."""
+        self.failed.discard(_short(key))
+
+    def _write(self, path: Path) -> None:
+        """Write what is pending, every line at once; an evaluation that pays nothing has no file."""
+        if self._file is None:
+            self._file = path.open("ab", buffering=0)
+            self._pending = b"\n" + self._pending  # ends a line that a killed run left half written
+        while self._pending:
+            self._pending = self._pending[self._file.write(self._pending) or 0 :]
+
+    def close(self) -> None:
+        """Nothing more is paid. What found no room is tried once more: there may be some by now."""
+        if self._path is not None and self._pending:
+            with suppress(OSError):
+                self._write(self._path)
+        if self._file is not None:
+            self._file.close()
+
+
+_NOTHING = Spent()
+
+
+def _short(key: str) -> int:
+    """64 bits of a key: enough to tell an evaluation's questions apart, and small in memory."""
+    return int(key[:16], 16)
+
+
 class Tally:
     """Counts what one session asks, what it need not ask, and what it pays.
 
@@ -99,21 +174,25 @@ class Tally:
         self._seen.add(short)
         return True
 
-    def known(self, key: str, judge: Judge, question: AnyQuestion, answer: Answer | None) -> None:
-        """A question that need not be asked, with its answer unless that is still on its way.
+    def shared(self, judge: Judge, question: AnyQuestion) -> None:
+        """A question that this evaluation is asking already."""
+        self.spent.shared += calls_of(judge, question)
+
+    def known(self, key: str, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
+        """A question that need not be asked.
 
         What an earlier session of this evaluation paid for is neither shared nor cached, and a failure is no answer.
         """
         if not self.first(key):
-            self.spent.shared += calls_of(judge, question)
-        elif answer is not None and answer.usable:
+            self.shared(judge, question)
+        elif answer.usable:
             if self._receipts.failed:
-                self._receipts.mended(key)
+                self._receipts.answered(key)
             if key not in self._receipts:
                 self.spent.cached += calls_of(judge, question)
 
     def paid(self, judge: Judge, judgements: Sequence[Judgement], *, stopped: bool = False) -> None:
-        """What a judge said to questions that were put to it together.
+        """What a judge answered to questions that were put to it together.
 
         Where it was `stopped`, what has no answer was not asked to the end: it has cost something and has not failed.
         """
@@ -136,96 +215,13 @@ class Tally:
 
 
 def calls_of(judge: Judge, question: AnyQuestion) -> int:
-    """How many calls an answer of this judge is: of a panel, one a member who is asked."""
+    """How many calls an answer of this judge is: of a panel, one for each member that is asked."""
     if isinstance(judge, PanelJudge):
         return sum([one.stored for one in judge.next_members(question, ())])
     return int(judge.stored)
 
 
-def unsent(said: Sequence[Reply] | Sequence[Judgement]) -> int:
-    """How many of these, that were asked together, failed without one request: a closed door is no call."""
-    sent = any(one.usage.requests or one.error is None for one in said)
-    return 0 if sent else len(said)
-
-
-class Receipts:
-    """What one evaluation has paid for, over all of its sessions: which questions, and what they cost.
-
-    With a path, a line is written whenever answers come in, before they are used: what a killed session has paid is
-    known to the next one.
-
-    Args:
-        path: The file of lines; None keeps them in memory.
-        resumed: Whether earlier sessions' lines hold; else the file begins anew.
-    """
-
-    def __init__(self, path: Path | None = None, *, resumed: bool = False) -> None:
-        self.earlier = Spent()
-        self.failed: set[int] = set()
-        """What nobody has answered yet, short: an answer that comes later takes it out."""
-        self._keys: set[int] = set()
-        self._path = path
-        self._file: IO[bytes] | None = None
-        self._pending = b""
-        if path is not None and not resumed:
-            path.unlink(missing_ok=True)
-        for row in _rows(path) if path is not None else ():
-            with suppress(KeyError, TypeError, ValueError, AttributeError):  # a line that is damaged
-                keys = [int(key, 16) for key in row.pop("keys")]
-                failed = [int(key, 16) for key in row.pop("failed", ())]  # older ones do not say
-                self.earlier += Spent(**row)
-                self._note(keys, failed)
-
-    def __contains__(self, key: str) -> bool:
-        return bool(self._keys) and _short(key) in self._keys
-
-    def add(self, keys: Iterable[str], spent: Spent | None = None, failed: Iterable[str] = ()) -> None:
-        """These questions were paid for together; without `spent` by what was paid for before. Some may have failed."""
-        short, lost = [_short(key) for key in keys], [_short(key) for key in failed]
-        self._note(short, lost)
-        if self._path is not None:
-            row = dict(zip(_NAMES, _values(spent or Spent()), strict=True))
-            told = {"keys": [f"{key:x}" for key in short], "failed": [f"{key:x}" for key in lost]}
-            self._pending += encode({**row, **told}) + b"\n"
-            self._write(self._path)
-
-    def _note(self, paid: Iterable[int], failed: Iterable[int]) -> None:
-        self._keys.update(paid)
-        self.failed.difference_update(paid)
-        self.failed.update(failed)
-
-    def mended(self, key: str) -> None:
-        """This question has an answer, whoever paid for it."""
-        self.failed.discard(_short(key))
-
-    def _write(self, path: Path) -> None:
-        """Write what is pending, every line at once; an evaluation that pays nothing has no file."""
-        if self._file is None:
-            self._file = path.open("ab", buffering=0)
-            self._pending = b"\n" + self._pending  # ends a line that a killed run left half written
-        while self._pending:
-            self._pending = self._pending[self._file.write(self._pending) or 0 :]
-
-    def close(self) -> None:
-        """Nothing more is paid. What found no room is tried once more: there may be some by now."""
-        if self._path is not None and self._pending:
-            with suppress(OSError):
-                self._write(self._path)
-        if self._file is not None:
-            self._file.close()
-
-
-def _short(key: str) -> int:
-    """64 bits of a key: enough to tell an evaluation's questions apart, and small in memory."""
-    return int(key[:16], 16)
-
-
-def _rows(path: Path) -> Iterable[Json]:
-    """The lines of a file; one that a killed run left half written is passed over."""
-    if path.exists():
-        for line in path.read_text("utf-8", errors="replace").splitlines():
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue
-            yield row
+def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:
+    """How many of these, that were asked together, failed without one request: nothing was sent, so no call was made."""
+    sent = any(one.usage.requests or one.error is None for one in answers)
+    return 0 if sent else len(answers)

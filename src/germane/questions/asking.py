@@ -38,6 +38,7 @@ class Answer(NamedTuple):
 
     judgement: Judgement
     value: Any
+    children: tuple[Judgement, ...] = ()
 
     @property
     def usable(self) -> bool:

@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from germane.judging.asking import Answerer
-from germane.questions import AnyQuestion
-from germane.questions.asking import Answer, Program, answered
+from germane.judging.judge import AnyQuestion
+from germane.judging.pool import Answerer
+from germane.judging.programs import Answer, Program, answered
 from germane.types import Judgement
 
 __all__ = ["Drive", "Trace", "replay"]
 
 R = TypeVar("R")
 
-Trace = list[tuple[AnyQuestion, Judgement]]
-"""Which judgement answered which question of one program, in the order of asking."""
+Trace = list[tuple[AnyQuestion, Answer]]
+"""Each question of one program with its answer, in the order of asking."""
 
 
 class _Running(Generic[R]):
@@ -34,9 +34,7 @@ class _Running(Generic[R]):
 
     def take(self, answers: Sequence[Answer]) -> None:
         """Go on with these answers, up to the next questions or the end."""
-        self.trace += [
-            (question, answer.judgement) for question, answer in zip(self.questions, answers, strict=True)
-        ]
+        self.trace += zip(self.questions, answers, strict=True)
         self._go(tuple([answer.value for answer in answers]))
 
     def _go(self, values: Any) -> None:

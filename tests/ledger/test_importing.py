@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from germane.errors import InputError
-from germane.judging.importing import import_rows
-from germane.judging.ledger import SQLiteLedger
-from germane.tables.judgements import dump_judgement
+from germane.ledger.jsonl import dump_judgement, import_rows
+from germane.ledger.store import SQLiteLedger
 from germane.types import FrozenDict, Json, Judgement, Usage
 
 KEY = "ab" * 16
@@ -22,7 +21,7 @@ def brought(tmp_path: Path, *lines: str) -> tuple[list[int], dict[str, Judgement
     path.write_text("".join(line + "\n" for line in lines), "utf-8")
     with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
         done = import_rows(ledger, path)
-        return [done.added, done.known, done.errors], ledger.get([KEY])
+        return [done.added, done.known, done.errors], ledger.find([KEY])
 
 
 def line(**changed: object) -> str:
@@ -59,8 +58,8 @@ def line(**changed: object) -> str:
         (line(at="yesterday"), "at cannot be"),
         (line(at="2026-01-01T00:00:00"), "with its zone"),
         (line(at="0001-01-01T00:00:00+12:00"), "at cannot be"),
-        (line(provenance=[1, 2]), "provenance cannot be"),
-        (line(provenance="x"), "provenance cannot be"),
+        (line(parent=5), "parent cannot be 5"),
+        (line(item=None), "item cannot be null"),
         (line(answer={"grade": float("nan")}), "not a number that can be stored"),
         (line()[:-1] + ', "deep": ' + "[" * 500 + "]" * 500 + "}", "nested deeper than 100 levels"),
         (line()[:-1] + ', "deep": ' + "[" * 99999 + "]" * 99999 + "}", "nested too deep"),
@@ -114,7 +113,10 @@ def test_whatever_a_report_holds_is_imported(tmp_path: Path) -> None:
         usage=Usage(requests=1, input_tokens=2, output_tokens=3, cost_usd=0.5),
         ms=1.5,
         at="2026-11-21T12:00:00.000+00:00",
-        provenance=FrozenDict({"rung": "schema"}),
+        item="cd" * 16,
+        parent="ef" * 16,
+        request="r1",
+        provenance=FrozenDict({"mode": "schema", "list_size": 2}),
     )
     least = Judgement(key="cd" * 16, kind="claims", judge="labels", answer=False)
     counts, found = brought(tmp_path, json.dumps(dump_judgement(full)), json.dumps(dump_judgement(least)))

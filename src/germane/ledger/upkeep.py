@@ -1,41 +1,28 @@
-"""Looking after a ledger: what is in it, out as JSON lines, and what is not wanted any more."""
+"""Looking after a ledger: statistics, a choice of its judgements to export or to delete, a check of the file."""
 
 from __future__ import annotations
 
 import datetime
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-from germane.encoding import encode
 from germane.errors import InputError
-from germane.judging.layout import from_row
-from germane.judging.ledger import SQLiteLedger
-from germane.judging.log import files_of
-from germane.tables.judgements import dump_judgement
+from germane.ledger.files import explain, files_of, integrity, is_damage, open_for_reading
+from germane.ledger.rows import COLUMNS, FORMAT, from_row
+from germane.ledger.store import SQLiteLedger
 from germane.types import Json, Judgement
 
-__all__ = [
-    "Chosen",
-    "Line",
-    "Stats",
-    "count",
-    "dump_line",
-    "export_rows",
-    "known",
-    "moment",
-    "prune",
-    "shrink",
-    "stats",
-    "written",
-]
+__all__ = ["Checked", "Chosen", "Line", "Stats", "check", "chosen_rows", "count", "known", "moment", "prune", "shrink", "stats"]  # fmt: skip
+
+_PROBLEMS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """Which judgements: those that fit everything that is said.
+    """Which judgements: those that fit every condition that is given.
 
     `since` and `before` are moments as `moment` writes them; a judgement whose time is not known fits neither.
     """
@@ -55,8 +42,8 @@ class Chosen:
             "at >= ?": self.since,
             "at < ?": self.before,
         }
-        said = {test: value for test, value in tests.items() if value is not None}
-        return " AND ".join(said) or "1", list(said.values())
+        given = {test: value for test, value in tests.items() if value is not None}
+        return " AND ".join(given) or "1", list(given.values())
 
 
 def moment(text: str, flag: str) -> str:
@@ -72,9 +59,9 @@ def moment(text: str, flag: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What one judge said to one kind of question with one wording.
+    """What one judge answered to one kind of question with one prompt.
 
-    `cost_usd` is what those with a known price cost, None where no price is known; `unpriced` were asked without one.
+    `cost_usd` is the sum over requests of known price, None where no price is known; `unpriced` requests have none.
     """
 
     judge: str
@@ -95,9 +82,9 @@ class Stats:
     """What a ledger holds."""
 
     path: Path
-    format: int
     bytes: int
     lines: tuple[Line, ...]
+    format: int = FORMAT
 
     @property
     def judgements(self) -> int:
@@ -128,9 +115,9 @@ class Stats:
 
 
 def stats(ledger: SQLiteLedger) -> Stats:
-    """What a ledger holds, a line for each judge, kind and prompt.
+    """What a ledger holds, one line for each judge, kind and prompt.
 
-    An answer that shared another's request has none of its own and costs 0: that says nothing of a price.
+    An answer that shared another's request has no request of its own and costs 0, which says nothing about a price.
     """
     query = """
         SELECT judge, kind, prompt, count(*), sum(requests), sum(input_tokens), sum(output_tokens),
@@ -138,73 +125,84 @@ def stats(ledger: SQLiteLedger) -> Stats:
                sum(requests > 0 AND cost_usd IS NULL), min(at), max(at)
         FROM judgements GROUP BY judge, kind, prompt ORDER BY judge, kind, prompt
     """
-    with ledger.using():
-        lines = tuple(Line(**dict(zip(Line.__slots__, row, strict=True))) for row in ledger.db.execute(query))
+    with ledger.using() as db:
+        lines = tuple(Line(**dict(zip(Line.__slots__, row, strict=True))) for row in db.execute(query))
     size = sum(path.stat().st_size for path in files_of(ledger.path)[:2] if path.exists())
-    return Stats(path=ledger.path, format=ledger.format, bytes=size, lines=lines)
+    return Stats(path=ledger.path, bytes=size, lines=lines)
 
 
-def export_rows(ledger: SQLiteLedger, chosen: Chosen) -> Iterator[Judgement]:
+def chosen_rows(ledger: SQLiteLedger, chosen: Chosen) -> Iterator[Judgement]:
     """The judgements chosen, in the order of their keys."""
     where, values = chosen.where()
-    with ledger.using():
-        for row in ledger.db.execute(f"{ledger.select} WHERE {where} ORDER BY key", values):
-            yield from_row(row)
-
-
-def dump_line(judgement: Judgement) -> bytes:
-    """One line of an export: the shape of a report's judgements.jsonl."""
-    return encode(dump_judgement(judgement)) + b"\n"
-
-
-@contextmanager
-def written(path: Path, ledger: Path) -> Iterator[IO[bytes]]:
-    """A file that appears whole or not at all: what stands under its name stays until all is written.
-
-    InputError where that is a file of the ledger itself.
-    """
-    for own in files_of(ledger):
-        if own.exists() and path.exists() and path.samefile(own):
-            raise InputError(f"{path} is the ledger's own file", fix="name another file")
-    if path.exists() and not path.is_file():  # a pipe, /dev/stdout
-        with path.open("wb") as file:
-            yield file
-        return
-    target = path.resolve()
-    part = target.with_name(f"{target.name}.part")
-    try:
-        with part.open("wb") as file:
-            yield file
-        part.replace(target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    query = f"SELECT {', '.join(COLUMNS)} FROM judgements WHERE {where} ORDER BY key"  # noqa: S608 - constants and question marks
+    with ledger.using() as db:
+        yield from map(from_row, db.execute(query, values))
 
 
 def known(ledger: SQLiteLedger) -> tuple[list[str], list[str]]:
     """The judges and the kinds of question that a ledger holds answers of."""
-    with ledger.using():
-        found = ledger.db.execute("SELECT DISTINCT judge, kind FROM judgements").fetchall()
+    with ledger.using() as db:
+        found = db.execute("SELECT DISTINCT judge, kind FROM judgements").fetchall()
     return sorted({judge for judge, _ in found}), sorted({kind for _, kind in found})
 
 
 def count(ledger: SQLiteLedger, chosen: Chosen) -> int:
     """How many judgements are chosen."""
     where, values = chosen.where()
-    with ledger.using():
-        (found,) = ledger.db.execute(f"SELECT count(*) FROM judgements WHERE {where}", values).fetchone()  # noqa: S608 - constants and question marks
+    with ledger.using() as db:
+        (found,) = db.execute(f"SELECT count(*) FROM judgements WHERE {where}", values).fetchone()  # noqa: S608 - constants and question marks
     return int(found)
 
 
 def prune(ledger: SQLiteLedger, chosen: Chosen) -> int:
     """Delete the judgements chosen; how many there were. Their room is free for new ones: see `shrink`."""
     where, values = chosen.where()
-    with ledger.using(), ledger.writing():
-        return int(ledger.db.execute(f"DELETE FROM judgements WHERE {where}", values).rowcount)  # noqa: S608 - constants and question marks
+    with ledger.writing() as db:
+        return int(db.execute(f"DELETE FROM judgements WHERE {where}", values).rowcount)  # noqa: S608 - constants and question marks
 
 
 def shrink(ledger: SQLiteLedger) -> None:
     """Give the room of deleted judgements back to the disk; LedgerError where there is no room to do it in."""
-    with ledger.using():
-        ledger.db.execute("VACUUM")
-        ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    with ledger.using() as db:
+        db.execute("VACUUM")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What was found in a file: judgements that can be read, and what is wrong."""
+
+    path: Path
+    judgements: int
+    problems: tuple[str, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def as_json(self) -> dict[str, Json]:
+        """For `--json`."""
+        found = {"ledger": str(self.path), "judgements": self.judgements, "problems": list(self.problems)}
+        return {"schema_version": 1, "sound": self.sound, **found}
+
+
+def check(path: Path) -> Checked:
+    """Read every page and every row of a ledger; nothing is changed.
+
+    Raises LedgerError where there is no such file, or it is another program's, or of another version.
+    """
+    path = path.expanduser()
+    problems: list[str] = []
+    sound = 0
+    try:
+        with closing(open_for_reading(path, damaged=True)) as db:
+            problems += integrity(db, _PROBLEMS)
+            for row in db.execute(f"SELECT {', '.join(COLUMNS)} FROM judgements"):  # noqa: S608 - constants
+                from_row(row)
+                sound += 1
+    except (sqlite3.Error, OSError, ValueError) as error:
+        if not is_damage(error):
+            raise explain(error, path) from error
+        problems.append(str(error))
+    return Checked(path=path, judgements=sound, problems=tuple(problems[:_PROBLEMS]))

@@ -1,6 +1,6 @@
 """Where a ledger is, is told as text: what opens it is one place, and any store with the same few methods will do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,8 +8,7 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError, LedgerError
 from germane.judges import LLMJudge
-from germane.judging.ledger import Ledger
-from germane.judging.opening import is_there, open_ledger, place_from
+from germane.ledger.store import Ledger, is_there, open_ledger, place_from
 from germane.testing import ModelServer
 from germane.types import Judgement
 
@@ -29,19 +28,21 @@ class Memory:
     def ready(self) -> None:
         self.looked += 1
 
-    def get(self, keys: Sequence[str]) -> dict[str, Judgement]:
+    version = 0
+
+    def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
         return {key: self.rows[key] for key in keys if key in self.rows}
 
-    def put(
-        self, judgements: Sequence[Judgement], *, replacing: Mapping[str, Judgement] | None = None
-    ) -> dict[str, Judgement]:
-        for key, found in (replacing or {}).items():
-            if self.rows.get(key) == found:
-                del self.rows[key]
-        return {one.key: self.rows.setdefault(one.key, one) for one in judgements}
+    def children(self, keys: Sequence[str]) -> list[Judgement]:
+        return [row for row in self.rows.values() if row.parent in keys]
 
-    def changed(self) -> bool:
-        return False
+    def put(
+        self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
+    ) -> dict[str, Judgement]:
+        for one in replacing:
+            if self.rows.get(one.key) == one:
+                del self.rows[one.key]
+        return {one.key: self.rows.setdefault(one.key, one) for one in judgements}
 
     def close(self) -> None:
         """Whoever made it keeps it."""
@@ -96,5 +97,4 @@ def test_a_small_write_is_a_write(tmp_path: Path) -> None:
     before = (tmp_path / "l.sqlite-wal").stat().st_size
     ledger.ready()
     assert (tmp_path / "l.sqlite-wal").stat().st_size > before
-    assert not ledger.changed()
     ledger.close()

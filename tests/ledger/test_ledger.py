@@ -1,15 +1,19 @@
 """The ledger: what is committed stays, the first answer wins, several processes share one file."""
 
 import multiprocessing
+import os
 import sqlite3
+import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from germane.errors import LedgerError
-from germane.judging.layout import FORMAT
-from germane.judging.ledger import SQLiteLedger, find_ledger
+from germane.ledger.rows import FORMAT
+from germane.ledger.store import SQLiteLedger, find_ledger
+from germane.ledger.upkeep import check
 from germane.types import FrozenDict, Judgement, Usage
 
 KEY = "0" * 32
@@ -25,14 +29,16 @@ def judgement(key: str = KEY, grade: int = 2) -> Judgement:
         usage=Usage(requests=1, input_tokens=10, output_tokens=5, cost_usd=0.25),
         ms=1.5,
         at="2026-01-01T00:00:00.000+00:00",
-        provenance=FrozenDict({"rung": "schema"}),
+        item="ab" * 16,
+        request="r1",
+        provenance=FrozenDict({"mode": "schema"}),
     )
 
 
 def test_what_is_put_is_got_back_equal(tmp_path: Path) -> None:
     """A judgement comes back from disk, through another connection, as it went in."""
     SQLiteLedger(tmp_path / "l.sqlite").put([judgement()])
-    assert SQLiteLedger(tmp_path / "l.sqlite").get([KEY]) == {KEY: judgement()}
+    assert SQLiteLedger(tmp_path / "l.sqlite").find([KEY]) == {KEY: judgement()}
 
 
 def test_the_first_committed_answer_wins(tmp_path: Path) -> None:
@@ -49,7 +55,7 @@ def test_many_keys_are_looked_up(tmp_path: Path) -> None:
     ledger = SQLiteLedger(tmp_path / "l.sqlite")
     keys = [f"{n:032x}" for n in range(1203)]
     ledger.put([judgement(key) for key in keys[:1200]])
-    assert set(ledger.get(keys)) == set(keys[:1200])
+    assert set(ledger.find(keys)) == set(keys[:1200])
 
 
 def test_a_file_that_is_no_ledger_is_said_so(tmp_path: Path) -> None:
@@ -61,15 +67,22 @@ def test_a_file_that_is_no_ledger_is_said_so(tmp_path: Path) -> None:
     assert path.read_text().startswith("this is not")
 
 
-def test_a_newer_format_is_refused(tmp_path: Path) -> None:
-    """A ledger of a later version is not touched."""
+@pytest.mark.parametrize(("version", "said"), [(FORMAT + 1, "newer germane"), (3, "older germane .format 3")])
+@pytest.mark.parametrize("reading", [False, True])
+def test_another_version_is_refused_and_stays(tmp_path: Path, version: int, said: str, reading: bool) -> None:
+    """A newer file asks for a newer germane, an older one's answers cannot be looked up; neither is changed."""
     path = tmp_path / "l.sqlite"
     SQLiteLedger(path).close()
     with sqlite3.connect(path) as db:
-        db.execute(f"PRAGMA user_version={FORMAT + 1}")
+        db.execute(f"PRAGMA user_version={version}")
     db.close()
-    with pytest.raises(LedgerError, match="newer"):
-        SQLiteLedger(path)
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match=said):
+        SQLiteLedger(path, reading=reading)
+    with pytest.raises(LedgerError, match=said):
+        check(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["l.sqlite"]
 
 
 def _write(path: Path, start: int) -> None:
@@ -106,9 +119,9 @@ def test_an_answer_that_cannot_be_used_makes_room_for_a_new_one(tmp_path: Path) 
     useless = judgement(grade=9)
     ledger.put([useless])
     assert ledger.put([judgement(grade=1)])[KEY] == useless
-    stands = other.put([judgement(grade=2), judgement("1" * 32)], replacing={KEY: useless})
+    stands = other.put([judgement(grade=2), judgement("1" * 32)], replacing=[useless])
     assert stands[KEY] == judgement(grade=2)
-    assert ledger.put([judgement(grade=3)], replacing={KEY: useless})[KEY] == judgement(grade=2)
+    assert ledger.put([judgement(grade=3)], replacing=[useless])[KEY] == judgement(grade=2)
     assert len(ledger) == 2
 
 
@@ -124,7 +137,7 @@ def test_looking_makes_and_changes_nothing(tmp_path: Path) -> None:
     assert [(file.name, file.stat().st_size) for file in tmp_path.iterdir()] == [("empty", 0)]
     SQLiteLedger(tmp_path / "empty").put([judgement()])
     with SQLiteLedger(tmp_path / "empty", reading=True) as ledger:
-        assert ledger.get([KEY]) == {KEY: judgement()}
+        assert ledger.find([KEY]) == {KEY: judgement()}
         with pytest.raises(LedgerError, match="readonly"):
             ledger.put([judgement("1" * 32)])
 
@@ -163,49 +176,95 @@ def test_threads_use_one_object_at_once(tmp_path: Path) -> None:
             for n in range(40):
                 batch = [judgement(f"{thread:02x}{n:02x}{k:028x}") for k in range(20)]
                 assert len(ledger.put(batch)) == 20
-                assert len(ledger.get([one.key for one in batch])) == 20
-                ledger.changed()
+                assert len(ledger.find([one.key for one in batch])) == 20
+                assert ledger.version
 
         with ThreadPoolExecutor(4) as threads:
             assert len(list(threads.map(work, range(4)))) == 4
         assert len(ledger) == 4 * 40 * 20
 
 
-def test_each_thread_is_told_what_others_wrote(tmp_path: Path) -> None:
-    """By another process, or through the very same object; its own writing is no news, and neither is what was there."""
-    with (
-        SQLiteLedger(tmp_path / "l.sqlite") as ledger,
-        SQLiteLedger(tmp_path / "l.sqlite") as elsewhere,
-        ThreadPoolExecutor(1) as one,
-        ThreadPoolExecutor(1) as other,
-    ):
-
-        def told(thread: ThreadPoolExecutor) -> bool:
-            return thread.submit(ledger.changed).result()
-
-        def put(thread: ThreadPoolExecutor, n: int) -> None:
-            thread.submit(ledger.put, [judgement(f"{n:032x}")]).result()
-
-        put(one, 1)
-        assert (told(one), told(other)) == (False, False)
-        put(one, 2)
-        assert (told(one), told(other), told(other)) == (False, True, False)
-        put(other, 3)
-        put(one, 4)
-        assert (told(one), told(one), told(other)) == (True, False, True)
+def test_the_version_changes_when_another_connection_writes(tmp_path: Path) -> None:
+    """Own writes and their syncs do not change it."""
+    with SQLiteLedger(tmp_path / "l.sqlite") as ledger, SQLiteLedger(tmp_path / "l.sqlite") as elsewhere:
+        before = ledger.version
+        ledger.put([judgement()])
+        ledger._sync()
+        assert ledger.version == before
         elsewhere.put([judgement("a" * 32)])
-        assert (told(one), told(other), told(one)) == (True, True, False)
+        assert ledger.version != before
+
+
+def test_children_are_found_by_their_parent(tmp_path: Path) -> None:
+    """The windows of a judgement are stored with it, under keys of their own."""
+    windows = [replace(judgement(f"{n:032x}"), parent="f" * 32) for n in (2, 1)]
+    with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
+        ledger.put([judgement("f" * 32), *windows])
+        assert ledger.children(["f" * 32, KEY]) == windows[::-1]
+        assert ledger.find(["f" * 32]) == {"f" * 32: judgement("f" * 32)}
+
+
+def test_rows_can_be_read_without_germane(tmp_path: Path) -> None:
+    """Plain columns, found by the item; answer and provenance are JSON."""
+    with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
+        ledger.put([judgement()])
+    db = sqlite3.connect(tmp_path / "l.sqlite")
+    query = "SELECT key, judge, answer ->> 'grade', provenance ->> 'mode', request, cost_usd FROM judgements WHERE item = ?"
+    assert db.execute(query, ["ab" * 16]).fetchall() == [(KEY, "fake", 2, "schema", "r1", 0.25)]
+    assert "judgements_item" in str(db.execute(f"EXPLAIN QUERY PLAN {query}", ["x"]).fetchall())
+    db.close()
+
+
+def test_only_its_owner_reads_a_ledger(tmp_path: Path) -> None:
+    """Mode 0600, the log's too, whatever the umask; the mode of a file that is there already stays."""
+    path = tmp_path / "l.sqlite"
+    before = os.umask(0)
+    try:
+        with SQLiteLedger(path) as ledger:
+            ledger.put([judgement()])
+            assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o600}
+    finally:
+        os.umask(before)
+    path.chmod(0o640)
+    SQLiteLedger(path).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("name", ["l.sqlite", "l.sqlite-wal"])
+def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, name: str) -> None:
+    """Neither the file nor its log may be one: refused by name, and what it points to stays."""
+    target = tmp_path / "target"
+    target.write_text("mine")
+    (tmp_path / name).symlink_to(target)
+    for reading in (False, True):
+        with pytest.raises(LedgerError, match=f"{name} is a symbolic link"):
+            SQLiteLedger(tmp_path / "l.sqlite", reading=reading)
+    assert target.read_text() == "mine"
+
+
+def test_a_sync_that_fails_stops_the_next_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot reach the disk is not paid for any further."""
+
+    def connect(_: Path) -> sqlite3.Connection:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
+        ledger.put([judgement()])
+        monkeypatch.setattr("germane.ledger.store.connect", connect)
+        ledger._sync()
+        with pytest.raises(LedgerError, match="disk I/O error"):
+            ledger.put([judgement("1" * 32)])
 
 
 def test_only_damage_is_called_damage(tmp_path: Path) -> None:
     """A ledger that was closed, or that we use wrongly, is not said to need mending."""
     ledger = SQLiteLedger(tmp_path / "l.sqlite")
-    with pytest.raises(LedgerError) as caught, ledger.using(), ledger.writing(), ledger.writing():
+    with pytest.raises(LedgerError) as caught, ledger.writing(), ledger.writing():
         pass
     assert "within a transaction" in str(caught.value)
-    assert "check" not in str(caught.value)
+    assert "damaged" not in str(caught.value)
     ledger.close()
     with pytest.raises(LedgerError) as caught:
-        ledger.get([KEY])
+        ledger.find([KEY])
     assert "closed" in str(caught.value)
-    assert "check" not in str(caught.value)
+    assert "damaged" not in str(caught.value)

@@ -1,0 +1,420 @@
+"""The pool: one async place where questions become judgements.
+
+Questions that arrive together are keyed, deduplicated against what is pending, looked up in the ledger in one batch, and
+what is missing is handed to the judge in groups. An answer is written to the ledger as soon as it has arrived: before
+anybody sees it, and before the place of its request is given to the next one.
+
+A question to a panel becomes one question to each of its members, whose answers are stored under their own keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, Self
+
+from germane.errors import Interrupted, JudgeError, LedgerError
+from germane.judging.budget import Budget
+from germane.judging.judge import AnyQuestion, Judge, Reply
+from germane.judging.judges.panel import Attendance, PanelJudge
+from germane.judging.keys import Keyring
+from germane.judging.programs import Answer, answered
+from germane.judging.queue import (
+    Group,
+    JudgeQueue,
+    Pending,
+    acquire_judge,
+    release_judge,
+    replies_of,
+)
+from germane.judging.spending import Receipts, Spent, Tally, unsent
+from germane.ledger.store import Ledger
+from germane.types import Judgement
+
+__all__ = ["Answerer", "Pool"]
+
+
+class Answerer(Protocol):
+    """Whoever answers questions: the pool, a store of old answers, a counter."""
+
+    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer] | None]:
+        """For each of several lists of questions: their answers where nobody need be asked for any, else None."""
+        ...
+
+    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
+        """One answer per question, in order."""
+        ...
+
+
+class Pool:
+    """Asks judges, through the ledger. Use as an async context manager.
+
+    Args:
+        route: The judge of a question.
+        ledger: Where answers are stored; None stores none.
+        known: Judgements by key that hold without looking further (a resumed evaluation's own).
+        receipts: What this evaluation has paid for in earlier sessions, and where it writes that down.
+        budget: What may be spent; where it is used up, the pool stops with LimitReached.
+        before_asking: Called once, before the first question is put to a judge that costs: the last chance to raise.
+            Whether the ledger can be written is tried then too.
+        on_progress: Called with the pool whenever something was answered.
+    """
+
+    def __init__(
+        self,
+        route: Callable[[AnyQuestion], Judge],
+        ledger: Ledger | None = None,
+        *,
+        known: Mapping[str, Judgement] | None = None,
+        receipts: Receipts | None = None,
+        budget: Budget | None = None,
+        before_asking: Callable[[], None] = lambda: None,
+        on_progress: Callable[[Pool], None] = lambda _: None,
+    ) -> None:
+        self.tally = Tally(receipts)
+        self.expected = 0
+        """Questions that came in so far, and below those of them that have an answer: for a progress bar."""
+        self.answered = 0
+        self._route, self._ledger, self._on_progress = route, ledger, on_progress
+        self._budget = budget or Budget()
+        self._before_asking: Callable[[], None] | None = before_asking
+        self._own: dict[str, Judgement] = dict(known or {})
+        self._key_of = Keyring()
+        self._attendance = Attendance()
+        self._pending: dict[str, Pending] = {}
+        self._arrived: list[Pending] = []
+        self._unusable: dict[str, Judgement] = {}
+        self._queues: dict[int, JudgeQueue] = {}
+        self._groups: set[Group] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failure: BaseException | None = None
+
+    @property
+    def spent(self) -> Spent:
+        """What was asked and paid in this session."""
+        return self.tally.spent
+
+    # Opening and closing
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, _: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None:
+            self.stop(error)
+        try:
+            await self._finish()
+        except asyncio.CancelledError:  # once more: that gives up what is in flight
+            self.abort()
+            await self._finish()
+            raise
+        finally:
+            while self._queues:
+                _, queue = self._queues.popitem()
+                await release_judge(queue.judge)
+
+    async def _finish(self) -> None:
+        """Wait for what is in flight."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def stop(self, reason: BaseException | None = None) -> None:
+        """Send nothing more; what is in flight is finished and stored, the rest fails with `reason`."""
+        self._failure = self._failure or reason or Interrupted("interrupted")
+        arrived, self._arrived = self._arrived, []
+        self._fail(arrived, self._failure)
+        for queue in self._queues.values():
+            self._fail(queue.clear(), self._failure)
+        for group in self._groups:
+            group.stop()
+
+    def abort(self) -> None:
+        """Stop, and give up what is in flight too; what was answered is stored."""
+        self.stop()
+        for group in self._groups:
+            group.cancel()
+
+    def _fail(self, pending: Iterable[Pending], error: BaseException) -> None:
+        for one in pending:
+            self._pending.pop(one.key, None)
+            one.fail(error)
+
+    def _break(self, error: BaseException) -> None:
+        """Stop, and tell everybody who waits; answers that are in flight are stored all the same."""
+        self.stop(error)
+        self._fail(list(self._pending.values()), error)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start a task that is waited for; what it raises stops the pool."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._break(error)
+
+    # Answers that are known
+
+    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer] | None]:
+        """For each list of questions: their answers where all are known, else None: these must be asked."""
+        await asyncio.sleep(0)  # a replay does nothing else: signals are heard here
+        if self._failure is not None:
+            raise self._failure
+        route, key_of = self._route, self._key_of
+        keyed = [[(key_of(one, judge := route(one)), one, judge) for one in some] for some in asked]
+        found = self._find([(key, judge) for some in keyed for key, _, judge in some])
+        answers = [self._all_known(some, found) for some in keyed]
+        count = sum([len(some) for some in answers if some is not None])
+        self.expected += count
+        self.answered += count
+        self._on_progress(self)
+        return answers
+
+    def _all_known(
+        self, asked: Sequence[tuple[str, AnyQuestion, Judge]], found: Mapping[str, Judgement]
+    ) -> list[Answer] | None:
+        answers: list[Answer] = []
+        for key, question, _ in asked:
+            judgement = found.get(key)
+            answer = None if judgement is None else self._read(question, judgement)
+            if answer is None or not answer.holds:
+                return None
+            answers.append(answer)
+        for (key, question, judge), answer in zip(asked, answers, strict=True):
+            self.tally.known(key, judge, question, answer)
+        return answers or None
+
+    def _find(self, asked: Iterable[tuple[str, Judge]]) -> dict[str, Judgement]:
+        """What is known under these keys, of this evaluation's own or in the ledger."""
+        own, found, keys = self._own, dict[str, Judgement](), set[str]()
+        for key, judge in asked:
+            if own and key in own:
+                found[key] = own[key]
+            elif judge.stored:
+                keys.add(key)
+        if keys and self._ledger is not None:
+            found.update(self._ledger.find(list(keys)))
+        return found
+
+    def _read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
+        answer = answered(question, judgement)
+        if "windows" in judgement.provenance and self._ledger is not None:
+            return answer._replace(children=tuple(self._ledger.children([judgement.key])))
+        return answer
+
+    # Questions that come in
+
+    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
+        """One answer per question, in order; returns when all are stored."""
+        return await self._answers([(question, self._route(question)) for question in questions])
+
+    async def _answers(self, asked: Sequence[tuple[AnyQuestion, Judge]]) -> list[Answer]:
+        if self._failure is not None and asked:
+            raise self._failure
+        self.expected += len(asked)
+        waited = [self._enter(question, judge).future for question, judge in asked]
+        if waited:
+            await asyncio.wait(waited)  # a caller that is cancelled leaves them to others
+        return [future.result() for future in waited]
+
+    def _enter(self, question: AnyQuestion, judge: Judge) -> Pending:
+        key = self._key_of(question, judge)
+        if (one := self._pending.get(key)) is not None:
+            self.tally.shared(judge, question)
+            self.answered += 1
+            return one
+        loop = asyncio.get_running_loop()
+        self._pending[key] = one = Pending(key, question, judge, loop.create_future())
+        if not self._arrived:
+            loop.call_soon(self._look_up)
+        self._arrived.append(one)
+        return one
+
+    def _look_up(self) -> None:
+        """Settle what is known of the questions that have arrived, and queue the others."""
+        arrived, self._arrived = self._arrived, []
+        if not arrived:
+            return
+        try:
+            version = 0 if self._ledger is None else self._ledger.version
+            found = self._find([(one.key, one.judge) for one in arrived])
+            missing: dict[int, list[Pending]] = {}
+            for one in arrived:
+                judgement = found.get(one.key)
+                answer = None if judgement is None else self._read(one.question, judgement)
+                if answer is not None and answer.holds:
+                    self.tally.known(one.key, one.judge, one.question, answer)
+                    self._settle(one, answer)
+                    continue
+                if judgement is not None:
+                    self._unusable[one.key] = judgement  # the next answer takes its place
+                self.tally.first(one.key)
+                one.version = version
+                missing.setdefault(id(one.judge), []).append(one)
+            for some in missing.values():
+                self._queue(some[0].judge, some)
+            self._on_progress(self)
+        except BaseException as error:  # noqa: BLE001 - nobody is above this in the loop
+            self._break(error)
+
+    def _queue(self, judge: Judge, pending: list[Pending]) -> None:
+        if self._failure is not None:
+            self._fail(pending, self._failure)
+            return
+        if isinstance(judge, PanelJudge):
+            self._attendance.call(judge)
+            for one in pending:
+                self._spawn(self._convene(one, judge))
+            return
+        queue = self._queues.get(id(judge))
+        if queue is None:
+            queue = JudgeQueue(judge)
+            acquire_judge(judge)
+            self._queues[id(judge)] = queue
+        if queue.lost:
+            self._unanswered(judge, pending, queue.lost)
+        else:
+            queue.add(pending)
+            self._start_groups()
+
+    async def _convene(self, one: Pending, panel: PanelJudge) -> None:
+        """Ask a panel's members, and combine their answers into the panel's."""
+        votes: list[Answer] = []
+        try:
+            while members := panel.next_members(one.question, votes):
+                votes += await self._answers([(one.question, member) for member in members])
+        except BaseException as error:
+            self._fail([one], error)
+            if error is self._failure:
+                return
+            raise
+        self.tally.combined(one.key, [vote.judgement.key for vote in votes])
+        judgement = panel.combine(one.key, one.question, votes)
+        children = [replace(vote.judgement, parent=one.key) for vote in votes]
+        self._settle(one, answered(one.question, judgement)._replace(children=tuple(children)))
+
+    # Groups on their way
+
+    def _start_groups(self) -> None:
+        """Start what may be started. What the budget forbids waits for what is in flight, which may cost less."""
+        for queue in self._queues.values():
+            while (group := queue.next()) is not None:
+                questions = [one.question for one in group]
+                reserved = self._budget.reserve(queue.judge, questions)
+                if reserved is None:
+                    if any(other.running for other in self._queues.values()):
+                        return
+                    fitting = self._budget.fitting(queue.judge, questions)
+                    if not fitting:
+                        self.stop(self._budget.reached(queue.judge, questions))
+                        return
+                    queue.split(fitting)
+                    continue
+                if self._before_asking is not None and queue.judge.stored:
+                    last_chance, self._before_asking = self._before_asking, None
+                    last_chance()
+                    if self._ledger is not None:
+                        self._ledger.ready()
+                self._spawn(self._ask(queue, queue.start(), reserved))
+
+    async def _ask(self, queue: JudgeQueue, pending: list[Pending], reserved: float) -> None:
+        judge, replies = queue.judge, None
+        group = Group(pending, self._answered_elsewhere)
+        self._groups.add(group)
+        try:
+            self._answered_elsewhere(group)
+            if self._failure is None:
+                replies = await replies_of(judge, group) if group.pending else ()
+        except asyncio.CancelledError:
+            if self._failure is None and not group.withdrawn:
+                self._fail(group.pending, Interrupted("interrupted"))
+                raise
+        except JudgeError as error:
+            if not self._attendance.can_spare(judge, str(error)):
+                raise
+            queue.lost = str(error)
+        finally:
+            self._groups.discard(group)
+            queue.running -= 1
+        arrived = replies or ()
+        spared = len(pending) - len(arrived) + unsent(arrived)
+        self._budget.settle(judge, reserved, [reply.usage for reply in arrived], spared=spared)
+        if replies is not None:
+            self._take(judge, group, replies)
+        elif self._failure is not None:
+            self._fail(group.pending, self._failure)
+        elif queue.lost:
+            self._unanswered(judge, [*group.pending, *queue.clear()], queue.lost)
+        elif group.pending:
+            queue.put_back(group.pending)
+        self._start_groups()
+        self._on_progress(self)
+
+    def _answered_elsewhere(self, group: Group) -> bool:
+        """Settle the questions of a group that another process has answered meanwhile; whether there were any."""
+        ledger, waiting = self._ledger, group.pending
+        if ledger is None or not waiting[0].judge.stored:
+            return False
+        version = ledger.version
+        if all(one.version == version for one in waiting):
+            return False
+        found = ledger.find([one.key for one in waiting])
+        group.pending = []
+        for one in waiting:
+            one.version = version
+            answer = self._read(one.question, found[one.key]) if one.key in found else None
+            if answer is not None and answer.usable:
+                self.spent.cached += 1
+                self._settle(one, answer)
+            else:
+                group.pending.append(one)
+        return len(group.pending) < len(waiting)
+
+    # Answers that come in
+
+    def _take(self, judge: Judge, group: Group, replies: Sequence[Reply]) -> None:
+        """Store what a judge has answered, then hand it out. What a stop has cut off fails with its reason."""
+        answers = [one.answer(reply) for one, reply in zip(group.pending, replies, strict=True)]
+        cut_off = self._failure if group.stopped else None
+        try:
+            self.tally.paid(judge, [answer.judgement for answer in answers], stopped=cut_off is not None)
+        finally:  # where that cannot be written down, the answers are stored all the same
+            stands = self._store(judge, answers)
+            for one, answer in zip(group.pending, answers, strict=True):
+                if cut_off is not None and answer.judgement.error is not None:
+                    self._fail([one], cut_off)
+                    continue
+                first = stands.get(one.key, answer.judgement)
+                self._settle(one, answer if first is answer.judgement else self._read(one.question, first))
+
+    def _store(self, judge: Judge, answers: Sequence[Answer]) -> dict[str, Judgement]:
+        """What stands in the ledger under the keys of these answers; LedgerError, and the pool stops, where it is full."""
+        if self._ledger is None or not judge.stored:
+            return {}
+        usable = [answer for answer in answers if answer.judgement.error is None]
+        rows = [row for answer in usable for row in (answer.judgement, *answer.children)]
+        unusable = [self._unusable.pop(row.key) for row in rows if row.key in self._unusable]
+        try:
+            return self._ledger.put(rows, replacing=unusable) if rows else {}
+        except LedgerError as error:
+            self._break(error)  # at once: the place of this request is free, and nothing may take it
+            raise
+
+    def _unanswered(self, judge: Judge, pending: Sequence[Pending], why: str) -> None:
+        """Nobody was asked these: an error each."""
+        answers = [one.answer(Reply(error=why)) for one in pending]
+        self.tally.paid(judge, [answer.judgement for answer in answers])
+        for one, answer in zip(pending, answers, strict=True):
+            self._settle(one, answer)
+
+    def _settle(self, one: Pending, answer: Answer) -> None:
+        self._pending.pop(one.key, None)
+        if answer.judgement.error is not None or (self._ledger is None and one.judge.stored):
+            self._own[one.key] = (
+                answer.judgement
+            )  # nobody else remembers it, and it is asked once per evaluation
+        self.answered += 1
+        one.settle(answer)

@@ -1,0 +1,236 @@
+"""Judgements as JSON lines: out of a ledger, and into one. The rows are those of a report's judgements.jsonl.
+
+A row is flat: the fields of a judgement, and what its provenance says, side by side; what is null is left out.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from germane.encoding import decode
+from germane.errors import InputError, Place
+from germane.ledger.files import files_of
+from germane.ledger.store import SQLiteLedger
+from germane.types import FrozenDict, Json, Judgement, Usage, freeze
+
+__all__ = ["Imported", "dump_judgement", "import_rows", "load_judgement", "readable", "utc", "written"]
+
+_BATCH = 1000
+_DEEPEST = 100
+_EXPORT = "name a file that `germane ledger export` wrote, or a report's judgements.jsonl"
+_PLAIN = ("key", "item", "kind", "judge", "prompt", "answer", "error", "parent", "request", "ms", "at")
+_FIXED = frozenset({*_PLAIN, "usage"})
+
+
+def dump_judgement(judgement: Judgement) -> dict[str, Json]:
+    """A judgement as a flat JSON object."""
+    used = judgement.usage
+    row = {name: value for name in _PLAIN if (value := getattr(judgement, name)) is not None and value != ""}
+    if used != _NOTHING:
+        usage = {"requests": used.requests, "input": used.input_tokens, "output": used.output_tokens}
+        row["usage"] = usage if used.cost_usd is None else {**usage, "cost_usd": used.cost_usd}
+    return row | {name: value for name, value in judgement.provenance.items() if value is not None}
+
+
+_NOTHING = Usage()
+
+
+def load_judgement(row: dict[str, Json]) -> Judgement:
+    """The judgement in a flat JSON object; TypeError or AttributeError where it is none."""
+    used = row.get("usage") or {}
+    usage = Usage(
+        requests=used.get("requests", 0),
+        input_tokens=used.get("input", 0),
+        output_tokens=used.get("output", 0),
+        cost_usd=used.get("cost_usd"),
+    )
+    plain = {name: row[name] for name in _PLAIN if name in row}
+    provenance = freeze({name: value for name, value in row.items() if name not in _FIXED})
+    return Judgement(usage=usage, provenance=FrozenDict(provenance), **plain)
+
+
+def utc(text: str) -> str:
+    """A time with its zone as it is stored: in UTC, to milliseconds. ValueError where the text is none."""
+    found = datetime.datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"{text} has no zone")
+    return found.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
+
+
+def _utc(text: str) -> str:
+    try:
+        return utc(text)
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("it cannot be printed")
+    return text
+
+
+_Text: TypeAlias = Annotated[str, AfterValidator(_printable)]
+_Name: TypeAlias = Annotated[_Text, Field(min_length=1)]
+_Count: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 63)]
+_Amount: TypeAlias = Annotated[float, Field(ge=0, lt=1 << 63, allow_inf_nan=False)]
+
+
+class _UsageRow(BaseModel):
+    """What is checked of a row's `usage`; a description says what to write."""
+
+    model_config = ConfigDict(strict=True)
+
+    requests: _Count = Field(default=0, description="a whole number")
+    input: _Count = Field(default=0, description="a whole number of tokens")
+    output: _Count = Field(default=0, description="a whole number of tokens")
+    cost_usd: _Amount | None = Field(default=None, description="an amount of US dollars, or null where it is not known"
+    )
+
+
+class _JudgementRow(BaseModel):
+    """What is checked of a row; a description says what to write."""
+
+    model_config = ConfigDict(strict=True)
+
+    key: str = Field(pattern=r"\A[0-9a-fA-F]{32}\z", description="32 hexadecimal digits")
+    item: _Text = Field(default="", description="the digest of what was judged")
+    kind: _Name = Field(description='the kind of question, such as "relevance"')
+    judge: _Name = Field(description="the judge's name")
+    prompt: _Text = Field(default="", description="the hash of the prompt, or nothing")
+    error: str | None = Field(default=None, description="a text")
+    parent: _Text | None = Field(default=None, description="the key of the judgement that this one was merged into")
+    request: _Text | None = Field(default=None, description="the name of a request")
+    usage: _UsageRow = Field(default=_UsageRow(), description='an object, such as {"requests": 1}')
+    ms: _Amount | None = Field(default=None, description="a number of milliseconds")
+    at: Annotated[str, AfterValidator(_utc)] | None = Field(default=None, description="a time with its zone, such as 2026-11-21T15:00:00+00:00"
+    )
+
+
+@dataclass(slots=True)
+class Imported:
+    """How many lines of an import were new, had an answer under their key already (it stays), and were errors."""
+
+    added: int = 0
+    known: int = 0
+    errors: int = 0
+
+
+def readable(paths: Sequence[Path]) -> None:
+    """InputError where one of the files cannot be read."""
+    for path in paths:
+        if not path.exists() or path.is_dir() or not os.access(path, os.R_OK):
+            raise InputError(f"{path} is no file that can be read", fix=_EXPORT)
+
+
+def import_rows(ledger: SQLiteLedger, path: Path) -> Imported:
+    """Put the judgements of a JSONL file into a ledger, all or none of a batch; the first answer to a key stays.
+
+    Raises InputError at the first line that is no judgement; what stood before it may be in the ledger.
+    """
+    done, batch = Imported(), dict[str, Judgement]()
+    for judgement in _judgements(path):
+        if judgement.error is not None:
+            done.errors += 1
+        elif judgement.key in batch:
+            done.known += 1
+        else:
+            batch[judgement.key] = judgement
+        if len(batch) >= _BATCH:
+            _put(ledger, batch, done)
+    _put(ledger, batch, done)
+    return done
+
+
+def _put(ledger: SQLiteLedger, batch: dict[str, Judgement], done: Imported) -> None:
+    added = ledger.add(list(batch.values()))
+    done.added += added
+    done.known += len(batch) - added
+    batch.clear()
+
+
+def _judgements(path: Path) -> Iterator[Judgement]:
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                if text.strip():
+                    yield _judgement(text.strip(), Place(str(path), number))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}", fix=_EXPORT) from None
+
+
+def _judgement(line: bytes, place: Place) -> Judgement:
+    try:
+        row = decode(line)
+        if not isinstance(row, dict):
+            raise InputError("this is no JSON object", fix=_EXPORT, place=place)
+        if _depth(row) > _DEEPEST:
+            raise InputError(
+                f"it is nested deeper than {_DEEPEST} levels", fix="leave this line out", place=place
+            )
+        checked = _JudgementRow.model_validate(row)
+        if row.get("error") is None and row.get("answer") is None:
+            raise InputError(
+                "there is neither an answer nor an error", fix="write the judge's answer", place=place
+            )
+        return load_judgement({**row, "key": checked.key.lower(), "at": checked.at})
+    except ValidationError as error:
+        raise _explained(error, place) from None
+    except (ValueError, RecursionError) as error:
+        problem = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise InputError(f"this is no judgement: {problem}", fix=_EXPORT, place=place) from None
+
+
+def _explained(error: ValidationError, place: Place) -> InputError:
+    """The first thing that is wrong with a row, and what to write instead."""
+    found = error.errors()[0]
+    where = [str(part) for part in found["loc"]]
+    fields = _UsageRow.model_fields if len(where) > 1 else _JudgementRow.model_fields
+    shown = f"cannot be {json.dumps(found['input'])[:60]}" if found["type"] != "missing" else "is missing"
+    return InputError(f"{'.'.join(where)} {shown}", fix=f"write {fields[where[-1]].description}", place=place)
+
+
+def _depth(value: Json) -> int:
+    """How deep a JSON value is nested, as far as it matters."""
+    level: list[Any] = [value]
+    found = 0
+    while level and found <= _DEEPEST:
+        inner = (
+            one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)
+        )
+        level, found = [one for many in inner for one in many], found + 1
+    return found
+
+
+@contextmanager
+def written(path: Path, ledger: Path) -> Iterator[IO[bytes]]:
+    """A file that appears whole or not at all: what stands under its name stays until all is written.
+
+    InputError where that is a file of the ledger itself.
+    """
+    for own in files_of(ledger):
+        if own.exists() and path.exists() and path.samefile(own):
+            raise InputError(f"{path} is the ledger's own file", fix="name another file")
+    if path.exists() and not path.is_file():  # a pipe, /dev/stdout
+        with path.open("wb") as file:
+            yield file
+        return
+    part = path.with_name(f"{path.name}.part")
+    part.unlink(missing_ok=True)
+    try:
+        with part.open("xb") as file:
+            yield file
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

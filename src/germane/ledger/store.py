@@ -1,0 +1,243 @@
+"""The ledger: answers that were paid for, kept in SQLite, shared by evaluations and processes.
+
+An answer is stored under its key (see `questions.key_of`) when it arrives. Errors are not stored: they are asked again.
+The first committed answer to a key wins.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol, Self
+
+from germane.errors import InputError, LedgerError
+from germane.ledger.files import connect, explain, open_for_reading, open_for_writing
+from germane.ledger.rows import COLUMNS, FORMAT, from_row, to_row
+from germane.types import Judgement
+
+__all__ = ["Ledger", "SQLiteLedger", "file_of", "find_ledger", "is_there", "open_ledger", "place_from"]
+
+_SELECT = f"SELECT {', '.join(COLUMNS)} FROM judgements"  # noqa: S608 - constants
+_INSERT = f"INSERT OR IGNORE INTO judgements VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - constants
+_CHUNK = 500
+_SYNC_SECONDS = 1.0
+"""Seconds after which a written answer has reached the disk: what a power cut may cost. A killed process loses nothing."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+"""One slash, as a path leaves one of two; a Windows drive is a single letter."""
+
+
+class Ledger(Protocol):
+    """A durable store of judgements, which several threads may use. Whatever goes wrong is a LedgerError."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, in absolute terms: what opens it again, and what reports name. It holds no password."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """A number that changes when another process has written."""
+        ...
+
+    def ready(self) -> None:
+        """Write something small. LedgerError where answers cannot be stored just now."""
+        ...
+
+    def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
+        """The judgements stored under these keys."""
+        ...
+
+    def children(self, keys: Sequence[str]) -> list[Judgement]:
+        """The judgements whose parent is one of these keys."""
+        ...
+
+    def put(
+        self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
+    ) -> dict[str, Judgement]:
+        """Store them, all or none; what then stands under each key, since an earlier answer wins.
+
+        `replacing` are stored judgements whose answers cannot be used: they are deleted first, unless another answer
+        stands under their key by now.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the store."""
+        ...
+
+
+class SQLiteLedger:
+    """A ledger in one SQLite file, with a write-ahead log.
+
+    A row is committed when it arrives, without waiting for the disk: it survives the death of the process, and within
+    a second also that of the machine. With `reading`, nothing is changed or made.
+
+    Raises LedgerError where the file is no ledger, is of another version, is damaged, or cannot be used.
+    """
+
+    def __init__(self, path: Path, *, reading: bool = False) -> None:
+        self.path = path.expanduser()
+        self._lock, self._sync_lock = threading.RLock(), threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._syncing: sqlite3.Connection | None = None
+        self._fault: LedgerError | None = None
+        try:
+            self.db = open_for_reading(self.path) if reading else open_for_writing(self.path)
+        except (sqlite3.Error, OSError, ValueError) as error:
+            raise explain(error, self.path) from error
+
+    @property
+    def place(self) -> str:
+        """The absolute path of the file."""
+        return str(self.path.absolute())
+
+    @property
+    def version(self) -> int:
+        """SQLite's `data_version`: another number as soon as another connection has committed."""
+        with self.using():
+            return int(self.db.execute("PRAGMA data_version").fetchone()[0])
+
+    @contextmanager
+    def using(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for this thread alone; faults of the file become LedgerErrors that say what to do."""
+        with self._lock:
+            try:
+                yield self.db
+            except (sqlite3.Error, OSError, ValueError) as error:
+                raise explain(error, self.path) from error
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """The connection within one transaction: all of it or nothing."""
+        with self.using() as db:
+            if self._fault is not None:
+                raise self._fault
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:  # a full disk has rolled back already
+                    with suppress(sqlite3.Error):
+                        db.execute("ROLLBACK")
+                raise
+            if self._timer is None:
+                self._timer = threading.Timer(_SYNC_SECONDS, self._sync)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _sync(self) -> None:
+        """Bring what is in the log to the disk and into the file, on a connection of its own: nobody waits for it."""
+        with self._sync_lock:
+            self._timer = None
+            try:
+                if self._syncing is None:
+                    self._syncing = connect(self.path)
+                    self._syncing.execute("PRAGMA synchronous=NORMAL")
+                self._syncing.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            except sqlite3.Error as error:  # told to the next who writes
+                self._fault = explain(error, self.path)
+
+    def ready(self) -> None:
+        """Write one page: the number of the format, once more. LedgerError where that fails."""
+        with self.writing() as db:
+            db.execute(f"PRAGMA user_version={FORMAT}")
+
+    def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
+        """The judgements stored under these keys, looked up in batches."""
+        return {one.key: one for one in self._where("key", sorted(keys))}  # neighbours stand on one page
+
+    def children(self, keys: Sequence[str]) -> list[Judgement]:
+        """The judgements whose parent is one of these keys, in the order of their own keys."""
+        return sorted(self._where("parent", keys), key=lambda one: one.key)
+
+    def _where(self, column: str, values: Sequence[str]) -> Iterator[Judgement]:
+        with self.using() as db:
+            for start in range(0, len(values), _CHUNK):
+                chunk = values[start : start + _CHUNK]
+                marks = ",".join("?" * len(chunk))
+                yield from map(from_row, db.execute(f"{_SELECT} WHERE {column} IN ({marks})", chunk))
+
+    def put(
+        self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
+    ) -> dict[str, Judgement]:
+        """Store them in one transaction; what then stands under each key: an earlier answer wins."""
+        if self.add(judgements, replacing=replacing) == len(judgements):
+            return {judgement.key: judgement for judgement in judgements}
+        return self.find([judgement.key for judgement in judgements])
+
+    def add(self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()) -> int:
+        """Store them as `put` does; how many were new."""
+        rows = [to_row(judgement) for judgement in judgements]
+        with self.writing() as db:
+            for useless in replacing:
+                answer = to_row(useless)[COLUMNS.index("answer")]
+                db.execute("DELETE FROM judgements WHERE key = ? AND answer = ?", (useless.key, answer))
+            before = db.total_changes
+            for row in rows:
+                db.execute(_INSERT, row)
+            return db.total_changes - before
+
+    def __len__(self) -> int:
+        with self.using() as db:
+            (count,) = db.execute("SELECT count(*) FROM judgements").fetchone()
+        return int(count)
+
+    def close(self) -> None:
+        """Bring everything to the disk, and close the file."""
+        if (timer := self._timer) is not None:
+            timer.cancel()
+            self._sync()
+        with self._lock, self._sync_lock:
+            if self._syncing is not None:
+                self._syncing.close()
+            self.db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_ledger(where: str | Path, *, reading: bool = False) -> Ledger:
+    """The ledger at a place: a file's path, made where there is none.
+
+    With `reading`, nothing is changed or made, and a ledger that is not there is a LedgerError.
+
+    Raises InputError where no ledger can be kept at such a place, LedgerError where this one cannot be used.
+    """
+    return SQLiteLedger(file_of(where), reading=reading)
+
+
+def is_there(where: str | Path) -> bool:
+    """Whether there is a ledger at a place already. InputError where none can be."""
+    return file_of(where).exists()
+
+
+def file_of(where: str | Path) -> Path:
+    """The file of a ledger. InputError where the place is not a file's."""
+    if found := _SCHEME.match(str(where)):
+        raise InputError(
+            f"there is no way to keep a ledger at {found[1]}://...: it is one file",  # no more: it may hold a password
+            fix="write the file's path, such as .germane/ledger.sqlite",
+        )
+    return Path(where).expanduser()
+
+
+def place_from(folder: Path, where: str) -> str:
+    """A place as a file in this folder names it: a path is relative to the folder."""
+    return where if _SCHEME.match(where) else str(folder / file_of(where))
+
+
+def find_ledger(start: Path) -> Path:
+    """`.germane/ledger.sqlite` beside the nearest germane.toml or pyproject.toml, else in `start`."""
+    for folder in (start, *start.parents):
+        if (folder / "germane.toml").is_file() or (folder / "pyproject.toml").is_file():
+            return folder / ".germane" / "ledger.sqlite"
+    return start / ".germane" / "ledger.sqlite"

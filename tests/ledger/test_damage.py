@@ -1,0 +1,154 @@
+"""Damaged ledgers are refused with the command that saves what can be read; nothing damaged is believed."""
+
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from germane.errors import LedgerError
+from germane.ledger.store import SQLiteLedger
+from germane.ledger.upkeep import check
+from germane.types import FrozenDict, Judgement, Usage
+
+ROWS = 2000
+PAGE = 4096
+WAY_OUT = (
+    r"is damaged: .*; save what can be read: sqlite3 .*l\.sqlite \.recover \| sqlite3 .*recovered-l\.sqlite"
+)
+
+
+def judgement(n: int) -> Judgement:
+    return Judgement(
+        key=f"{n * 7919 % 2**31:08x}" * 4,
+        item=f"{n:032x}",
+        kind="relevance",
+        judge="openai:test",
+        prompt="abc",
+        answer={"grade": n % 4, "reasoning": f"weil es so ist – ü {n} " * (60 if n % 100 == 0 else 2)},
+        usage=Usage(requests=1, input_tokens=10, output_tokens=5, cost_usd=0.25),
+        at="2026-01-01T00:00:00.000+00:00",
+        provenance=FrozenDict({"mode": "schema"}),
+    )
+
+
+EVERYTHING = {j.key: j for j in map(judgement, range(ROWS))}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "l.sqlite"
+    with SQLiteLedger(path) as ledger:
+        ledger.put(list(EVERYTHING.values()))
+    return path
+
+
+@pytest.fixture
+def path(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(whole, tmp_path / "l.sqlite"))
+
+
+def harm(path: Path, change: Callable[[bytearray], None]) -> None:
+    data = bytearray(path.read_bytes())
+    change(data)
+    path.write_bytes(data)
+
+
+def flipped(data: bytearray, at: int, value: int) -> None:
+    data[at] = value
+
+
+def noise(data: bytearray) -> None:
+    for page in (5, 40, 41):
+        data[page * PAGE : (page + 1) * PAGE] = b"\xa5" * PAGE
+
+
+def swapped(data: bytearray) -> None:
+    leaves = [at for at in range(PAGE, len(data), PAGE) if data[at] == 0x0A]
+    here, there = (slice(at, at + PAGE) for at in (leaves[5], leaves[9]))
+    data[here], data[there] = data[there], data[here]
+
+
+def test_a_sound_ledger_is_sound(path: Path) -> None:
+    """Every judgement is counted, nothing is wrong, nothing is changed."""
+    before = path.read_bytes()
+    found = check(path)
+    assert (found.sound, found.judgements) == (True, ROWS)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        noise,
+        swapped,
+        lambda data: data.__setitem__(slice(0, PAGE), b"\0" * PAGE),
+        lambda data: data.__delitem__(slice(len(data) // 2, None)),
+        lambda data: flipped(data, 16, 0x20),
+        lambda data: flipped(data, 19, 9),
+        lambda data: flipped(data, 20, 64),
+        lambda data: flipped(data, 47, 9),
+        lambda data: flipped(data, 59, 2),
+        lambda data: flipped(data, 100, 0),
+        lambda data: data.__setitem__(slice(0, None), b"a shopping list, not a ledger\n" * 500),
+    ],
+    ids=["noise", "swapped pages", "no header", "cut", "page size", "version", "reserved", "schema", "encoding", "tree", "text"],
+)  # fmt: skip
+def test_damage_is_refused_with_the_way_out(path: Path, change: Callable[[bytearray], None]) -> None:
+    """To write, to read and to check: the problem and the command are named, and no byte is changed."""
+    harm(path, change)
+    before = path.read_bytes()
+    for reading in (False, True):
+        with pytest.raises(LedgerError, match=WAY_OUT):
+            SQLiteLedger(path, reading=reading)
+    assert check(path).problems
+    assert path.read_bytes() == before
+
+
+def can_recover(sound: Path) -> bool:
+    """Whether this machine has a sqlite3 command that knows .recover: not every build does."""
+    if shutil.which("sqlite3") is None:
+        return False
+    return (
+        b"INSERT" in subprocess.run(["sqlite3", sound, ".recover"], capture_output=True, check=False).stdout
+    )
+
+
+def test_the_printed_command_saves_what_can_be_read(path: Path) -> None:
+    """Three pages of noise: the recovered file is a ledger with all other answers, equal."""
+    if not can_recover(path):
+        pytest.skip("no sqlite3 command with .recover on this machine")
+    harm(path, noise)
+    with pytest.raises(LedgerError) as caught:
+        SQLiteLedger(path)
+    command = str(caught.value).split("can be read: ")[1].split(";")[0]
+    subprocess.run(["sh", "-c", command], check=True, capture_output=True)
+    with SQLiteLedger(path.with_name("recovered-l.sqlite")) as recovered:
+        left = recovered.find(list(EVERYTHING))
+        assert ROWS * 0.9 < len(left) == len(recovered) < ROWS
+        assert all(EVERYTHING[key] == one for key, one in left.items())
+        recovered.put(list(EVERYTHING.values()))
+        assert len(recovered) == ROWS
+
+
+def test_a_large_damaged_file_is_noticed_when_the_page_is_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file too large to be checked whenever it is opened still gives no damaged answer."""
+    monkeypatch.setattr("germane.ledger.files._CHECKED", 0)
+    harm(path, noise)
+    with SQLiteLedger(path) as ledger, pytest.raises(LedgerError, match=WAY_OUT):
+        ledger.find(list(EVERYTHING))
+
+
+def test_an_answer_that_is_no_json_is_damage(path: Path) -> None:
+    """The row is named as damage by a look-up, and found by a check."""
+    db = sqlite3.connect(path)
+    db.execute("UPDATE judgements SET answer = '{' WHERE item = ?", [judgement(7).item])
+    db.commit()
+    db.close()
+    with SQLiteLedger(path) as ledger, pytest.raises(LedgerError, match=WAY_OUT):
+        ledger.find([judgement(7).key])
+    assert not check(path).sound
