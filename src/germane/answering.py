@@ -13,7 +13,7 @@ from typing import IO, TypeAlias
 
 from germane.errors import InputError, TargetError
 from germane.judging.judges.script import ScriptGrade
-from germane.measures.graders import CODE_JUDGE, Grader
+from germane.measures.scoring import CODE_JUDGE, Grader
 from germane.samples.contexts import find_contexts
 from germane.samples.dumping import sample_to_json
 from germane.samples.reading import samples_from

@@ -26,10 +26,10 @@ from germane.judging.ledger import Ledger
 from germane.judging.opening import open_ledger
 from germane.judging.spending import Spent
 from germane.loops import run_coroutine
-from germane.measures.graders import Grader, graders_of
-from germane.measures.measure import Measure, parse_measures
-from germane.measures.scoring import Block, Job
-from germane.measures.settings import Settings
+from germane.measures.declaration import parse_measures
+from germane.measures.labels import Settings
+from germane.measures.measure import Measure
+from germane.measures.scoring import Block, Grader, Job, graders_of
 from germane.reports.gates import Gate
 from germane.reports.manifest import dump_grader, judge_entry
 from germane.reports.report import Report
@@ -223,7 +223,11 @@ def manifest_of(evaluation: Evaluation, judge: Judge | None, spent: Spent) -> di
         "germane": germane.__version__,
         "created": now(),
         "judge": judge_entry(judge, spent),
-        "settings": {"against": evaluation.settings.against, "scale": evaluation.settings.scale},
+        "settings": {
+            "against": evaluation.settings.against,
+            "scale": evaluation.settings.scale,
+            "rubric": evaluation.settings.rubric,
+        },
         "prompts": dict(sorted(evaluation.prompts.items())),
         **evaluation.graded(),
     }

@@ -19,9 +19,8 @@ from germane.judging.keyring import Keyring
 from germane.judging.ledger import Ledger
 from germane.judging.programs import Answer, Program, answered
 from germane.judging.spending import Receipts, Tally
-from germane.measures.graders import Grader
-from germane.measures.scoring import Block, Job, reading_of
-from germane.measures.settings import Settings
+from germane.measures.labels import Settings
+from germane.measures.scoring import Block, Grader, Job, reading_of
 from germane.prospects import Prospects
 from germane.routing import needs_judge
 from germane.types import Judgement, Usage

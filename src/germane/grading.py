@@ -17,11 +17,10 @@ from germane.judging.ledger import Ledger
 from germane.judging.recorded import Recorded
 from germane.loops import run_coroutine
 from germane.measures.explaining import Explanation, explain_judged, explain_ranked
-from germane.measures.graders import BORDERLINE, PASS, Grader
+from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import Job, labels_for, program_of
-from germane.measures.settings import Settings
+from germane.measures.scoring import BORDERLINE, PASS, Grader, Job, labels_for, program_of
 from germane.reports.looking import votes_in
 from germane.reports.store import MemoryStore
 from germane.routing import Router, needs_judge

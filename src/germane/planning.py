@@ -12,10 +12,9 @@ from germane.config import read_config
 from germane.errors import InputError
 from germane.judging.budget import check_price
 from germane.judging.judge import Judge
-from germane.measures.graders import CODE_JUDGE
-from germane.measures.measure import parse_measures
-from germane.measures.scoring import Job
-from germane.measures.settings import Settings
+from germane.measures.declaration import parse_measures
+from germane.measures.labels import Settings
+from germane.measures.scoring import CODE_JUDGE, Job
 from germane.options import Options, configured
 from germane.reports.gates import Gate
 from germane.routing import needs_judge

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from germane.errors import InputError
+from germane.measures.labels import Settings
 from germane.measures.scoring import Job, applicable
-from germane.measures.settings import Settings
 
 __all__ = ["Prospects"]
 

@@ -9,9 +9,8 @@ from germane.evaluation import Evaluation
 from germane.judging.recorded import Recorded
 from germane.judging.spending import Spent
 from germane.loops import run_coroutine
-from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
-from germane.measures.scoring import Job
+from germane.measures.scoring import Job, graders_of
 from germane.reports.gates import Gate
 from germane.reports.looking import StoredJudge, settings_of
 from germane.reports.report import Report

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from germane.errors import InputError
 from germane.judging.judge import AnyQuestion, Judge, Judges
 from germane.judging.judges.script import ScriptGrade, ScriptJudge
-from germane.measures.graders import Grader
 from germane.measures.measure import Measure
+from germane.measures.scoring import Grader
 
 __all__ = ["NAME_A_JUDGE", "Router", "needs_judge", "resolve_judge"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from germane.errors import InputError, Place
-from germane.measures.graders import CODE_JUDGE, Grader, graders_of
-from germane.measures.loading import named
+from germane.measures.declaration import named
 from germane.measures.measure import Measure
+from germane.measures.scoring import CODE_JUDGE, Grader, graders_of
 from germane.reports.gates import Gate
 from germane.samples.cases import Case, EvalFile, GraderSpec
 from germane.samples.docids import compile_rule

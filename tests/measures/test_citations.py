@@ -7,7 +7,7 @@ import pytest
 from germane.evaluation import evaluate
 from germane.judges import FakeJudge
 from germane.judging.questions import CitationSupport
-from germane.measures.citations import citing
+from germane.measures.response import citing
 from germane.types import Context
 
 

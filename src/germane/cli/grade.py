@@ -32,8 +32,8 @@ def grade(
     from germane.grading import document_sample, options_of
     from germane.grading import grade as graded
     from germane.judging.opening import open_ledger
-    from germane.measures.loading import named
-    from germane.measures.settings import Settings
+    from germane.measures.declaration import named
+    from germane.measures.labels import Settings
     from germane.reports.clean import clean_lines
     from germane.setup import JudgeOptions, ledger_place, pick_judge, settled
 

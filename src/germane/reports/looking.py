@@ -13,11 +13,10 @@ from germane.judging.judges.script import ScriptGrade, ScriptJudge, read_result
 from germane.judging.programs import Unanswered
 from germane.judging.recorded import Recorded
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
-from germane.measures.labels import Label, Ranking
+from germane.measures.labels import PlaceLabel, Ranking, Settings
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import is_relevant, labels_for, program_of
-from germane.measures.settings import Settings
 from germane.types import Json, Sample, Score
 
 if TYPE_CHECKING:
@@ -125,6 +124,6 @@ def strip(lists: Iterable[Ranking], measure: Measure, most: int = 20) -> str:
 def _sign(label: Any, measure: Measure) -> str:
     if isinstance(label, Unanswered):
         return "?"
-    if not isinstance(label, Label):
+    if not isinstance(label, PlaceLabel):
         return "·"
     return "■" if is_relevant(label, measure) else "□"
