@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from germane.measures import Measure
+from germane.measures.kernel import RankedLabels
 from germane.measures.measure import definitions
-from germane.measures.table import LabelTable
 
 Row = tuple[list[int | None], list[int]]
 
@@ -17,9 +17,9 @@ rows: st.SearchStrategy[Row] = st.tuples(
 """The grade at each rank (None = unjudged), and the grades of gold documents that did not come back."""
 
 
-def table(*given: Row, rel: int = 1) -> LabelTable:
+def table(*given: Row, rel: int = 1) -> RankedLabels:
     judged = [[g for g in ranked if g is not None] + rest for ranked, rest in given]
-    return LabelTable.of_lists([ranked for ranked, _ in given], judged, rel=rel)
+    return RankedLabels.of_lists([ranked for ranked, _ in given], judged, rel=rel)
 
 
 def every_ranked_measure() -> list[Measure]:
@@ -28,7 +28,7 @@ def every_ranked_measure() -> list[Measure]:
     for known in definitions():
         if known.family != "ranked":
             continue
-        plain = Measure.parse(known.title + ("@3" if known.cutoff == "required" else ""))
+        plain = Measure.parse(known.title + {"required": "@3", "recall": "@0.3"}.get(known.cutoff, ""))
         variants = [plain, *([plain @ 3] if known.cutoff == "optional" else [])]
         others: dict[str, str | float] = {"dcg": "exp-log2", "holes": "condensed", "p": 0.5}
         found += variants

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from germane.measures import Measure
-from germane.measures.bounds import MOST, bounds
+from germane.measures.kernel import RankedLabels
+from germane.measures.outcome import MOST, bounds
 from germane.measures.ranked import values
-from germane.measures.table import LabelTable
 
 Known = list[list[int | None]]
 
@@ -59,8 +59,8 @@ places = st.tuples(st.none() | st.integers(0, 3), st.integers(0, 2))
 calls = st.lists(st.lists(places, min_size=1, max_size=6), min_size=1, max_size=2)
 
 
-def table(known: Known) -> LabelTable:
-    return LabelTable.of_lists(known, rel=2)
+def table(known: Known) -> RankedLabels:
+    return RankedLabels.of_lists(known, rel=2)
 
 
 def brute_force(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from germane import evaluate
+from germane.evaluation import evaluate
 from germane.judges import FakeJudge
-from germane.measures.citations import citing
-from germane.questions import CitationSupport
+from germane.judging.questions import CitationSupport
+from germane.measures.response import citing
 from germane.types import Context
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from germane import evaluate
 from germane.judges import FakeJudge
-from germane.measures.entities import alike, plain
+from germane.measures.context import alike, plain
 
 SAMES = [
     ("Brazil", " brazil. "),

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import InputError
-from germane import evaluate
-from germane.measures.spans import cover, locate, tokens
+from germane.evaluation import evaluate
+from germane.measures.evidence import cover, locate, tokens
 from germane.types import Context, Evidence
 
 DOC = "The mill stands by the river. It was built in 1820 by two brothers. It ground flour until 1950 and is a museum now."

@@ -52,7 +52,7 @@ MEASURES = [d for d in definitions() if d.name not in {"code_judge", "abstained"
 @pytest.mark.parametrize("known", MEASURES, ids=lambda known: known.title)
 def test_every_measure_explains_itself(known):
     """Whatever the measure: hits or misses by name, and one line that ends in the score."""
-    name = known.title + ("@3" if known.cutoff == "required" else "")
+    name = known.title + {"required": "@3", "recall": "@0.3"}.get(known.cutoff, "")
     result = explained(name, EVERYTHING)
     assert result["hits"] or result["misses"]
     assert f"{result['score']:.2f}" in result["reasoning"]

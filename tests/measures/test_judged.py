@@ -106,7 +106,7 @@ class TestWorkedExamples:
         result = explained("context_relevancy", sample, judge)
         assert result["score"] == pytest.approx(2 / 3)
         assert result["misses"] == ["price - context 1"]
-        assert result["reasoning"] == "2/3 statements relevant, relevancy score: 0.67; missing: price"
+        assert result["reasoning"] == "2/3 statements relevant, relevancy score: 0.67; not relevant: price"
 
     @pytest.mark.parametrize(("labels", "value"), [("YYY", 1.0), ("NYYN", 0.4)])
     def test_position(self, labels, value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from germane.errors import MeasureError
 from germane.measures import Measure
+from germane.measures.kernel import RankedLabels
 from germane.measures.ranked import values
-from germane.measures.table import LabelTable
 from tests.measures.tables import Row, every_ranked_measure, rows, table
 
 MEASURES = every_ranked_measure()
@@ -57,6 +59,22 @@ def one(measure: str, row: Row, rel: int = 1) -> float:
         ("Judged@10", 5 / 6),
         ("RBP", 0.2 * (0.8 + 0.8**3 + 0.8**5)),
         ("RBP(p=0.5)@4", 0.5 * (0.5 + 0.5**3)),
+        ("RBP(part=residual)", 1 - 0.2 * (1 + 0.8 + 0.8**3 + 0.8**4 + 0.8**5)),
+        ("RBP(part=residual,p=0.5)@4", 1 - 0.5 * (1 + 0.5 + 0.5**3)),
+        ("ERR", (3 / 16) / 2 + (13 / 16) * (1 / 16) / 4 + (13 / 16) * (15 / 16) * (7 / 16) / 6),
+        ("ERR@3", (3 / 16) / 2),
+        ("ERR(top=3)@4", (3 / 8) / 2 + (5 / 8) * (1 / 8) / 4),
+        ("nERR@2", ((3 / 16) / 2) / (7 / 16 + (9 / 16) * (3 / 16) / 2)),
+        ("IPrec@0", 3 / 6),
+        ("IPrec@0.25", 3 / 6),
+        ("IPrec@0.75", 3 / 6),
+        ("IPrec@0.8", 0.0),
+        ("IPrec(rel=2)@0.5", 1 / 2),
+        ("num_ret", 6),
+        ("num_rel", 4),
+        ("num_rel_ret", 3),
+        ("num_rel(rel=2)", 2),
+        ("num_rel_ret(rel=3)", 1),
         ("SetP", 3 / 6),
         ("SetR", 3 / 4),
         ("SetF", 2 * (3 / 6) * (3 / 4) / (3 / 6 + 3 / 4)),
@@ -102,7 +120,7 @@ def test_context_measures_give_the_values_of_their_origin(
     measure: str, labels: list[int], expected: float
 ) -> None:
     """The worked examples that other tools document for these measures come out."""
-    got = values(Measure.parse(measure), LabelTable.of_lists([labels]))
+    got = values(Measure.parse(measure), RankedLabels.of_lists([labels]))
     assert got == pytest.approx([expected], abs=1e-12)
 
 
@@ -110,7 +128,7 @@ def test_context_measures_give_the_values_of_their_origin(
 def test_nothing_retrieved_is_zero(measure: Measure) -> None:
     """An empty list scores 0 in every measure, whatever is known about the query; never NaN."""
     got = values(measure, table(([], []), ([], [0, -1]), ([], [2, 1])))
-    assert got.tolist() == [0.0, 0.0, 0.0]
+    assert got.tolist() == [0.0, 0.0, 2.0 if measure.name == "num_rel" else 0.0]
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=str)
@@ -121,12 +139,12 @@ def test_no_rankings_give_no_values(measure: Measure) -> None:
 
 @given(st.lists(rows, min_size=1, max_size=6))
 def test_values_are_numbers_within_the_range(given_rows: list[Row]) -> None:
-    """Every value is a float64 within 0 and 1, whatever is unjudged, negative or missing."""
+    """Every value is a float64 within its range (0 and 1, counts aside), whatever is unjudged, negative or missing."""
     for measure in MEASURES:
         got = values(measure, table(*given_rows))
         assert got.dtype == np.float64
         assert got.shape == (len(given_rows),)
-        assert ((got >= 0) & (got <= 1 + 1e-12)).all(), str(measure)
+        assert ((got >= 0) & (got <= measure.definition.range[1] + 1e-12)).all(), str(measure)
 
 
 @given(st.lists(rows, min_size=1, max_size=6), st.randoms())
@@ -151,7 +169,7 @@ def test_swapping_a_more_relevant_place_up_never_lowers_a_measure(row: Row, data
     at = data.draw(st.sampled_from(pairs))
     swapped = [*ranked[:at], ranked[at + 1], ranked[at], *ranked[at + 2 :]]
     for measure in MEASURES:
-        if measure.name == "Judged" or (measure.cutoff is not None and at + 2 > measure.cutoff):
+        if measure.name == "Judged" or (type(measure.cutoff) is int and at + 2 > measure.cutoff):
             continue
         if measure.settings.get("holes") == "condensed" and ranked[at] is None:
             continue  # nothing is swapped once the hole is gone
@@ -173,7 +191,7 @@ def test_the_ideal_order_is_worth_one(given_rows: list[Row]) -> None:
 
 def test_yes_no_labels_are_relevant_at_any_threshold() -> None:
     """A label on the yes / no scale has level infinity: the threshold of a graded scale does not touch it."""
-    yes_no = LabelTable(
+    yes_no = RankedLabels(
         pointers=np.array([0, 2]),
         gain=np.array([0.0, 1.0]),
         level=np.array([0.0, np.inf]),
@@ -202,6 +220,21 @@ def test_the_threshold_belongs_to_the_scale() -> None:
 def test_huge_grades_overflow_nothing() -> None:
     """Exponential gain of a grade beyond 1023 does not become infinity over infinity."""
     assert one("nDCG(dcg=exp-log2)", ([0, 5000], [])) == pytest.approx(1 / math.log2(3))
+
+
+def test_a_grade_above_the_scale_is_refused() -> None:
+    """ERR's probabilities need the scale: a grade beyond its top is an error that says what to write."""
+    with pytest.raises(MeasureError, match="write top=5") as caught:
+        one("ERR", ([0, 5], []))
+    assert "above top=4" in str(caught.value)
+    assert one("ERR(top=5)", ([5], [])) == 31 / 32
+
+
+def test_a_yes_is_worth_the_top_of_the_scale() -> None:
+    """On the yes / no scale a reader stops at a yes as at the highest grade; over judge labels that is 3."""
+    yes = RankedLabels.of_lists([[0, 1]], rel=2)
+    yes = replace(yes, level=np.array([0.0, np.inf]))
+    assert values(Measure.parse("ERR(labels=judge)"), yes) == pytest.approx([(7 / 8) / 2])
 
 
 def test_r_precision_looks_no_deeper_than_r() -> None:

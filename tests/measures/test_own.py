@@ -14,7 +14,7 @@ import pytest
 from germane.errors import InputError, MeasureError
 from germane import evaluate
 from germane.judges import FakeJudge, Reply
-from germane.measures import Measure, loading, parse_measures
+from germane.measures import Measure, declaration, parse_measures
 from germane.measures.measure import definition, definitions
 from germane.reports.report import Report
 
@@ -186,8 +186,9 @@ class TestAFormula:
 
 class TestPackages:
     def point(self, monkeypatch, name, value):
-        points = [EntryPoint(name, value, loading.GROUP)]
-        monkeypatch.setattr(loading, "entry_points", lambda group: points if group == loading.GROUP else [])
+        points = [EntryPoint(name, value, declaration.GROUP)]
+        found = lambda group: points if group == declaration.GROUP else []  # noqa: E731
+        monkeypatch.setattr("importlib.metadata.entry_points", found)
 
     def test_an_entry_point_is_found_by_its_name(self, tmp_path, name, monkeypatch):
         """A package that is installed brings its measures; they are loaded when they are named."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import pickle
+import subprocess
+import sys
+
 import pytest
 
 import germane.measures as public
 from germane.errors import MeasureError
-from germane.measures import AP, Measure, P, context_precision, context_relevance, nDCG
+from germane.measures import AP, Measure, P, context_precision, context_relevance, nDCG, parse_measures
+from germane.measures.kernel import RankedLabels
 from germane.measures.measure import definition, definitions
 from germane.measures.ranked import values
-from germane.measures.table import LabelTable
 
 RANKED = [known for known in definitions() if known.family == "ranked"]
 
@@ -46,6 +51,17 @@ RANKED = [known for known in definitions() if known.family == "ranked"]
         ("rbp", "RBP(p=0.9)"),
         ("RBP(p=0.123456789)", "RBP(p=0.123456789)"),
         ("judged@10", "Judged@10"),
+        ("ndcg_cut.10", "nDCG@10"),
+        ("P.10", "P@10"),
+        ("map_cut.5", "AP@5"),
+        ("iprec_at_recall_0.10", "IPrec@0.1"),
+        ("iprec_at_recall.0.00", "IPrec@0"),
+        ("IPrec@.25", "IPrec@0.25"),
+        ("IPrec@1", "IPrec@1"),
+        ("num_rel_ret", "num_rel_ret"),
+        ("err@20", "ERR@20"),
+        ("contextual_relevance", "context_relevancy(unit=context)"),
+        ("contextual_relevancy", "context_relevancy"),
         ("context_relevance", "context_relevancy(unit=context)"),
         ("context_relevance(rel=3)@5", "context_relevancy(rel=3,unit=context)@5"),
         ("context_relevancy(unit=context)", "context_relevancy(unit=context)"),
@@ -98,6 +114,11 @@ def test_the_others_read_any_labels(name: str, source: str) -> None:
         "Judged(labels=judge)",
         "context_relevancy(unit=word)",
         "no_such_measure",
+        "IPrec",
+        "IPrec@1.5",
+        "nDCG@0.5",
+        "ERR(top=0)",
+        "bpref(holes=bounds)",
     ],
 )
 def test_what_makes_no_measure_is_refused(text: str) -> None:
@@ -113,6 +134,29 @@ def test_a_near_miss_is_named() -> None:
         Measure.parse("context_precison@3")
 
 
+@pytest.mark.parametrize(
+    ("text", "tool", "nearest"),
+    [("gm_map", "trec_eval", "AP"), ("INST", "ir_measures", "RBP"), ("GEval", "DeepEval", "llm_judge"),
+     ("context_utilization", "Ragas", "context_utilisation"), ("infAP@10", "trec_eval", "bpref")],
+)  # fmt: skip
+def test_measures_of_other_tools_are_named_as_such(text: str, tool: str, nearest: str) -> None:
+    """What we do not have comes with its tool and the nearest of ours."""
+    with pytest.raises(MeasureError, match=f"is a measure of {tool} that germane does not have") as caught:
+        Measure.parse(text)
+    assert nearest in (caught.value.fix or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["nDCG(", "nDCG)", "nDCG(rel=1", "P@5 nDCG(", "nDCG((rel=1))@5", "(nDCG)@", ")(", "nDCG()(dcg=log2)"],
+)
+def test_unbalanced_texts_are_refused(text: str) -> None:
+    """A parenthesis without its partner is no measure, on the command line as in Python."""
+    with pytest.raises(MeasureError) as caught:
+        parse_measures([text])
+    assert caught.value.fix
+
+
 @pytest.mark.parametrize("known", RANKED, ids=lambda known: known.title)
 def test_every_definition_says_what_it_means(known) -> None:
     """Meaning, formula, source, what nothing gives: no field is empty, and every parameter has a meaning."""
@@ -121,7 +165,7 @@ def test_every_definition_says_what_it_means(known) -> None:
         assert not text.endswith(" ")
     assert known.doc.endswith(".")
     assert known.needs == ("contexts",)
-    assert known.range == (0.0, 1.0)
+    assert known.range == (0.0, math.inf if known.name.startswith("num_") else 1.0)
     assert all(param.meaning for param in known.params.values())
     assert {"labels", "over"} <= set(known.params)
     assert "union" not in known.params["over"].choices
@@ -131,7 +175,7 @@ def test_each_ranked_measure_is_a_public_value() -> None:
     """`germane.measures` has every ranked measure by its name; context_relevance is the one counted by context."""
     for known in RANKED:
         name = "context_relevance" if known.title == "context_relevancy(unit=context)" else known.name
-        assert getattr(public, name) == Measure.parse(known.title) if known.cutoff != "required" else True
+        assert getattr(public, name) == Measure.parse(known.title, lenient=True)
         assert name in public.__all__
     assert str(context_relevance @ 5) == "context_relevancy(unit=context)@5"
     assert str(nDCG @ 10) == "nDCG@10"
@@ -155,6 +199,25 @@ def test_settings_fill_in_the_defaults() -> None:
 
 def test_holes_condense_the_list_before_the_formula() -> None:
     """`holes=condensed` drops what nobody judged; the default takes it as not relevant."""
-    table = LabelTable.of_lists([[None, None, 1]], [[1, 0]])
+    table = RankedLabels.of_lists([[None, None, 1]], [[1, 0]])
     assert values(Measure.parse("RR"), table) == pytest.approx([1 / 3])
     assert values(Measure.parse("RR(holes=condensed)"), table).tolist() == [1.0]
+
+
+def test_a_measure_survives_pickling() -> None:
+    """Units of work are sent to other processes: a measure is its name there too."""
+    for text in ("nDCG(dcg=exp-log2)@10", "IPrec@0.1", "context_recall"):
+        measure = Measure.parse(text)
+        again = pickle.loads(pickle.dumps(measure))
+        assert (again, again.settings) == (measure, measure.settings)
+
+
+def test_ranked_measures_need_no_questions() -> None:
+    """A ranked measure is found by any of its spellings without the packages that know of judging."""
+    code = (
+        "import sys; from germane.measures import Measure, parse_measures, nDCG\n"
+        "parse_measures(['nDCG@10 map P.5 recall_10 context_precision@5'])\n"
+        "print([name for name in sys.modules if name.startswith(('germane.judg', 'germane.questions'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

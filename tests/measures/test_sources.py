@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from math import log2
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,11 @@ from hypothesis import strategies as st
 
 from germane import evaluate
 from germane.judges import FakeJudge, Reply
+from germane.judging.questions import Relevance
+from germane.measures import Measure
+from germane.measures.labels import Settings
+from germane.measures.scoring import Block, Job, applicable, graders_of
+from germane.types import Context, Sample
 
 SAMPLE = {
     "query": "q",
@@ -18,7 +24,7 @@ SAMPLE = {
     "contexts": [
         {"id": "a", "text": "a"},
         {"id": "b", "text": "b", "grade": 3},
-        {"id": "c", "text": "c", "relevant": False},
+        {"id": "c", "text": "c", "grade": 0},
         {"id": "d", "text": "d", "grade": 1},
     ],
 }
@@ -82,13 +88,80 @@ MIXED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("source", ["human", "best", "judge"])
+@pytest.mark.parametrize("source", ["human", "judge"])
 def test_labels_on_two_scales_count_as_yes_or_no(source):
     """A yes is no grade of 1: a perfect ranking scores 1, thresholds stay what they are, and the report says so."""
     names = [f"{name}(labels={source})" for name in ("nDCG", "context_precision", "context_relevance")]
     report = evaluate([MIXED], [*names, f"P(labels={source},rel=1)@4", "P(labels=human)@1"], judge="labels")
     assert [summary.mean for summary in report.summaries] == [1.0, 1.0, 0.75, 1.0, 1.0]
     assert report.manifest["notes"] == {"samples have labels on two scales: all count as yes or no": 1}
+
+
+@pytest.mark.parametrize(
+    ("contexts", "scale"),
+    [(MIXED["contexts"], "graded"), (MIXED["contexts"][:1], "graded"), (MIXED["contexts"][1:], "binary")],
+)
+def test_best_needs_one_scale(contexts, scale):
+    """People's and the judge's labels in one ranking are on one scale, or the sample is skipped and says why."""
+    sample = {"query": "q", "contexts": [*contexts, {"text": "e"}]}
+    fine = {"query": "q", "contexts": [{"text": "a"}]}
+    report = evaluate([sample, fine], "nDCG(labels=best)", judge=FakeJudge(), scale=scale)
+    refused, scored = report.scores()
+    assert (refused.status, scored.status) == ("skipped", "ok")
+    assert (refused.why or "").startswith("labels=best needs one scale: people's labels are ")
+
+
+def test_best_says_how_much_people_labelled():
+    """The note of the score tells a mix from a ranking that the judge labelled alone."""
+    samples: list[dict[str, Any]] = [SAMPLE, {"query": "q", "contexts": [{"text": "a"}]}]
+    mixed, judged = evaluate(samples, "P(labels=best)@4", judge=FakeJudge(judge)).scores()
+    assert (mixed.why, judged.why) == ("mixed: 75% human", None)
+
+
+class Book:
+    """People's labels by item, as a report keeps them."""
+
+    def __init__(self, **labels: tuple[Any, str]) -> None:
+        self.labels = labels
+
+    def get(self, item):
+        found = self.labels.get(item)
+        return None if found is None else SimpleNamespace(answer=found[0], scale=found[1])
+
+
+def labelled(measure, sample, book, monkeypatch):
+    """The outcome over labels of a book whose items are the passages themselves."""
+    monkeypatch.setattr(Relevance, "item", property(lambda self: self.passage), raising=False)
+    block = Block([Job(sample=sample, graders=graders_of((Measure.parse(measure),)))], Settings(labels=book))
+    (program,) = block.programs()
+    with pytest.raises(StopIteration) as done:
+        next(program)
+    ((outcome,),) = (found.values() for found in block.outcomes([done.value.value]))
+    return outcome
+
+
+def test_labels_are_found_by_their_item(monkeypatch):
+    """The label that counts for an item stands before the one on the context; where it has none, that one is read."""
+    contexts = (Context(text="a", grade=0), Context(text="b", grade=3), Context(text="c"), Context(id="d"))
+    sample = Sample(id="1", query="q", contexts=contexts)
+    book = Book(a=(3, "graded"), c=(2, "graded"), d=(0, "graded"))
+    assert labelled("P(labels=human)@4", sample, book, monkeypatch).value == 3 / 4
+    assert labelled("P(labels=human)@4", sample, Book(), monkeypatch).bounds == (1 / 4, 3 / 4)
+
+
+def test_another_scale_needs_a_threshold(monkeypatch):
+    """Grades from 0 to 4 say nothing of relevance without `rel=`; a measure of grades needs none."""
+    sample = Sample(id="1", query="q", contexts=(Context(text="a"), Context(text="b")))
+    book = Book(a=(4, "0-4"), b=(2, "0-4"))
+    monkeypatch.setattr(Relevance, "item", property(lambda self: self.passage), raising=False)
+    outcome = applicable(Measure.parse("P(labels=human)@2"), sample, Settings(labels=book))
+    assert outcome is not None
+    assert outcome.why == "people's grades are on the scale 0-4: say from which grade a context counts, rel="
+    assert labelled("P(labels=human,rel=3)@2", sample, book, monkeypatch).value == 0.5
+    assert labelled("nDCG(labels=human)", sample, book, monkeypatch).value == 1.0
+    half = labelled("nDCG(labels=human)", sample, Book(b=(2, "0-4")), monkeypatch)
+    assert half.bounds == pytest.approx(((2 / log2(3)) / 2, 1.0))
+    assert half.status == "incomplete"
 
 
 @pytest.mark.parametrize("contexts", [MIXED["contexts"][:1], MIXED["contexts"][1:]])
@@ -104,8 +177,68 @@ def test_what_is_missing_beside_a_yes_will_be_a_yes_or_no():
     """Bounds are of what the score can become: with the second place a no or a yes."""
     sample = {"query": "q", "contexts": [{"text": "a"}, {"text": "b", "relevant": True}]}
     failing = FakeJudge({"relevance": Reply(error="down")})
-    (score,) = evaluate([sample], "nDCG(labels=best)", judge=failing).scores()
+    (score,) = evaluate([sample], "nDCG(labels=best)", judge=failing, scale="binary").scores()
     assert score.bounds == pytest.approx((1 / log2(3), 1.0))
+
+
+class TestHoles:
+    """A place that nobody judged, over gold and over people's labels."""
+
+    HALF: ClassVar = {
+        "query": "q",
+        "contexts": [{"text": "a", "grade": 3}, {"text": "b"}, {"text": "c", "grade": 0}],
+    }
+
+    @pytest.mark.parametrize(
+        ("measure", "status", "value", "bounds"),
+        [
+            ("Judged(labels=human)", "ok", 2 / 3, None),
+            ("Judged(labels=human)@1", "ok", 1.0, None),
+            ("P(labels=human)@3", "incomplete", None, (1 / 3, 2 / 3)),
+            ("P(labels=human)@1", "ok", 1.0, None),
+            ("P(holes=condensed,labels=human)@2", "ok", 0.5, None),
+            ("context_precision(holes=condensed,labels=human)", "ok", 1.0, None),
+            ("RR(labels=human)", "ok", 1.0, None),
+            ("Success(labels=human)@3", "ok", 1.0, None),
+            ("num_ret(labels=human)", "ok", 3.0, None),
+        ],
+    )
+    def test_over_labels_of_people(self, measure, status, value, bounds):
+        """An unlabelled place leaves a score open only where it could change it; condensed drops it."""
+        (score,) = evaluate([self.HALF], measure).scores()
+        assert (score.status, score.value, score.bounds) == (status, value, bounds)
+
+    @pytest.mark.parametrize(
+        ("measure", "status", "value", "bounds"),
+        [
+            ("P@3", "ok", 1 / 3, None),
+            ("P(holes=bounds)@3", "incomplete", None, (1 / 3, 2 / 3)),
+            ("P(holes=bounds)@1", "ok", 1.0, None),
+            ("RR(holes=bounds)", "ok", 1.0, None),
+            ("R(holes=bounds)@3", "incomplete", None, (1 / 2, 2 / 3)),
+            ("AP(holes=bounds)", "incomplete", None, (1 / 2, (1 + 1) / 3)),
+        ],
+    )
+    def test_bounds_over_gold(self, measure, status, value, bounds):
+        """Unjudged documents are not relevant by default, and an interval where that is asked for."""
+        sample = {
+            "query": "q",
+            "qrels": {"a": 1, "c": 0, "elsewhere": 1},
+            "contexts": [{"id": "a"}, {"id": "b"}, {"id": "c"}],
+        }
+        (score,) = evaluate([sample], measure).scores()
+        assert (score.status, score.value) == (status, value)
+        assert score.bounds == (bounds and pytest.approx(bounds))
+
+    def test_bounds_of_grades_grow_the_ideal(self):
+        """A document of a higher grade in a hole raises the ideal too: all four grades are tried."""
+        sample = {"query": "q", "qrels": {"a": 1, "x": 3}, "contexts": [{"id": "a"}, {"id": "b"}]}
+        found = [
+            (1 + grade / log2(3)) / sum(g / log2(r + 1) for r, g in enumerate(sorted([1, 3, grade])[::-1], 1))
+            for grade in range(4)
+        ]
+        (score,) = evaluate([sample], "nDCG(holes=bounds)").scores()
+        assert score.bounds == pytest.approx((min(found), max(found)))
 
 
 MEASURES = ["context_precision", "context_position", "context_relevance", "nDCG", "RR"]

@@ -8,8 +8,7 @@ from germane.evaluation import Evaluation, evaluate
 from germane.judging.pool import Pool
 from germane.loops import run_coroutine
 from germane.measures import Measure
-from germane.measures.graders import Grader
-from germane.measures.scoring import Job
+from germane.measures.scoring import Grader, Job
 from germane.reports.report import Report
 from germane.types import Context, Sample
 

@@ -16,10 +16,10 @@ PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "report.schema.json"
 
 
 def samples(system: str = "") -> list[dict[str, Json]]:
-    graded = [{"id": "d1", "text": "x", "grade": 3}, {"id": "d2", "text": "y"}]
+    graded = [{"id": "d2", "text": "y"}, {"id": "d1", "text": "x", "grade": 3}]
     return [
         {"id": "q1", "query": "a", "qrels": {"d1": 1}, "contexts": graded, "system": system},
-        {"id": "q2", "query": "b", "contexts": graded[:1], "system": system},
+        {"id": "q2", "query": "b", "contexts": graded[1:], "system": system},
         {"id": "q3", "query": "c", "system": system},
     ]
 

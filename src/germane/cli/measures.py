@@ -16,8 +16,8 @@ def measures(
 ) -> None:
     """List every measure: formula, what it needs, what it costs in judge calls, where it comes from."""
     from germane.measures import Measure  # noqa: F401 - importing them all is what defines them
-    from germane.measures.listing import as_json, listing, one
-    from germane.measures.loading import install_all, named
+    from germane.measures.declaration import install_all, named
+    from germane.measures.explaining import as_json, listing, one
     from germane.measures.measure import definitions
 
     install_all()

@@ -89,7 +89,7 @@ def rank(
     as trec_eval does. Lists without scores keep their order.
     """
     from germane import ranking
-    from germane.measures.measure import parse_measures
+    from germane.measures.declaration import parse_measures
     from germane.reports.gates import Gate, check_gate, decide
     from germane.samples.trec import read_qrels, read_run
 

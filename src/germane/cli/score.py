@@ -26,7 +26,7 @@ def score(
 ) -> None:
     """Compute measures on what a stored evaluation has judged already: no judge is asked."""
     from germane.cli.printing import finish
-    from germane.measures.measure import parse_measures
+    from germane.measures.declaration import parse_measures
     from germane.reports.report import Report
     from germane.evaluation.evaluate import rescore
 

@@ -20,9 +20,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from germane.errors import InputError, MeasureError, Place
-from germane.measures.measure import Measure, parse_measures
+from germane.measures.declaration import parse_measures
+from germane.measures.kernel import Bools, Floats, RankedLabels
+from germane.measures.measure import Measure
 from germane.measures.ranked import values
-from germane.measures.table import Bools, Floats, LabelTable
 from germane.reports.summary import MeasureSummary
 from germane.samples.results import Qrels, Results, Run, as_run
 from germane.types import Score
@@ -123,7 +124,7 @@ def rank(
             [] if results is None else _documents(results, query, listed.name, duplicates, doc_id, notes)
         )
     absent = [query not in listed.queries for query in gold]
-    table = LabelTable.of_lists(
+    table = RankedLabels.of_lists(
         [[grades.get(doc) for doc in docs] for docs, grades in zip(ranked, gold.values(), strict=True)],
         [list(grades.values()) for grades in gold.values()],
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from germane.errors import InputError
-from germane.measures.passages import distinct_contexts
+from germane.measures.labels import distinct_contexts
 from germane.types import Json, Sample
 
 __all__ = ["Floor", "Sweep", "sweep"]

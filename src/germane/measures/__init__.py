@@ -1,41 +1,25 @@
 """The measures as values: `nDCG @ 10`, `AP(rel=2)`, `context_precision @ 5`; or by name, `Measure.parse("nDCG@10")`.
 
-`measure` and `ranked_measure` declare your own; `ask` and `ask_all` put questions (`germane.questions`) to the
+`measure` and `ranked_measure` declare your own; `ask` and `ask_all` put questions (`germane.judging.questions`) to the
 judge inside one, `proportion` and `Item` make a score and its explanation of what was counted.
+
+The ranked measures are here at once; all that knows questions is imported when it is first named.
 """
 
-from germane.measures.answers import (
-    answer_relevancy,
-    context_utilisation,
-    faithfulness,
-    hallucination,
-    noise_sensitivity,
-)
-from germane.measures.calls import calls_after_sufficiency, marginal_recall, repeat_rate
-from germane.measures.citations import citation_precision, citation_recall
-from germane.measures.coverage import StR, alpha_nDCG
-from germane.measures.defining import measure, ranked_measure
-from germane.measures.entities import context_entity_recall
-from germane.measures.evidence import IoU, evidence_precision, evidence_recall
-from germane.measures.graders import CODE_JUDGE
-from germane.measures.ids import (
-    abstained,
-    full_recall,
-    group_recall,
-    id_f1,
-    id_precision,
-    id_recall,
-    leaks,
-)
-from germane.measures.judged import context_recall, context_relevancy, context_sufficiency
-from germane.measures.measure import Measure, Param, parse_measures
-from germane.measures.nuggets import nugget_recall
-from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from germane.measures.declaration import measure, parse_measures, ranked_measure
+from germane.measures.measure import FINDERS, Measure, Param
 from germane.measures.ranked import (
     AP,
+    ERR,
     F1,
     RBP,
     RR,
+    IPrec,
     Judged,
     P,
     R,
@@ -49,16 +33,86 @@ from germane.measures.ranked import (
     context_precision,
     context_relevance,
     nDCG,
+    nERR,
+    num_rel,
+    num_rel_ret,
+    num_ret,
 )
-from germane.measures.redundancy import context_redundancy
-from germane.questions.asking import ask, ask_all
+
+if TYPE_CHECKING:
+    from germane.judging.programs import ask, ask_all
+    from germane.measures.context import (
+        StR,
+        alpha_nDCG,
+        calls_after_sufficiency,
+        context_claim_precision,
+        context_entity_recall,
+        context_recall,
+        context_relevancy,
+        context_sufficiency,
+        marginal_recall,
+        repeat_rate,
+    )
+    from germane.measures.evidence import IoU, evidence_precision, evidence_recall
+    from germane.measures.gold import (
+        abstained,
+        context_redundancy,
+        full_recall,
+        group_recall,
+        id_f1,
+        id_precision,
+        id_recall,
+        leaks,
+    )
+    from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
+    from germane.measures.response import (
+        answer_relevancy,
+        citation_precision,
+        citation_recall,
+        context_utilisation,
+        faithfulness,
+        hallucination,
+        noise_sensitivity,
+        nugget_recall,
+    )
+    from germane.measures.scoring import CODE_JUDGE
+
+_LATER = {
+    "germane.judging.programs": "ask ask_all",
+    "germane.measures.outcome": "Item Outcome ok proportion skipped",
+    "germane.measures.context": "StR alpha_nDCG calls_after_sufficiency context_claim_precision context_entity_recall "
+    "context_recall context_relevancy context_sufficiency marginal_recall repeat_rate",
+    "germane.measures.response": "answer_relevancy citation_precision citation_recall context_utilisation faithfulness "
+    "hallucination noise_sensitivity nugget_recall",
+    "germane.measures.gold": "abstained context_redundancy full_recall group_recall id_f1 id_precision id_recall leaks",
+    "germane.measures.evidence": "IoU evidence_precision evidence_recall",
+    "germane.measures.scoring": "CODE_JUDGE",
+}
+_MODULES = {name: module for module, names in _LATER.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """A name whose module is not needed for ranked measures."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def _define_all(_: str) -> None:
+    for module in _LATER:
+        import_module(module)
+
+
+FINDERS.insert(0, _define_all)
 
 __all__ = [
     "AP",
     "CODE_JUDGE",
+    "ERR",
     "F1",
     "RBP",
     "RR",
+    "IPrec",
     "IoU",
     "Item",
     "Judged",
@@ -82,6 +136,7 @@ __all__ = [
     "calls_after_sufficiency",
     "citation_precision",
     "citation_recall",
+    "context_claim_precision",
     "context_entity_recall",
     "context_position",
     "context_precision",
@@ -104,8 +159,12 @@ __all__ = [
     "marginal_recall",
     "measure",
     "nDCG",
+    "nERR",
     "noise_sensitivity",
     "nugget_recall",
+    "num_rel",
+    "num_rel_ret",
+    "num_ret",
     "ok",
     "parse_measures",
     "proportion",

@@ -1,20 +1,34 @@
-"""Why a score is what it is: hits, misses, working and wording, derived from the same program and its answers."""
+"""Scores and measures in words.
+
+Why a score is what it is: hits, misses, working and wording, derived from the same program and its answers. And what a
+measure is: the list of `germane measures` and the table of the documentation, made of the definitions themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isinf
 from typing import Any
 
-from germane.measures.labels import Label, Place, Ranking
-from germane.measures.measure import Measure
+from germane.judging.programs import Unanswered
+from germane.judging.questions import Question
+from germane.measures.labels import Place, PlaceLabel, Ranking
+from germane.measures.measure import Definition, Measure, Param
 from germane.measures.outcome import Item, Outcome
 from germane.measures.scoring import depth_of, is_relevant
-from germane.questions import Question
-from germane.questions.asking import Unanswered
 from germane.types import FrozenDict, Json, Sample
 
-__all__ = ["Exchange", "Explanation", "explain_judged", "explain_ranked"]
+__all__ = [
+    "Exchange",
+    "Explanation",
+    "as_json",
+    "explain_judged",
+    "explain_ranked",
+    "listing",
+    "markdown",
+    "one",
+]
 
 CHUNK = 100
 """How many characters of a passage a relevance check shows."""
@@ -110,7 +124,7 @@ def _check(rank: int, place: Place, measure: Measure, call: int, votes: Votes) -
         check["call"] = call
     if place.context.id is not None:
         check["id"] = place.context.id
-    if isinstance(label, Label):
+    if isinstance(label, PlaceLabel):
         grade = label.gain if label.binary else max(label.level, 0.0)
         check |= {"grade": grade if grade % 1 else int(grade), "source": label.source}
     if 0 <= place.verdict < len(votes):
@@ -234,5 +248,164 @@ def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> s
     held = sum(item.held is True for item in counted.items)
     missing = [item.text[:MISSING] for item in counted.items if item.held is False]
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-    lacks = f"; missing: {'; '.join(missing[:NAMED])}{more}" if missing else ""
+    lacks = f"; {counted.lacking}: {'; '.join(missing[:NAMED])}{more}" if missing else ""
     return f"{held}/{len(counted.items)} {counted.what}, {score}{lacks}"
+
+
+def as_json(definition: Definition) -> dict[str, Json]:
+    """Everything the registry knows of a measure that can be said in JSON; no end of the range is null."""
+    return {
+        "name": definition.title,
+        "family": definition.family,
+        "formula": definition.formula,
+        "doc": definition.doc,
+        "needs": list(definition.needs),
+        "calls": _calls(definition),
+        "range": [None if isinf(end) else end for end in definition.range],
+        "better": definition.better,
+        "cutoff": definition.cutoff,
+        "labels": definition.labels,
+        "nothing": definition.nothing,
+        "reference": definition.reference,
+        "aliases": _spellings(definition),
+        "params": {
+            name: {"default": param.default, "choices": list(param.choices), "meaning": param.meaning}
+            for name, param in _params(definition).items()
+        },
+    }
+
+
+def _calls(definition: Definition) -> str:
+    """What a sample costs in answers of a judge; a ranked measure asks for a verdict a context where it reads a judge."""
+    if definition.family == "ranked":
+        return "1 a context" if definition.labels in {"judge", "best"} else "0"
+    return definition.calls
+
+
+def _spellings(definition: Definition) -> list[str]:
+    return sorted({*definition.aliases, *definition.presets})
+
+
+def _params(definition: Definition) -> dict[str, Param]:
+    """The parameters that a user can still choose: not the one that chose this definition."""
+    found = {name: param for name, param in definition.params.items() if name not in definition.when}
+    if "labels" in found:
+        found["labels"] = replace(found["labels"], choices=definition.sources)
+    return found
+
+
+def _head(definition: Definition) -> str:
+    return (
+        definition.title
+        + {"required": "@k", "recall": "@r", "optional": "[@k]", "none": ""}[definition.cutoff]
+    )
+
+
+def _range(definition: Definition) -> str:
+    low, high = definition.range
+    better = "" if definition.better == "higher" else ", lower is better"
+    return f"{low:g} and up{better}" if isinf(high) else f"{low:g} to {high:g}{better}"
+
+
+def _needs(definition: Definition) -> str:
+    """What a sample must have; a ranked measure needs labels too, by default gold ones."""
+    gold = ("qrels",) if definition.family == "ranked" and definition.labels == "gold" else ()
+    return ", ".join((*definition.needs, *gold)) or "nothing"
+
+
+def _cost(definition: Definition) -> str:
+    calls = _calls(definition)
+    return "no judge calls" if calls == "0" else f"judge calls: {calls}"
+
+
+def listing(definitions: Iterable[Definition]) -> str:
+    """One short paragraph a measure."""
+    return "\n\n".join(map(_short, definitions))
+
+
+def _short(definition: Definition) -> str:
+    lower = "; lower is better" if definition.better == "lower" else ""
+    source = f"; from {definition.reference}" if definition.reference else ""
+    lines = [
+        f"{_head(definition)}  {definition.doc.partition(chr(10))[0]}",
+        f"    = {definition.formula}",
+        f"    needs {_needs(definition)}; {_cost(definition)}{lower}{source}",
+    ]
+    return "\n".join(lines)
+
+
+def one(definition: Definition) -> str:
+    """One measure in full."""
+    rest = definition.doc.splitlines()[1:]
+    lines = [_short(definition), *(["", *rest] if any(rest) else []), "", f"range {_range(definition)}"]
+    lines += [f"nothing to count: {definition.nothing}"] if definition.nothing else []
+    params = [
+        f"    {name}={_default(param)}  {_meaning(param)}" for name, param in _params(definition).items()
+    ]
+    lines += ["parameters", *params] if params else []
+    if spellings := _spellings(definition):
+        lines.append(f"also spelled {', '.join(spellings)}")
+    return "\n".join(lines)
+
+
+def _default(param: Param) -> str:
+    if param.default is None:
+        return "(none)" if param.type is float else "(by the labels)"
+    return str(param.default).lower() if param.type is bool else str(param.default)
+
+
+def _meaning(param: Param) -> str:
+    choices = f" ({' | '.join(map(str, param.choices))})" if param.choices else ""
+    return f"{param.meaning}{choices}"
+
+
+def markdown(definitions: Iterable[Definition]) -> str:
+    """What the documentation says of measures: a table of all, then each in full, by what is read."""
+    known = [one for one in definitions if one.name != "code_judge"]
+    parts = ["| measure | needs | judge calls | range |\n| --- | --- | --- | --- |"]
+    parts[0] += "".join(
+        f"\n| [`{_head(d)}`](#{_anchor(d)}) | {_needs(d)} | {_cell(_calls(d))} | {_range(d)} |" for d in known
+    )
+    for title, wanted in _FAMILIES:
+        mine = [definition for definition in known if wanted == _family(definition)]
+        parts += [f"## {title}", *(part for definition in mine for part in _section(definition))]
+    return "\n\n".join(parts) + "\n"
+
+
+_FAMILIES = (
+    ("Ranked, over gold labels", "gold"),
+    ("Ranked, over the judge's verdicts", "judge"),
+    ("Judged", "judged"),
+    ("From gold and scores alone", "free"),
+)
+
+
+def _family(definition: Definition) -> str:
+    if definition.family == "ranked":
+        return "judge" if definition.labels == "judge" else "gold"
+    return "judged" if definition.asks else "free"
+
+
+def _anchor(definition: Definition) -> str:
+    return "".join(c for c in _head(definition).lower() if c.isalnum() or c in "_-")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _section(definition: Definition) -> Iterator[str]:
+    first, _, rest = definition.doc.partition("\n\n")
+    yield f"### `{_head(definition)}`"
+    yield " ".join(first.split())
+    if rest:
+        yield rest
+    rows = [f"- formula: {definition.formula}", f"- range: {_range(definition)}"]
+    rows.append(f"- needs: {_needs(definition)}; {_cost(definition)}")
+    rows += [f"- nothing to count: {definition.nothing}"] if definition.nothing else []
+    rows += [
+        f"- `{name}={_default(param)}`: {_meaning(param)}" for name, param in _params(definition).items()
+    ]
+    rows += [f"- also spelled: {', '.join(_spellings(definition))}"] if _spellings(definition) else []
+    rows += [f"- source: {definition.reference}"] if definition.reference else []
+    yield "\n".join(rows)

@@ -1,38 +1,184 @@
-"""Labels: what a source - gold ids, a judge, people - says of the places of a ranking, on one scale."""
+"""Labels: what a source - gold ids, a judge, people - says of the places of a sample's rankings.
+
+From a sample to its rankings, from rankings to labels (asking the judge where the source is the judge, and nobody
+elsewhere), from the labels of many samples to one `RankedLabels`.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any, NamedTuple, Protocol, cast
 
-from germane.questions import Grade
-from germane.questions.asking import Unanswered
-from germane.types import Context
+import numpy as np
+
+from germane.errors import InputError
+from germane.judging.programs import Missing, Program, Unanswered, ask_all
+from germane.judging.questions import Grade, Relevance, Scale
+from germane.judging.text import blank
+from germane.measures.kernel import Floats, Ints, RankedLabels, pointers_of
+from germane.measures.measure import Source
+from germane.types import Context, Message, Sample
 
 __all__ = [
+    "AGAINST",
     "HELPS",
-    "Label",
+    "PeoplesLabels",
     "Place",
+    "PlaceLabel",
     "Ranking",
-    "gold_label",
+    "Settings",
+    "distinct_contexts",
+    "fill_table",
+    "given",
+    "gold_table",
     "human_label",
-    "on_one_scale",
-    "verdict_label",
+    "human_scales",
+    "missing_verdicts",
+    "place_labels",
+    "rankings",
+    "same",
+    "texts_of",
+    "turns",
 ]
+
+AGAINST = ("auto", "query", "reference", "response")
+RUBRICS = ("trec", "usefulness")
+
+
+def rankings(sample: Sample, *, final: bool = False) -> Iterator[tuple[str, tuple[Context, ...]]]:
+    """The query and contexts of each search of a sample; a plain sample is one search.
+
+    `final`: only what the system handed back in the end - its own list beside the calls, else the last call's.
+    """
+    if sample.calls and not (final and sample.contexts is not None):
+        for call in sample.calls[-1:] if final else sample.calls:
+            yield sample.query if blank(call.query or "") else call.query or "", call.contexts
+    elif sample.contexts is not None:
+        yield sample.query, sample.contexts
+
+
+def same(context: Context) -> tuple[str, str | None]:
+    """What two contexts share that are the same passage: their text or, where that says nothing, their id."""
+    return ("", context.id) if blank(context.text) else (context.text, None)
+
+
+def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ...]:
+    """The first `k` contexts (None = all) of all calls, each passage once, in order of first appearance.
+
+    What a final list beside the calls adds to them comes last.
+    """
+    found: dict[tuple[str, str | None], Context] = {}
+    for contexts in (*(contexts for _, contexts in rankings(sample)), sample.contexts or ()):
+        for context in contexts[:k]:
+            found.setdefault(same(context), context)
+    return tuple(found.values())
+
+
+def texts_of(contexts: Sequence[Context]) -> tuple[str, ...]:
+    """The contexts' texts, in rank order, for a judge to read; Missing where one has an id and no text."""
+    for context in contexts:
+        if not context.text:
+            raise Missing(f"the context {context.id!r} has no text")
+    return tuple(context.text for context in contexts)
+
+
+def given(sample: Sample, name: str) -> str | None:
+    """The query, reference or response of a sample; None where it is not there or says nothing."""
+    text: str | None = getattr(sample, name)
+    return None if text is None or blank(text) else text
+
+
+def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
+    """The conversation before the query, as (role, text); a turn without text (a tool call) is left out."""
+    before = ((turn.role, _text(turn)) for turn in sample.history)
+    return tuple((role, text) for role, text in before if not blank(text))
+
+
+def _text(turn: Message) -> str:
+    """The text of a turn, or that of its parts."""
+    parts = turn.content if isinstance(turn.content, tuple) else (turn.content,)
+    texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
+    return " ".join(text for text in texts if isinstance(text, str))
+
+
+class PersonsAnswer(Protocol):
+    """What a person said of an item: a grade, or yes / no, and the name of its scale (graded, binary, or as 0-4)."""
+
+    @property
+    def answer(self) -> Any:
+        """The grade, or yes / no."""
+
+    @property
+    def scale(self) -> str:
+        """graded (0 to 3), binary, or the ends of another scale (0-4)."""
+
+
+class PeoplesLabels(Protocol):
+    """People's labels by the digest of what is judged (`question.item`)."""
+
+    def get(self, item: str) -> PersonsAnswer | None:
+        """The label that counts for the item; None where nobody labelled it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What one evaluation asks relevance about: one setting for all its measures.
+
+    `against`: auto = the query, and the reference where the sample has one; query; reference; response.
+    `scale`: graded (0-3) or binary. `rubric` names the wording of the grades: trec, or usefulness. `labels` are
+    people's labels beside those on the contexts themselves; where both speak, `labels` holds.
+    """
+
+    against: str = "auto"
+    scale: Scale = "graded"
+    rubric: str = "trec"
+    labels: PeoplesLabels | None = None
+
+    def __post_init__(self) -> None:
+        known = {"against": AGAINST, "scale": ("graded", "binary"), "rubric": RUBRICS}
+        for name, choices in known.items():
+            if getattr(self, name) not in choices:
+                raise InputError(
+                    f"{name}={getattr(self, name)!r} is not known", fix=f"write one of {', '.join(choices)}"
+                )
+
+    @classmethod
+    def of(cls, against: str | None, scale: str | None, rubric: str | None = None) -> Settings:
+        """The settings that flags or a file name; None = the default."""
+        return cls(against or "auto", cast("Scale", scale or "graded"), rubric or "trec")
+
+    def beside(self, sample: Sample) -> dict[str, str | None]:
+        """The reference or response of a sample that relevance is judged against too, where the settings say so."""
+        return {
+            "reference": given(sample, "reference") if self.against in {"auto", "reference"} else None,
+            "response": given(sample, "response") if self.against == "response" else None,
+        }
+
 
 _BINARY = {True: math.inf, False: 0.0}
 HELPS = 2
 """The grade, of 0 to 3, from which a context counts as relevant."""
 
 
-class Label(NamedTuple):
-    """One label: `gain` is its worth to nDCG, `level` is held against a threshold (inf / 0 for yes / no: `binary`)."""
+class PlaceLabel(NamedTuple):
+    """The label of one place: `gain` is its worth to nDCG, `level` is held against a threshold (yes / no: inf / 0).
+
+    `scale`: graded (0 to 3; gold: any), binary, or the ends of another one (0-4).
+    """
 
     gain: float
     level: float
     reasoning: str = ""
     source: str = "gold"
-    binary: bool = False
+    scale: str = "graded"
+
+    @property
+    def binary(self) -> bool:
+        """Whether it is a yes or no."""
+        return self.scale == "binary"
 
 
 class Place(NamedTuple):
@@ -42,7 +188,7 @@ class Place(NamedTuple):
     """
 
     context: Context
-    label: Label | Unanswered | None
+    label: PlaceLabel | Unanswered | None
     verdict: int = -1
 
 
@@ -58,40 +204,251 @@ class Ranking(NamedTuple):
     mixed: bool = False
 
 
-def gold_label(grade: int) -> Label:
-    """A gold grade; a negative one is not relevant."""
-    return Label(max(grade, 0), grade, f"gold grade {grade}", "gold")
-
-
-def human_label(context: Context) -> Label | Unanswered:
-    """A person's label on a context: a grade, or yes / no on a scale of its own."""
+def human_label(context: Context, scale: str = "graded") -> PlaceLabel | None:
+    """The label of a person on the context itself: a grade, or yes / no on a scale of its own; None = unjudged."""
     if context.grade is not None:
-        return Label(context.grade, context.grade, "", "human")
-    if context.relevant is not None:
-        return Label(float(context.relevant), _BINARY[context.relevant], "", "human", binary=True)
-    return Unanswered("no label")
+        return _label_of_person(context.grade, scale)
+    return None if context.relevant is None else _label_of_person(context.relevant, "binary")
 
 
-def verdict_label(verdict: Grade) -> Label:
-    """A judge's verdict as a label."""
-    binary = verdict.scale == "binary"
-    level = _BINARY[bool(verdict.grade)] if binary else float(verdict.grade)
-    return Label(verdict.grade, level, verdict.reasoning, "judge", binary)
+def _label_of_person(answer: float, scale: str) -> PlaceLabel:
+    if scale == "binary":
+        return PlaceLabel(float(answer), _BINARY[bool(answer)], "", "human", scale)
+    return PlaceLabel(max(answer, 0), answer, "", "human", scale)
 
 
-def on_one_scale(lists: tuple[Ranking, ...]) -> tuple[Ranking, ...]:
+def _verdict_label(verdict: Grade) -> PlaceLabel:
+    level = _BINARY[bool(verdict.grade)] if verdict.scale == "binary" else float(verdict.grade)
+    return PlaceLabel(verdict.grade, level, verdict.reasoning, "judge", verdict.scale)
+
+
+def human_scales(sample: Sample, settings: Settings) -> set[str]:
+    """The scales that people's labels on a sample's contexts are on; none = nobody labelled any of them."""
+    need = _Against.need(sample, settings)
+    found = (need.human(context) for _, contexts in rankings(sample) for context in contexts)
+    return {label.scale for label in found if label is not None}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Against:
+    """What contexts are held against: `shown` beside them, and whether `labels` of people and gold answer just that."""
+
+    shown: Mapping[str, Any]
+    labels: bool = True
+    qrels: Mapping[str, int] | None = None
+    people: PeoplesLabels | None = None
+    grades: str = "graded"
+
+    @classmethod
+    def need(cls, sample: Sample, settings: Settings) -> _Against:
+        """The query, and what the evaluation's settings show beside it."""
+        beside = {"history": turns(sample), **settings.beside(sample)}
+        shown = {"query": sample.query, "scale": settings.scale, **beside}
+        low, high = getattr(sample, "grade_scale", None) or (0, 3)
+        grades = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
+        return cls(shown, qrels=sample.qrels, people=settings.labels, grades=grades)
+
+    @classmethod
+    def call(cls, query: str, sample: Sample, settings: Settings) -> _Against:
+        """A call's own query. People and gold label for the need: they answer only where that is the call's query."""
+        return cls({"query": query, "scale": settings.scale}, query == sample.query, sample.qrels)
+
+    def gold(self, context: Context) -> int | None:
+        """The grade a judge of gold ids reads: an unjudged document counts as 0, nothing known as None."""
+        if self.qrels is None or context.id is None:
+            return None
+        return int(self.qrels.get(context.id, 0))
+
+    def alike(self, context: Context) -> tuple[object, ...]:
+        """What contexts have in common that get one verdict."""
+        if not self.labels:
+            return (self, context.text)
+        return (self, context.text, context.grade, context.relevant, self.gold(context))
+
+    def question(self, context: Context) -> Relevance:
+        """Is this context relevant?"""
+        if not self.labels:
+            return Relevance(passage=context.text, **self.shown)
+        return Relevance(passage=context.text, context=context, gold=self.gold(context), **self.shown)
+
+    def human(self, context: Context) -> PlaceLabel | None:
+        """What people say of this context: the label that counts for its item, else the one on the context itself."""
+        found = None if self.people is None else self.people.get(self._item(context))
+        return (
+            human_label(context, self.grades)
+            if found is None
+            else _label_of_person(found.answer, found.scale)
+        )
+
+    def _item(self, context: Context) -> str:
+        """The digest of what is judged, where people's labels and verdicts meet; an id stands for a text that is not known."""
+        question = replace(self.question(context), passage=context.text or context.id or "")
+        item: str = attrgetter("item")(question)
+        return item
+
+
+def place_labels(
+    sample: Sample,
+    source: Source,
+    depth: int | None,
+    settings: Settings,
+    *,
+    against: str = "need",
+    final: bool = False,
+) -> Program[tuple[Ranking, ...]]:
+    """The labels of a sample's first `depth` places (None = all) in each of its calls, or in its final list.
+
+    `against`: the judge holds contexts against the need (the sample's query, and whatever the settings add to it), or
+    against the query of the call that they came from and nothing else - the reference answers the need.
+    """
+    lists = list(rankings(sample, final=final))
+    if source == "gold":
+        return tuple(_gold(sample, query, contexts) for query, contexts in lists)
+    cut = [(query, contexts[:depth]) for query, contexts in lists]
+    need = _Against.need(sample, settings)
+    if source == "human":
+        labelled = (tuple(Place(c, need.human(c)) for c in contexts) for _, contexts in cut)
+        return _on_one_scale(tuple(map(Ranking, (query for query, _ in cut), labelled)))
+    if against == "call":
+        by_query = {query: _Against.call(query, sample, settings) for query, _ in cut}
+        own = [by_query[query] for query, _ in cut]
+    else:
+        own = [need] * len(cut)
+    return _on_one_scale((yield from _judged(cut, own, people_first=source == "best")))
+
+
+def _documents(contexts: Iterable[Context], qrels: Mapping[str, int]) -> Iterator[tuple[Context, int | None]]:
+    """Gold is about documents: of several chunks of one document the first counts, the others give up their place."""
+    seen: set[str] = set()
+    for context in contexts:
+        name = context.id
+        if name is None:
+            yield context, None
+        elif name not in seen:
+            seen.add(name)
+            yield context, qrels.get(name)
+
+
+def _gold(sample: Sample, query: str, contexts: Sequence[Context]) -> Ranking:
+    places = tuple(
+        Place(context, None if grade is None else PlaceLabel(max(grade, 0), grade, f"gold grade {grade}"))
+        for context, grade in _documents(contexts, sample.qrels or {})
+    )
+    return Ranking(query, places, repeated=len(contexts) - len(places))
+
+
+def _judged(
+    lists: Sequence[tuple[str, Sequence[Context]]], against: Sequence[_Against], *, people_first: bool
+) -> Program[tuple[Ranking, ...]]:
+    numbers: dict[tuple[object, ...], int] = {}
+    questions: list[Relevance] = []
+    found: list[list[tuple[Context, PlaceLabel | None, int]]] = []
+    for (_, contexts), held in zip(lists, against, strict=True):
+        row: list[tuple[Context, PlaceLabel | None, int]] = []
+        for context in contexts:
+            if people_first and (label := held.human(context)) is not None:
+                row.append((context, label, -1))
+                continue
+            number = numbers.setdefault(held.alike(context), len(questions))
+            if number == len(questions):
+                questions.append(held.question(context))
+            row.append((context, None, number))
+        found.append(row)
+    answers = yield from ask_all(questions)
+    labels = [answer if isinstance(answer, Unanswered) else _verdict_label(answer) for answer in answers]
+    return tuple(
+        Ranking(query, tuple(Place(c, label if n < 0 else labels[n], n) for c, label, n in row))
+        for (query, _), row in zip(lists, found, strict=True)
+    )
+
+
+def _on_one_scale(lists: tuple[Ranking, ...]) -> tuple[Ranking, ...]:
     """One sample's rankings, where a yes stands beside grades with every label worth 1 or 0.
 
     A yes has no place among the grades: worth 1, a perfect ranking with it above a 3 would not score 1. Thresholds
     hold on both scales, so what is relevant stays as it is.
     """
-    scales = {place.label.binary for one in lists for place in one.places if isinstance(place.label, Label)}
+    scales = {
+        place.label.binary for one in lists for place in one.places if isinstance(place.label, PlaceLabel)
+    }
     if len(scales) < 2:
         return lists
     return tuple(one._replace(places=tuple(map(_yes_or_no, one.places)), mixed=True) for one in lists)
 
 
 def _yes_or_no(place: Place) -> Place:
-    if not isinstance(place.label, Label):
+    if not isinstance(place.label, PlaceLabel):
         return place
     return place._replace(label=place.label._replace(gain=float(place.label.level >= HELPS)))
+
+
+def fill_table(
+    lists: Sequence[Ranking], source: Source, qrels: Sequence[Mapping[str, Any]] = ()
+) -> RankedLabels:
+    """The labels of these rankings, one row each. Gold needs the row's qrels: they are its ideal.
+
+    A missing verdict stands as an unjudged place: whoever has one asks `missing_verdicts` and takes bounds.
+    """
+    found = [
+        place.label if isinstance(place.label, PlaceLabel) else None for one in lists for place in one.places
+    ]
+    gains, levels = (
+        [label.gain if label else 0.0 for label in found],
+        [label.level if label else 0.0 for label in found],
+    )
+    pointers = pointers_of(len(ranking.places) for ranking in lists)
+    gold = source == "gold"
+    if gold:
+        known_levels = [sorted(map(float, known.values()), reverse=True) for known in qrels]
+        known_gains = [[max(grade, 0.0) for grade in row] for row in known_levels]
+    else:
+        rows = list(zip(pointers[:-1].tolist(), pointers[1:].tolist(), strict=True))
+        known_gains = [sorted(gains[start:end], reverse=True) for start, end in rows]
+        known_levels = [sorted(levels[start:end], reverse=True) for start, end in rows]
+    return RankedLabels(
+        pointers=pointers,
+        gain=np.array(gains, dtype=np.float64),
+        level=np.array(levels, dtype=np.float64),
+        judged=np.array([label is not None for label in found], dtype=np.bool_),
+        ideal_pointers=pointers_of(map(len, known_gains)),
+        ideal=_flat(known_gains),
+        ideal_level=_flat(known_levels),
+        rel=1 if gold else HELPS,
+        complete=gold,
+    )
+
+
+def gold_table(samples: Iterable[Sample], *, final: bool) -> tuple[RankedLabels, list[int], int]:
+    """The gold labels of many samples straight from their contexts, how many rankings each has, and repeated documents.
+
+    Equal to `fill_table` of `place_labels`, without an object per place.
+    """
+    labels: list[list[int | None]] = []
+    known: list[list[int]] = []
+    lengths, repeated = [], 0
+    for sample in samples:
+        qrels: Mapping[str, int] = sample.qrels or {}
+        lists = [contexts for _, contexts in rankings(sample, final=final)]
+        lengths.append(len(lists))
+        for contexts in lists:
+            labels.append([grade for _, grade in _documents(contexts, qrels)])
+            known.append([*qrels.values()])
+            repeated += len(contexts) - len(labels[-1])
+    return RankedLabels.of_lists(labels, known), lengths, repeated
+
+
+def missing_verdicts(lists: Sequence[Ranking], *, holes: bool = False) -> Ints:
+    """For each place of one sample's rankings: the number of its verdict where that is missing, else -1.
+
+    `holes`: a place that nobody judged is missing a verdict of its own.
+    """
+    numbers = []
+    lonely = 1 + max((place.verdict for ranking in lists for place in ranking.places), default=0)
+    for position, place in enumerate(place for ranking in lists for place in ranking.places):
+        missing = isinstance(place.label, Unanswered) or (holes and place.label is None)
+        numbers.append(-1 if not missing else place.verdict if place.verdict >= 0 else lonely + position)
+    return np.array(numbers, dtype=np.int64)
+
+
+def _flat(rows: Sequence[Sequence[float]]) -> Floats:
+    return np.array([value for row in rows for value in row], dtype=np.float64)

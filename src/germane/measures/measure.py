@@ -1,4 +1,4 @@
-"""A measure is a value with one canonical name that parses and prints.
+"""A measure is a value with one canonical name that parses and prints; the registry knows what each name means.
 
 `nDCG@10`, `P(rel=2)@5` and `context_precision@5` name the same measure in Python, on the command line, in eval
 files, as JSON keys and as report columns. Parameters print sorted, defaults are left out, `@k` comes last.
@@ -6,29 +6,19 @@ files, as JSON keys and as report columns. Parameters print sorted, defaults are
 
 from __future__ import annotations
 
+import difflib
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from germane.errors import MeasureError
-from germane.measures.definition import (
-    Definition,
-    Param,
-    Source,
-    Value,
-    define,
-    definition,
-    definitions,
-    find,
-    remember,
-    resolve,
-    spelled,
-)
 from germane.types import FrozenDict
 
 __all__ = [
+    "FINDERS",
+    "Cutoff",
     "Definition",
     "Measure",
     "Param",
@@ -37,27 +27,273 @@ __all__ = [
     "define",
     "definition",
     "definitions",
-    "parse_measures",
 ]
 
-_TREC = re.compile(r"(?P<name>[A-Za-z][A-Za-z_]*?)_(?P<k>\d+)")
-_NAME = re.compile(r"(?P<name>[A-Za-z][\w.:/\\-]*?)\s*(?:\((?P<params>[^()]*)\))?\s*(?:@\s*(?P<k>[^@\s]+))?")
+Value: TypeAlias = str | int | float | bool
+Source: TypeAlias = Literal["gold", "judge", "human", "best"]
+Cutoff: TypeAlias = Literal["none", "optional", "required", "recall"]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter of a measure: its type, default (None = depends on the labels) and allowed values."""
+
+    type: type
+    default: Value | None
+    meaning: str
+    choices: tuple[Value, ...] = ()
+    low: float | None = None
+    high: float | None = None
+
+    def check(self, measure: str, name: str, value: object) -> Value:
+        """The value in its own type; MeasureError where it is none of this parameter's."""
+        allowed = " or ".join(map(str, self.choices)) or self.type.__name__
+        if self.type is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        outside = isinstance(value, int | float) and (
+            (self.low is not None and value < self.low) or (self.high is not None and value > self.high)
+        )
+        outside = outside or (isinstance(value, float) and not math.isfinite(value))
+        if type(value) is not self.type or (self.choices and value not in self.choices) or outside:
+            span = f" from {self.low:g}" if self.low is not None else ""
+            span += f" to {self.high:g}" if self.high is not None else ""
+            raise MeasureError(
+                f"{measure}: {name}={value!s} is not possible", fix=f"write {name}= with {allowed}{span}"
+            )
+        return value  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What the registry knows of a measure.
+
+    `family` says how it is computed: `ranked` measures are formulas on ranked labels
+    (`compute(table, params, k) -> one value per row`, `params` with all defaults filled in), `judged` ones are
+    generators of questions (`compute(sample, params, k)`). `labels` is the default label source of a ranked
+    measure, and `sources` the ones it can read at all; the fields that a source itself needs are not in `needs`.
+
+    A measure whose computation depends on a parameter has one Definition for each value of it, under one name:
+    `when={"unit": "context"}` says for which. `aliases` of such a definition carry its `when`, and `presets`
+    are aliases that carry other parameters (trec_eval's `rbp` means p=0.9). `nothing` says what a sample with
+    nothing to count gets. `cutoff` says whether `@k` may or must be given; `recall`: `@r`, a level of recall, must be.
+
+    `calls` says in words how many answers of a judge a sample costs ("0" = it asks nobody). `answerable` measures are
+    skipped for questions that cannot be answered. `settings`: compute wants the evaluation's settings too.
+    """
+
+    name: str
+    family: Literal["ranked", "judged"]
+    compute: Callable[..., Any]
+    needs: tuple[str, ...]
+    formula: str
+    doc: str
+    reference: str = ""
+    params: Mapping[str, Param] = field(default_factory=dict)
+    cutoff: Cutoff = "none"
+    labels: Source = "gold"
+    sources: tuple[Source, ...] = ("gold", "judge", "human", "best")
+    refusal: str = ""
+    range: tuple[float, float] = (0.0, 1.0)
+    calls: str = "0"
+    nothing: str = ""
+    aliases: tuple[str, ...] = ()
+    presets: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    when: Mapping[str, Value] = field(default_factory=dict)
+    explain: Callable[..., Any] | None = None
+    better: Literal["higher", "lower"] = "higher"
+    answerable: bool = False
+    settings: bool = False
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is a program that asks a judge: not a formula on labels, and not one on gold alone."""
+        return self.family == "judged" and self.calls != "0"
+
+    def good(self, value: float) -> float:
+        """How good a value is, from 0 to 1, higher is better; a count n is worth 1 / (1 + n), or n / (1 + n)."""
+        if math.isinf(self.range[1]):
+            value /= 1.0 + value
+        return value if self.better == "higher" else 1.0 - value
+
+    @property
+    def title(self) -> str:
+        """The measure's canonical name, with the parameter that chooses this definition where it needs one."""
+        chosen = {name: value for name, value in self.when.items() if value != self.params[name].default}
+        return self.name + _spelled(chosen)
+
+    def covers(self, params: Mapping[str, Value]) -> bool:
+        """Whether a measure with these parameters is computed by this definition."""
+        return all(params.get(name, self.params[name].default) == value for name, value in self.when.items())
+
+
+_REGISTRY: dict[str, list[Definition]] = {}
+_ALIASES: dict[str, tuple[str, Mapping[str, Value]]] = {}
+
+FINDERS: list[Callable[[str], object]] = []
+"""What may define a measure whose name is not known yet; each is called with that name, or with "" for all of ours."""
+
+_ELSEWHERE: dict[str, tuple[str, str]] = {
+    "gm_map": ("trec_eval", "AP, whose mean is arithmetic"),
+    "gm_bpref": ("trec_eval", "bpref, whose mean is arithmetic"),
+    "infAP": ("trec_eval", "bpref, or AP(holes=condensed)"),
+    "11pt_avg": ("trec_eval", "AP, or IPrec@0.1 and so on"),
+    "Rprec_mult": ("trec_eval", "Rprec"),
+    "ndcg_rel": ("trec_eval", "nDCG"),
+    "Rndcg": ("trec_eval", "nDCG"),
+    "relative_P": ("trec_eval", "P@k, or R@k"),
+    "set_map": ("trec_eval", "SetP"),
+    "num_q": ("trec_eval", "n, which stands beside every mean"),
+    "INST": ("ir_measures", "RBP"),
+    "BPM": ("ir_measures", "RBP"),
+    "SDCG": ("ir_measures", "nDCG(dcg=exp-log2)@10"),
+    "Compat": ("ir_measures", "nDCG@10"),
+    "Accuracy": ("ir_measures", "bpref"),
+    "AP_IA": ("ir_measures", "alpha_nDCG@10"),
+    "ERR_IA": ("ir_measures", "alpha_nDCG@10"),
+    "nERR_IA": ("ir_measures", "alpha_nDCG@10"),
+    "nNRBP": ("ir_measures", "alpha_nDCG@10"),
+    "NRBP": ("ir_measures", "alpha_nDCG@10"),
+    "P_IA": ("ir_measures", "StR@10"),
+    "answer_correctness": ("Ragas", "answer_relevancy and faithfulness"),
+    "factual_correctness": ("Ragas", "nugget_recall(text=response)"),
+    "semantic_similarity": ("Ragas", "nugget_recall(text=response)"),
+    "answer_similarity": ("Ragas", "nugget_recall(text=response)"),
+    "aspect_critic": ("Ragas", "an llm_judge in an eval file"),
+    "context_utilization": ("Ragas", "context_precision with --against response; or our context_utilisation"),
+    "geval": ("DeepEval", "an llm_judge in an eval file"),
+    "bias": ("DeepEval", "an llm_judge in an eval file"),
+    "toxicity": ("DeepEval", "an llm_judge in an eval file"),
+    "summarization": ("DeepEval", "nugget_recall(text=response)"),
+    "bleu": ("other tools", "nugget_recall(text=response)"),
+    "rouge": ("other tools", "nugget_recall(text=response)"),
+}
+"""Measures of other tools that are not here: whose each is, and the nearest of ours."""
+
+
+def define(new: Definition) -> Definition:
+    """Add a measure to the registry; a second one of the same name (and `when`) is an error."""
+    known = [one for one in _REGISTRY.get(new.name, []) if one.compute is not _unknown]
+    if any(new.when == other.when or not (new.when and other.when) for other in known):
+        raise MeasureError(f"a measure named {new.title} is defined already", fix="choose another name")
+    spellings = {
+        **dict.fromkeys(new.aliases, new.when),
+        **{a: {**new.when, **p} for a, p in new.presets.items()},
+    }
+    for alias, params in spellings.items():
+        if (taken := _ALIASES.get(_fold(alias), (new.name, params))) != (new.name, params):
+            raise MeasureError(f"the alias {alias} already means {taken[0]}", fix="choose another")
+    _REGISTRY[new.name] = [*known, new]
+    _ALIASES.update({_fold(alias): (new.name, params) for alias, params in spellings.items()})
+    return new
+
+
+def definitions() -> tuple[Definition, ...]:
+    """Every measure there is: the ranked ones, then the others by name, those of the user's own files last."""
+    _find_more("")
+    known = [one for same in _REGISTRY.values() for one in same if one.compute is not _unknown]
+    return tuple(sorted(known, key=_place_in_list))
+
+
+def _place_in_list(known: Definition) -> tuple[int, str]:
+    """Files that define measures are imported in any order: the list has one."""
+    if known.family == "ranked":
+        return 0, ""
+    return (1, known.title.casefold()) if known.compute.__module__.startswith("germane.") else (2, "")
+
+
+def definition(name: str, params: Mapping[str, Value] | None = None) -> Definition:
+    """The definition behind a name or alias and its parameters; MeasureError names the nearest where there is none."""
+    only = _REGISTRY.get(name)
+    if only is not None and len(only) == 1 and not only[0].when:
+        return only[0]  # most are found so, many times per sample
+    canonical, preset = _resolve(name)
+    given = {**preset, **(params or {})}
+    if found := next((one for one in _REGISTRY[canonical] if one.covers(given)), None):
+        return found
+    _find_more(canonical)  # the same name may be defined elsewhere too, for another value of the parameter
+    known = _REGISTRY[canonical]
+    if found := next((one for one in known if one.covers(given)), None):
+        return found
+    for key in known[0].when:
+        known[0].params[key].check(canonical, key, given.get(key, known[0].params[key].default))
+    raise MeasureError(
+        f"{canonical} needs another parameter", fix=f"write {' or '.join(one.title for one in known)}"
+    )
+
+
+def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
+    """The canonical name behind a spelling that is known already, and the parameters that it carries."""
+    if name in _REGISTRY:
+        return name, {}
+    fold = _fold(name)
+    return _ALIASES.get(fold) or next(((known, {}) for known in _REGISTRY if _fold(known) == fold), None)
+
+
+def _fold(name: str) -> str:
+    """A name without case and joints: ContextPrecision, context-precision and context_precision are one."""
+    return name.casefold().replace("_", "").replace("-", "")
+
+
+def _find_more(name: str) -> bool:
+    for finder in FINDERS:
+        finder(name)
+    return True
+
+
+def _resolve(name: str) -> tuple[str, Mapping[str, Value]]:
+    """The canonical name behind a spelling, and the parameters that the spelling carries."""
+    if found := _find(name) or (_find_more(name) and _find(name)):
+        return found
+    for known, (tool, nearest) in _ELSEWHERE.items():
+        if _fold(known) == _fold(name):
+            raise MeasureError(
+                f"{known} is a measure of {tool} that germane does not have", fix=f"the nearest: {nearest}"
+            )
+    near = difflib.get_close_matches(_fold(name), [*map(_fold, _REGISTRY), *_ALIASES], n=1)
+    hint = _find(near[0]) if near else None
+    fix = f"did you mean {hint[0]}{_spelled(hint[1])}?" if hint else "see `germane measures`"
+    raise MeasureError(f"there is no measure {name!r}", fix=fix)
+
+
+def _unknown(*_: object, **__: object) -> None:
+    raise MeasureError(
+        "this measure is not ours and was not loaded", fix="name its file: -m my_measures.py:NAME"
+    )
+
+
+def _spelled(params: Mapping[str, Value]) -> str:
+    """Parameters as they stand in a name, sorted; "" where there are none."""
+    inner = ",".join(f"{name}={_spell(value)}" for name, value in sorted(params.items()))
+    return f"({inner})" if inner else ""
+
+
+def _spell(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_NAME = re.compile(
+    r"(?P<name>[A-Za-z0-9][\w.:/\\-]*?)\s*(?:\((?P<params>[^()]*)\))?\s*(?:@\s*(?P<k>[^@\s]+))?"
+)
+_TREC = re.compile(r"(?P<name>[A-Za-z][A-Za-z_]*?)[_.](?P<k>[01]?\.\d+|\d+)")
+_CUTOFF = re.compile(r"\d{1,9}|\d?\.\d{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
     """A measure with its parameters and cut-off: `Measure.parse("AP(rel=2)@10")` or `AP(rel=2) @ 10`.
 
-    Equal when they mean the same; `str()` is the canonical name. Raises MeasureError on an unknown name,
-    parameter or value, and on a cut-off that is missing, superfluous or below 1.
+    Equal when they mean the same; `str()` is the canonical name. `settings` are all its parameters: as given, else
+    their defaults (None = depends on the labels). Raises MeasureError on an unknown name, parameter or value, and on a
+    cut-off that is superfluous, below 1 or, of a level of recall, outside 0 to 1.
     """
 
     name: str
     params: FrozenDict = field(default_factory=FrozenDict)
-    cutoff: int | None = None
+    cutoff: int | float | None = None
+    settings: FrozenDict = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        canonical, preset = resolve(self.name)
+        canonical, preset = _resolve(self.name)
         given = {**preset, **self.params}
         known = definition(canonical, given)
         checked: dict[str, Value] = {}
@@ -68,51 +304,44 @@ class Measure:
             spec = known.params[name]
             if (checked_value := spec.check(known.name, name, value)) != spec.default:
                 checked[name] = checked_value
-        if checked.get("labels", known.labels) not in known.sources:
-            raise MeasureError(
-                f"{known.name} cannot be computed over labels={checked['labels']}", fix=known.refusal
-            )
-        if checked.get("against") == "call" and checked.get("labels", known.labels) != "judge":
+        source = checked.get("labels", known.labels)
+        if source not in known.sources:
+            raise MeasureError(f"{known.name} cannot be computed over labels={source}", fix=known.refusal)
+        if checked.get("against") == "call" and source != "judge":
             raise MeasureError(
                 f"{known.name}: people and gold label for the need, not for a call's own query",
                 fix="leave out against=call, or read labels=judge",
             )
-        if self.cutoff is not None and known.cutoff == "none":
-            raise MeasureError(f"{known.name} has no cut-off", fix=f"write {known.name}")
-        if self.cutoff is not None and self.cutoff < 1:
-            raise MeasureError(
-                f"{known.name}@{self.cutoff}: a cut-off is 1 or more", fix=f"write {known.name}@10"
-            )
+        defaults = {name: spec.default for name, spec in known.params.items()}
         object.__setattr__(self, "name", known.name)
         object.__setattr__(self, "params", FrozenDict(checked))
+        object.__setattr__(self, "settings", FrozenDict(defaults | checked))
+        object.__setattr__(self, "cutoff", _checked_cutoff(known, self.cutoff))
 
     def require_cutoff(self) -> Measure:
         """Itself, or MeasureError where this measure means nothing without `@k`."""
-        if self.cutoff is None and self.definition.cutoff == "required":
-            raise MeasureError(f"{self.name} needs a cut-off", fix=f"write {self}@10")
+        if self.cutoff is None and self.definition.cutoff in {"required", "recall"}:
+            example = "@0.1" if self.definition.cutoff == "recall" else "@10"
+            raise MeasureError(f"{self.name} needs a cut-off", fix=f"write {self}{example}")
         return self
 
     def __str__(self) -> str:
-        return self.name + spelled(self.params) + (f"@{self.cutoff}" if self.cutoff else "")
+        return self.name + _spelled(self.params) + (_at(self.cutoff))
 
-    def __matmul__(self, k: int) -> Measure:
+    def __matmul__(self, k: float) -> Measure:
         """`nDCG @ 10`: the same measure with a cut-off."""
-        if type(k) is not int:
-            raise MeasureError(f"{self.name}@{k}: a cut-off is a whole number", fix=f"write {self.name}@10")
         return Measure(self.name, self.params, k)
 
     def __call__(self, **params: Value) -> Measure:
         """`AP(rel=2)`: the same measure with other parameters."""
         return Measure(self.name, FrozenDict({**self.params, **params}), self.cutoff)
 
+    def __reduce__(self) -> tuple[type[Measure], tuple[str, FrozenDict, int | float | None]]:
+        return Measure, (self.name, self.params, self.cutoff)
+
     def param(self, name: str) -> Any:
         """The value of a parameter: as given, else its default."""
         return self.settings[name]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """All its parameters: as given, else their defaults (None = depends on the labels)."""
-        return {name: spec.default for name, spec in self.definition.params.items()} | dict(self.params)
 
     @property
     def definition(self) -> Definition:
@@ -133,12 +362,16 @@ class Measure:
         try:
             return cls.parse(text, lenient=True)
         except MeasureError:
-            remember(text)
+            doc = "A measure that is not ours and was not loaded."
+            unknown = Definition(
+                name=text, family="judged", compute=_unknown, needs=(), formula="unknown", doc=doc
+            )
+            _REGISTRY.setdefault(text, [unknown])
             return cls(text)
 
     @classmethod
     def parse(cls, text: str, *, lenient: bool = False) -> Measure:
-        """The measure that a text names; trec_eval spellings (`ndcg_cut_10`, `P_5`, `map`) are aliases.
+        """The measure that a text names; trec_eval's spellings (`ndcg_cut_10`, `P.5`, `map`) are aliases.
 
         `lenient` lets a needed cut-off be missing: it is given later.
         """
@@ -147,17 +380,36 @@ class Measure:
             raise MeasureError(
                 f"{text!r} is not a measure", fix="write NAME, NAME@10 or NAME(param=value)@10"
             )
-        name, cutoff = match["name"], match["k"]
-        trec = _TREC.fullmatch(name)
-        if trec and cutoff is None and not find(name) and find(trec["name"]):
-            name, cutoff = trec["name"], trec["k"]
-        if cutoff is not None and not re.fullmatch("[0-9]{1,9}", cutoff):
-            raise MeasureError(
-                f"{text!r}: the cut-off {cutoff!r} is not a whole number", fix=f"write {name}@10"
-            )
-        k = None if cutoff is None else int(cutoff)
-        measure = cls(name, FrozenDict(_params(match["params"] or "", text)), k)
+        name, k = match["name"], match["k"]
+        trec = _TREC.fullmatch(name) if k is None and not _find(name) else None
+        if trec and (_find(trec["name"]) or (_find_more(name) and not _find(name) and _find(trec["name"]))):
+            name, k = trec["name"], trec["k"]
+        if k is not None and not _CUTOFF.fullmatch(k):
+            raise MeasureError(f"{text!r}: the cut-off {k!r} is not a whole number", fix=f"write {name}@10")
+        cutoff = None if k is None else float(k) if "." in k else int(k)
+        measure = cls(name, FrozenDict(_params(match["params"] or "", text)), cutoff)
         return measure if lenient else measure.require_cutoff()
+
+
+def _checked_cutoff(known: Definition, cutoff: float | None) -> int | float | None:
+    if cutoff is None:
+        return None
+    name = known.name
+    if known.cutoff == "none":
+        raise MeasureError(f"{name} has no cut-off", fix=f"write {name}")
+    if known.cutoff == "recall":
+        if isinstance(cutoff, bool) or not 0 <= cutoff <= 1:
+            raise MeasureError(f"{name}@{cutoff}: a level of recall is from 0 to 1", fix=f"write {name}@0.1")
+        return float(cutoff)
+    if type(cutoff) is not int:
+        raise MeasureError(f"{name}@{cutoff}: a cut-off is a whole number", fix=f"write {name}@10")
+    if cutoff < 1:
+        raise MeasureError(f"{name}@{cutoff}: a cut-off is 1 or more", fix=f"write {name}@10")
+    return cutoff
+
+
+def _at(cutoff: float | None) -> str:
+    return "" if cutoff is None else f"@{cutoff:.9g}"
 
 
 def _params(inner: str, text: str) -> dict[str, Value]:
@@ -181,18 +433,3 @@ def _value(text: str) -> Value:
         except ValueError:
             continue
     return text.strip("'\"")
-
-
-def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Measure, ...]:
-    """Measures from texts with one or more names each, split at white space outside parentheses; duplicates fold.
-
-    `my_measures.py:first_hit` runs that file and takes the measure from it; a relative path starts from `folder`, by
-    default the working directory.
-    """
-    from germane.measures.loading import named
-
-    found: dict[Measure, None] = {}
-    for text in texts:
-        for word in re.findall(r"(?:[^\s()]|\([^()]*\))+", text):
-            found[named(word, folder)] = None
-    return tuple(found)

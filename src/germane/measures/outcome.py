@@ -1,19 +1,31 @@
-"""What a measure says of one sample: a value, or why there is none; and what it counted to get there."""
+"""What a measure says of one sample: a value, or why there is none and between which bounds it lies; and what it counted.
+
+Average precision and its kin are not monotone in the labels, so the worst and best case of a ranked score are not simply
+"all irrelevant" and "all relevant": `bounds` tries every combination of the missing labels as rows of one table.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from germane.questions.asking import Missing, Program, Unanswered
+import numpy as np
+
+from germane.judging.programs import Missing, Program, Unanswered
+from germane.judging.questions import Scale
+from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, pointers_of
+from germane.measures.measure import Measure
 from germane.types import Status
 
 __all__ = [
+    "MOST",
+    "NO_CONTEXT",
     "Item",
     "Outcome",
     "Result",
+    "bounds",
     "complement",
     "error",
     "incomplete",
@@ -49,8 +61,9 @@ class Item:
 class Outcome:
     """A value, or a status with its reason; `bounds` hold what an incomplete value can still become.
 
-    `items` are what was counted and `what` says in words which of them held ("claims supported by the contexts"):
-    an explanation is made of both. They are in no score row and make no difference to equality.
+    `items` are what was counted, `what` says in words which of them held ("claims supported by the contexts") and
+    `lacking` what the others are: an explanation is made of them. They are in no score row and make no difference to
+    equality.
     """
 
     value: float | None = None
@@ -59,6 +72,7 @@ class Outcome:
     bounds: tuple[float, float] | None = None
     items: tuple[Item, ...] = field(default=(), compare=False, repr=False)
     what: str = field(default="", compare=False, repr=False)
+    lacking: str = field(default="missing", compare=False, repr=False)
 
 
 def ok(value: float, *, items: Iterable[Item] = (), what: str = "") -> Outcome:
@@ -66,6 +80,9 @@ def ok(value: float, *, items: Iterable[Item] = (), what: str = "") -> Outcome:
     if not math.isfinite(value):
         return error(f"the measure returned {value}, which is not a number")
     return Outcome(value=float(value), items=tuple(items), what=what)
+
+
+NO_CONTEXT = ok(0.0, items=[Item("No context retrieved", held=False)])
 
 
 def skipped(why: str) -> Outcome:
@@ -79,12 +96,18 @@ def error(why: str) -> Outcome:
 
 
 def incomplete(why: str, bounds: tuple[float, float]) -> Outcome:
-    """Some verdicts are missing; the value lies within `bounds`."""
+    """Some verdicts are missing; the value lies within `bounds`. Where these are equal it is known all the same."""
+    if bounds[0] == bounds[1]:
+        return Outcome(value=bounds[0], why=f"{why}; the value is the same whatever they are")
     return Outcome(status="incomplete", why=why, bounds=bounds)
 
 
 def proportion(
-    verdicts: Sequence[bool | Unanswered | Item], *, nothing: str = "nothing to count", what: str = ""
+    verdicts: Sequence[bool | Unanswered | Item],
+    *,
+    nothing: str = "nothing to count",
+    what: str = "",
+    lacking: str = "missing",
 ) -> Outcome:
     """The share that held; skipped where there is nothing to count, incomplete where a verdict is missing.
 
@@ -97,25 +120,31 @@ def proportion(
     gained = math.fsum(item.gained for item in items)
     missing = [item for item in items if item.held is None]
     if not missing:
-        return ok(gained / whole, items=items, what=what)
+        return Outcome(gained / whole, items=items, what=what, lacking=lacking)
     why = f"{len(missing)} of {len(items)} verdicts missing: {missing[0].why}"
-    if len(missing) == len(items):
-        return replace(error(why), items=items, what=what)
     open_ = math.fsum(item.weight for item in missing)
-    found = incomplete(why, (gained / whole, (gained + open_) / whole))
-    return replace(found, items=items, what=what)
+    all_missing = len(missing) == len(items)
+    found = error(why) if all_missing else incomplete(why, (gained / whole, (gained + open_) / whole))
+    return replace(found, items=items, what=what, lacking=lacking)
 
 
-def share(counted: Sequence[Item], hidden: Sequence[Unanswered], *, nothing: str, what: str = "") -> Outcome:
+def share(
+    counted: Sequence[Item],
+    hidden: Sequence[Unanswered],
+    *,
+    nothing: str,
+    what: str = "",
+    lacking: str = "missing",
+) -> Outcome:
     """The share that held where what is to be counted comes from several lists, some of which (`hidden`) are missing.
 
     A missing list may hold any number of things, so nothing narrower than 0 to 1 can be said of the share.
     """
     if not hidden:
-        return proportion(counted, nothing=nothing, what=what)
+        return proportion(counted, nothing=nothing, what=what, lacking=lacking)
     why = f"{len(hidden)} lists missing: {hidden[0].why}"
     found = incomplete(why, (0.0, 1.0)) if counted else error(why)
-    return replace(found, items=tuple(counted), what=what)
+    return replace(found, items=tuple(counted), what=what, lacking=lacking)
 
 
 def complement(outcome: Outcome) -> Outcome:
@@ -134,12 +163,97 @@ def _item(verdict: bool | Unanswered | Item) -> Item:
 Result: TypeAlias = Outcome | float | int | bool
 
 
-def safely(name: str, start: Callable[[], Program[Result]]) -> Program[Outcome]:
-    """A measure's program that never raises: a missing answer or a fault in the measure becomes an error."""
+def safely(name: str, start: Callable[[], Program[Result] | Result]) -> Program[Outcome]:
+    """A measure's program that never raises: a missing answer or a fault in the measure becomes an error.
+
+    `start` is the measure's body: a generator of questions, or a plain function that asks none.
+    """
     try:
-        result = yield from start()
+        started = start()
+        result = (yield from started) if isinstance(started, Generator) else started
         return result if isinstance(result, Outcome) else ok(float(result))
     except Missing as missing:
         return error(missing.why)
     except Exception as fault:  # noqa: BLE001 - a measure may be a user's own; its fault is one sample's error
         return error(f"{name} raised {type(fault).__name__}: {fault}")
+
+
+MOST = 2**14
+"""The most combinations that are tried; beyond, the bounds are the measure's whole range."""
+
+_PLACES = 2**20
+"""How many places one kernel call gets at most, so that memory stays flat."""
+
+
+def bounds(
+    measure: Measure, table: RankedLabels, missing: Ints, *, scale: Scale = "graded", top: int = 3
+) -> tuple[float, float]:
+    """The lowest and highest value that a measure's mean over the rows of `table` can take.
+
+    The rows are the rankings of one sample (one, or one for each call). `missing` has one number for each place: -1
+    where the label is known, else the number of the verdict that is missing; places with the same number (the same
+    passage twice) will get the same verdict, a grade from 0 to `top` or a yes or no. The ideal list grows with them.
+    Over gold only what stands within the cut-off is tried. Exact up to MOST combinations, else the measure's range.
+    """
+    # what stands below the cut-off cannot matter to a formula that looks at the ranking alone
+    depth = measure.cutoff if measure.settings.get("holes") != "condensed" else None
+    if depth is not None and (table.complete or not _graded(measure)):
+        kept = table.rank <= depth
+        table, missing = table.kept(kept), missing[kept]
+    grades = [(float(grade), float(grade)) for grade in range(top + 1)]
+    yes_or_no = scale == "binary" or not _graded(measure)
+    answers = np.array([(0.0, 0.0), (1.0, np.inf)] if yes_or_no else grades)
+    verdicts = np.unique(missing[missing >= 0])
+    combinations = len(answers) ** len(verdicts)
+    if combinations > MOST:
+        return measure.definition.range
+    step = max(1, _PLACES // max(1, len(missing)))
+    means = np.concatenate(
+        [
+            _means(measure, table, missing, verdicts, answers, np.arange(at, min(at + step, combinations)))
+            for at in range(0, combinations, step)
+        ]
+    )
+    return float(means.min()), float(means.max())
+
+
+def _means(
+    measure: Measure, table: RankedLabels, missing: Ints, verdicts: Ints, answers: Floats, combinations: Ints
+) -> Floats:
+    filled = _assigned(table, missing, verdicts, answers, combinations)
+    values: Floats = measure.definition.compute(filled, measure.settings, measure.cutoff)
+    return np.asarray(values.reshape(-1, table.rows).mean(axis=1), dtype=np.float64)
+
+
+def _graded(measure: Measure) -> bool:
+    """Whether the grades themselves count (and the ideal list is made of them), not only a threshold on them."""
+    return "rel" not in measure.definition.params
+
+
+def _assigned(
+    table: RankedLabels, missing: Ints, verdicts: Ints, answers: Floats, combinations: Ints
+) -> RankedLabels:
+    """The table once for each of the combinations, whose digits are the answers to the missing verdicts."""
+    digits = combinations[:, None] // len(answers) ** np.arange(len(verdicts))[None, :] % len(answers)
+    unknown = missing >= 0
+    given = answers[digits[:, np.searchsorted(verdicts, missing[unknown])]]
+    times = len(combinations)
+    gain, level = (np.tile(values, (times, 1)) for values in (table.gain, table.level))
+    gain[:, unknown], level[:, unknown] = given[..., 0], given[..., 1]
+    judged = np.tile(table.judged | unknown, times)
+    pointers = pointers_of(np.tile(np.diff(table.pointers), times))
+    filled = replace(table, pointers=pointers, gain=gain.ravel(), level=level.ravel(), judged=judged)
+    return _own_ideal(filled, np.tile(unknown, times), times)
+
+
+def _own_ideal(table: RankedLabels, assigned: Bools, times: int) -> RankedLabels:
+    """The table with each row's own labels, best first, as its ideal; of gold: all that is known and the assigned ones."""
+    row, gain, level = table.row, table.gain, table.level
+    if table.complete:
+        known = pointers_of(np.tile(np.diff(table.ideal_pointers), times))
+        row = np.concatenate([np.repeat(np.arange(table.rows), np.diff(known)), row[assigned]])
+        gain = np.concatenate([np.tile(table.ideal, times), gain[assigned]])
+        level = np.concatenate([np.tile(table.ideal_level, times), level[assigned]])
+    by_gain, by_level = np.lexsort((-gain, row)), np.lexsort((-level, row))
+    pointers = pointers_of(np.bincount(row, minlength=table.rows))
+    return replace(table, ideal_pointers=pointers, ideal=gain[by_gain], ideal_level=level[by_level])

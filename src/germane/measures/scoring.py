@@ -1,32 +1,106 @@
 """A block of samples and their graders in, outcomes out. Pure: it says what to ask and what follows from the answers.
 
-Judged measures are programs of their own. Ranked measures share one label program a source and sample, then one
-kernel call a measure for the whole block.
+Judged measures are programs of their own. Ranked measures that read the same labels share one label program per sample
+and one table of labels per block; each is then one kernel call on it. Gold labels need no program at all.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from germane.judging.programs import Program, Unanswered, ask
+from germane.judging.text import blank
 from germane.measures import ranked
-from germane.measures.bounds import bounds
-from germane.measures.graders import STRICT, Grader
-from germane.measures.labels import Label, Ranking
-from germane.measures.measure import Measure, Source
-from germane.measures.outcome import Outcome, Result, error, incomplete, ok, safely, skipped
-from germane.measures.passages import given
-from germane.measures.placing import place_labels
-from germane.measures.settings import Settings
-from germane.measures.tables import fill_table, missing_verdicts
-from germane.questions.asking import Program, Unanswered, ask
-from germane.questions.text import blank
-from germane.types import Sample
+from germane.measures.kernel import RankedLabels
+from germane.measures.labels import (
+    HELPS,
+    PlaceLabel,
+    Ranking,
+    Settings,
+    fill_table,
+    given,
+    gold_table,
+    human_scales,
+    missing_verdicts,
+    place_labels,
+)
+from germane.measures.measure import Definition, Measure, Source, define
+from germane.measures.outcome import Outcome, Result, bounds, error, incomplete, ok, safely, skipped
+from germane.types import FrozenDict, Sample
 
-__all__ = ["Block", "Job", "applicable", "depth_of", "is_relevant", "labels_for", "program_of", "reading_of"]
+if TYPE_CHECKING:
+    from germane.judging.judges.script import ScriptGrade
+
+__all__ = [
+    "CODE_JUDGE",
+    "Block",
+    "Grader",
+    "Job",
+    "applicable",
+    "depth_of",
+    "graders_of",
+    "is_relevant",
+    "labels_for",
+    "program_of",
+    "reading_of",
+]
+
+PASS, BORDERLINE = 0.8, 0.6
+STRICT = "strict: "
+"""How the note on a score begins that fails the verdict of a case with a strict grader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grader:
+    """A measure with what an eval file says about it.
+
+    `name` is what it is reported under. `required` is the least value that the case must reach, as a gate on
+    the evaluation. `strict` fails the case's verdict on any irrelevant context and leaves the score;
+    `expected_relevant_count` adds a note where fewer are found. `script` is what a `code_judge` runs.
+    """
+
+    measure: Measure
+    name: str = ""
+    weight: float = 1.0
+    required: float | None = None
+    strict: bool = False
+    expected_relevant_count: int | None = None
+    script: ScriptGrade | None = None
+    options: FrozenDict = field(default_factory=FrozenDict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or str(self.measure))
+
+
+def graders_of(measures: tuple[Measure, ...]) -> tuple[Grader, ...]:
+    """Plain measures as graders of equal weight."""
+    return tuple(Grader(measure=measure) for measure in measures)
+
+
+def _never(*_: object, **__: object) -> None:
+    raise AssertionError("a code_judge is run through its grader's script")
+
+
+define(
+    Definition(
+        name="code_judge",
+        family="judged",
+        compute=_never,
+        needs=(),
+        formula="what the script prints as score",
+        doc="A grading program of the user's: one JSON document on stdin, one on stdout. Declared in an eval file.",
+        reference="AgentV's code_judge protocol",
+        nothing="no score printed: error",
+        calls="1 process a case",
+        aliases=("code-judge", "code_grader", "code-grader"),
+    )
+)
+CODE_JUDGE = Measure("code_judge")
+
 
 _ABSENT = {"contexts": "contexts are not known", "gold": "no gold groups", "forbidden": "no forbidden ids"}
 _UNANSWERABLE = "unanswerable: nothing can be relevant"
@@ -38,92 +112,6 @@ class Job:
 
     sample: Sample
     graders: tuple[Grader, ...]
-
-
-@dataclass(slots=True)
-class Block:
-    """What a block of jobs needs asked (`programs`), and what its measures say once that is answered (`outcomes`)."""
-
-    jobs: Sequence[Job]
-    settings: Settings
-    notes: Counter[str] = field(default_factory=Counter)
-    _labels: dict[_Reading, dict[int, int]] = field(default_factory=dict)
-    _direct: dict[tuple[int, str], int | Outcome] = field(default_factory=dict)
-    _programs: list[Program[Any]] = field(default_factory=list)
-
-    def programs(self) -> list[Program[Any]]:
-        """Every program of the block, in the order of its samples."""
-        for index, job in enumerate(self.jobs):
-            self._note_empty(job.sample)
-            depths: dict[_Reading, list[int | None]] = {}
-            for grader in job.graders:
-                if grader.script is not None:
-                    self._direct[index, grader.name] = self._add(_script(grader))
-                elif (refusal := applicable(grader.measure, job.sample, self.settings)) is not None:
-                    self._direct[index, grader.name] = refusal
-                elif grader.measure.definition.family == "judged":
-                    self._direct[index, grader.name] = self._add(
-                        program_of(grader.measure, job.sample, self.settings)
-                    )
-                else:
-                    depths.setdefault(reading_of(grader.measure), []).append(depth_of(grader.measure))
-            for reading, cuts in depths.items():
-                depth = None if None in cuts else max(cut for cut in cuts if cut is not None)
-                labels = reading.labels(job.sample, depth, self.settings)
-                self._labels.setdefault(reading, {})[index] = self._add(labels)
-        return self._programs
-
-    def _note_empty(self, sample: Sample) -> None:
-        if sample.calls and (empty := sum(not call.contexts for call in sample.calls)):
-            self.notes["search calls returned nothing and count 0"] += empty
-        lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
-        if empty := sum(bool(c.text) and blank(c.text) for contexts in lists for c in contexts):
-            self.notes["contexts are empty: no judge is asked about them"] += empty
-
-    def _add(self, program: Program[Any]) -> int:
-        self._programs.append(program)
-        return len(self._programs) - 1
-
-    def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
-        """For each job: the outcome of each of its graders, by the grader's name."""
-        found: list[dict[str, Outcome]] = [{} for _ in self.jobs]
-        ranked_by: dict[Measure, list[tuple[int, Grader]]] = {}
-        for index, job in enumerate(self.jobs):
-            for grader in job.graders:
-                direct = self._direct.get((index, grader.name))
-                if direct is None:
-                    ranked_by.setdefault(grader.measure, []).append((index, grader))
-                else:
-                    found[index][grader.name] = direct if isinstance(direct, Outcome) else results[direct]
-        labelled = {reading: self._labelled(reading, results) for reading in self._labels}
-        mixed = {
-            index
-            for one in labelled.values()
-            for index, lists in one.rankings.items()
-            if lists and lists[0].mixed
-        }
-        if mixed:
-            self.notes["samples have labels on two scales: all count as yes or no"] += len(mixed)
-        for measure, wanted in ranked_by.items():
-            mine = labelled[reading_of(measure)]
-            values = _ranked(measure, mine, self.settings)
-            for index, grader in wanted:
-                found[index][grader.name] = _noted(grader, values[index], mine.rankings[index])
-        return found
-
-    def _labelled(self, reading: _Reading, results: Sequence[Any]) -> _Labelled:
-        rankings = {index: results[at] for index, at in self._labels[reading].items()}
-        for lists in rankings.values():
-            self._note(lists)
-        return _Labelled(
-            reading.source, rankings, {index: self.jobs[index].sample.qrels or {} for index in rankings}
-        )
-
-    def _note(self, rankings: tuple[Ranking, ...]) -> None:
-        if repeated := sum(ranking.repeated for ranking in rankings):
-            self.notes[
-                "contexts repeat a document that stands higher in the same list (the first counts)"
-            ] += repeated
 
 
 class _Reading(NamedTuple):
@@ -139,7 +127,7 @@ class _Reading(NamedTuple):
 
 
 def reading_of(measure: Measure) -> _Reading:
-    """What a ranked measure reads: those that read the same share one label program a sample."""
+    """What a ranked measure reads: those that read the same share one label program per sample."""
     params = measure.settings
     return _Reading(measure.labels, params.get("against", "need"), params.get("over") == "final")
 
@@ -149,74 +137,32 @@ def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[
     return reading_of(measure).labels(sample, depth_of(measure), settings)
 
 
+def depth_of(measure: Measure) -> int | None:
+    """How many places of each ranking a measure looks at; None = all."""
+    cut = isinstance(measure.cutoff, int) and measure.settings.get("holes") != "condensed"
+    return measure.cutoff if cut else None  # type: ignore[return-value]
+
+
+def _open_holes(measure: Measure) -> bool:
+    """Whether a place that nobody judged leaves the score open instead of counting as not relevant."""
+    holes = measure.settings.get("holes", "zero" if measure.definition.name != "Judged" else "condensed")
+    return holes == "bounds" or (holes == "zero" and measure.labels == "human")
+
+
+def is_relevant(label: PlaceLabel | Unanswered | None, measure: Measure) -> bool:
+    """Whether a label reaches the measure's threshold, or that of the labels' own scale."""
+    least = measure.settings.get("rel") or (1 if measure.labels == "gold" else HELPS)
+    return isinstance(label, PlaceLabel) and label.level >= least
+
+
 def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[Outcome]:
     """A judged measure's program for a sample; it never raises."""
-    known, params = measure.definition, measure.settings
+    known, params = measure.definition, dict(measure.settings)
     if known.cutoff != "none":
         params["k"] = measure.cutoff
     if known.settings:
         params["settings"] = settings
     return safely(str(measure), lambda: known.compute(sample, **params))
-
-
-@dataclass(frozen=True, slots=True)
-class _Labelled:
-    source: Source
-    rankings: Mapping[int, tuple[Ranking, ...]]
-    qrels: Mapping[int, Mapping[str, int]]
-
-
-def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome | None:
-    """None where the measure can be computed for this sample, else why not."""
-    known = measure.definition
-    for need in known.needs:
-        if _absent(sample, need):
-            missing = _ABSENT.get(need, f"no {need}")
-            return error(sample.error) if sample.error else skipped(missing)
-    if sample.answerable is False and (known.answerable or known.family == "ranked"):
-        return skipped(_UNANSWERABLE)
-    unlabelled = _unlabelled(measure, sample, settings) if known.family == "ranked" else None
-    return skipped(unlabelled) if unlabelled else None
-
-
-def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | None:
-    """Why a sample does not have the labels that a ranked measure reads, if it has not."""
-    if measure.labels == "gold":
-        if sample.qrels is None:
-            return "no qrels"
-        known = any(grade >= (measure.settings.get("rel") or 1) for grade in sample.qrels.values())
-        return None if known else "no relevant document is known"
-    if measure.labels == "human":
-        return None if _has_labels(sample) else "no human labels"
-    if measure.settings.get("against") == "call":
-        return None
-    if given(sample, "query") is None:
-        return "no query"
-    return None if _shown(sample, settings) else f"no {settings.against} to judge against"
-
-
-def _shown(sample: Sample, settings: Settings) -> bool:
-    asked = settings.against in {"reference", "response"}
-    return not asked or given(sample, settings.against) is not None
-
-
-def _absent(sample: Sample, need: str) -> bool:
-    if need == "contexts":
-        return sample.contexts is None and sample.calls is None
-    if need in {"query", "reference", "response"}:
-        return given(sample, need) is None
-    return getattr(sample, need, None) in (None, "", ())
-
-
-def _has_labels(sample: Sample) -> bool:
-    lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
-    contexts = [context for one in lists for context in one]
-    return not contexts or any(c.grade is not None or c.relevant is not None for c in contexts)
-
-
-def depth_of(measure: Measure) -> int | None:
-    """How many places of each ranking a measure looks at; None = all."""
-    return measure.cutoff if measure.settings.get("holes") != "condensed" else None
 
 
 def _script(grader: Grader) -> Program[Outcome]:
@@ -228,60 +174,285 @@ def _script(grader: Grader) -> Program[Outcome]:
     return safely(grader.name, program)
 
 
-def _ranked(measure: Measure, labelled: _Labelled, settings: Settings) -> dict[int, Outcome]:
-    """The outcome of a ranked measure for every job whose rankings carry its labels."""
-    rows = labelled.rankings
-    flat = [ranking for lists in rows.values() for ranking in lists]
-    known = [labelled.qrels[index] for index, lists in rows.items() for _ in lists]
-    try:
-        values = iter(ranked.values(measure, fill_table(flat, labelled.source, known)).tolist())
-    except Exception as fault:  # noqa: BLE001 - a user's own formula; its fault is the error of one sample
-        if len(rows) == 1:
-            return dict.fromkeys(rows, error(f"{measure} raised {type(fault).__name__}: {fault}"))
-        alone = (replace(labelled, rankings={index: lists}) for index, lists in rows.items())
-        return {index: found for one in alone for index, found in _ranked(measure, one, settings).items()}
-    outcomes = {}
-    for index, lists in rows.items():
-        mine = [next(values) for _ in lists]
-        outcomes[index] = _partly(measure, lists, labelled, index, settings) or ok(
-            fsum(mine) / len(mine) if mine else 0.0
+def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome | None:
+    """None where the measure can be computed for this sample, else why not."""
+    known = measure.definition
+    for need in known.needs:
+        if _absent(sample, need):
+            return error(sample.error) if sample.error else skipped(_ABSENT.get(need, f"no {need}"))
+    if sample.answerable is False and (known.answerable or known.family == "ranked"):
+        return skipped(_UNANSWERABLE)
+    unlabelled = _unlabelled(measure, sample, settings) if known.family == "ranked" else None
+    return skipped(unlabelled) if unlabelled else None
+
+
+def _absent(sample: Sample, need: str) -> bool:
+    if need == "contexts":
+        return sample.contexts is None and sample.calls is None
+    if need in {"query", "reference", "response"}:
+        return given(sample, need) is None
+    return getattr(sample, need, None) in (None, "", ())
+
+
+def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | None:
+    """Why a sample does not have the labels that a ranked measure reads, if it has not."""
+    source = measure.labels
+    if source == "gold":
+        if sample.qrels is None:
+            return "no qrels"
+        least = measure.settings.get("rel") or 1
+        return (
+            None
+            if any(grade >= least for grade in sample.qrels.values())
+            else "no relevant document is known"
         )
-    return outcomes
+    if source in {"human", "best"}:
+        refusal = _off_scale(measure, human_scales(sample, settings), settings)
+        if refusal or source == "human":
+            return refusal or (None if _has_labels(sample, settings) else "no human labels")
+    if measure.settings.get("against") == "call":
+        return None
+    if given(sample, "query") is None:
+        return "no query"
+    asked = settings.against in {"reference", "response"}
+    return (
+        f"no {settings.against} to judge against" if asked and not given(sample, settings.against) else None
+    )
 
 
-def _noted(grader: Grader, outcome: Outcome, lists: Sequence[Ranking]) -> Outcome:
+def _off_scale(measure: Measure, scales: set[str], settings: Settings) -> str | None:
+    """Why people's labels cannot be read, if they cannot: a scale without a threshold, or two where one is needed."""
+    other = sorted(scales - ({settings.scale} if measure.labels == "best" else {"graded", "binary"}))
+    if other and measure.labels == "best":
+        return (
+            f"labels=best needs one scale: people's labels are {other[0]}, the judge's {settings.scale}; "
+            "read labels=human or labels=judge, or ask on people's scale"
+        )
+    if other and measure.settings.get("rel", 0) is None:
+        return f"people's grades are on the scale {other[0]}: say from which grade a context counts, rel="
+    return None
+
+
+def _has_labels(sample: Sample, settings: Settings) -> bool:
+    lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
+    return not any(lists) or bool(human_scales(sample, settings))
+
+
+@dataclass(slots=True)
+class Block:
+    """What a block of jobs needs asked (`programs`), and what its measures say once that is answered (`outcomes`).
+
+    `notes` counts what a reader of the scores should know of the samples.
+    """
+
+    jobs: Sequence[Job]
+    settings: Settings
+    notes: Counter[str] = field(default_factory=Counter)
+    _labels: dict[_Reading, dict[int, int]] = field(default_factory=dict)
+    _direct: dict[tuple[int, str], int | Outcome] = field(default_factory=dict)
+    _wanted: dict[Measure, list[tuple[int, Grader]]] = field(default_factory=dict)
+    _programs: list[Program[Any]] = field(default_factory=list)
+
+    def programs(self) -> list[Program[Any]]:
+        """Every program of the block, in the order of its samples."""
+        plans: dict[int, list[_Planned]] = {}
+        for index, job in enumerate(self.jobs):
+            self._note_empty(job.sample)
+            depths: dict[_Reading, list[int | None]] = {}
+            plan = plans.get(id(job.graders))
+            if plan is None:
+                plan = plans[id(job.graders)] = [self._plan(grader) for grader in job.graders]
+            for grader, reading, depth, wanted in plan:
+                if grader.script is not None:
+                    self._direct[index, grader.name] = self._add(_script(grader))
+                elif (refusal := applicable(grader.measure, job.sample, self.settings)) is not None:
+                    self._direct[index, grader.name] = refusal
+                elif reading is None:
+                    program = program_of(grader.measure, job.sample, self.settings)
+                    self._direct[index, grader.name] = self._add(program)
+                else:
+                    depths.setdefault(reading, []).append(depth)
+                    wanted.append((index, grader))
+            for reading, cuts in depths.items():
+                self._labels.setdefault(reading, {})[index] = self._add_labels(reading, cuts, job.sample)
+        return self._programs
+
+    def _plan(self, grader: Grader) -> _Planned:
+        measure = grader.measure
+        if measure.definition.family == "judged":
+            return _Planned(grader, None, None, [])
+        wanted = self._wanted.setdefault(measure, [])
+        return _Planned(grader, reading_of(measure), depth_of(measure), wanted)
+
+    def _add(self, program: Program[Any]) -> int:
+        self._programs.append(program)
+        return len(self._programs) - 1
+
+    def _add_labels(self, reading: _Reading, cuts: Sequence[int | None], sample: Sample) -> int:
+        if reading.source == "gold":
+            return -1
+        depth = None if None in cuts else max(cut for cut in cuts if cut is not None)
+        return self._add(reading.labels(sample, depth, self.settings))
+
+    def _note_empty(self, sample: Sample) -> None:
+        if sample.calls and (empty := sum(not call.contexts for call in sample.calls)):
+            self.notes["search calls returned nothing and count 0"] += empty
+        lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
+        if empty := sum(bool(c.text) and blank(c.text) for contexts in lists for c in contexts):
+            self.notes["contexts are empty: no judge is asked about them"] += empty
+
+    def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
+        """For each job: the outcome of each of its graders, by the grader's name."""
+        found: list[dict[str, Outcome]] = [{} for _ in self.jobs]
+        for (index, name), direct in self._direct.items():
+            found[index][name] = direct if isinstance(direct, Outcome) else results[direct]
+        labelled = {reading: self._labelled(reading, results) for reading in self._labels}
+        mixed = {index for one in labelled.values() for index in one.mixed}
+        if mixed:
+            self.notes["samples have labels on two scales: all count as yes or no"] += len(mixed)
+        if repeated := sum(one.repeated for one in labelled.values()):
+            what = "contexts repeat a document that stands higher in the same list (the first counts)"
+            self.notes[what] += repeated
+        for measure, wanted in self._wanted.items():
+            if wanted:
+                mine = labelled[reading_of(measure)]
+                values = mine.outcomes(measure, [index for index, _ in wanted], self.settings)
+                for (index, grader), outcome in zip(wanted, values, strict=True):
+                    found[index][grader.name] = _noted(grader, outcome, mine, index)
+        order = [[grader.name for grader in job.graders] for job in self.jobs]
+        return [{name: one[name] for name in names} for one, names in zip(found, order, strict=True)]
+
+    def _labelled(self, reading: _Reading, results: Sequence[Any]) -> _Labelled:
+        at = self._labels[reading]
+        samples = {index: self.jobs[index].sample for index in at}
+        if reading.source == "gold":
+            table, lengths, repeated = gold_table(samples.values(), final=reading.final)
+            return _Labelled(reading, samples, table, _rows_of(at, lengths), {}, repeated)
+        lists: dict[int, tuple[Ranking, ...]] = {index: results[program] for index, program in at.items()}
+        table = fill_table([ranking for rankings in lists.values() for ranking in rankings], reading.source)
+        return _Labelled(reading, samples, table, _rows_of(at, map(len, lists.values())), lists)
+
+
+class _Planned(NamedTuple):
+    """A grader with what is known of its measure once per block: what it reads, how deep, and who wants it."""
+
+    grader: Grader
+    reading: _Reading | None
+    depth: int | None
+    wanted: list[tuple[int, Grader]]
+
+
+def _rows_of(indexes: Iterable[int], lengths: Iterable[int]) -> dict[int, tuple[int, int]]:
+    rows, start = {}, 0
+    for index, length in zip(indexes, lengths, strict=True):
+        rows[index] = (start, start + length)
+        start += length
+    return rows
+
+
+@dataclass(slots=True)
+class _Labelled:
+    """The labels of one reading for a block: one table, in which job `index` has the rows `rows[index]`.
+
+    `lists` are the labelled rankings where there was something to ask; gold has none until one is looked at.
+    """
+
+    reading: _Reading
+    samples: Mapping[int, Sample]
+    table: RankedLabels
+    rows: Mapping[int, tuple[int, int]]
+    lists: dict[int, tuple[Ranking, ...]]
+    repeated: int = 0
+
+    @property
+    def mixed(self) -> list[int]:
+        """The jobs whose labels are on two scales."""
+        return [index for index, lists in self.lists.items() if lists and lists[0].mixed]
+
+    def rankings(self, index: int) -> tuple[Ranking, ...]:
+        """The labelled rankings of a job."""
+        if index not in self.lists:
+            program = self.reading.labels(self.samples[index], None, Settings())
+            try:
+                next(program)
+            except StopIteration as done:  # gold asks nobody
+                self.lists[index] = done.value
+        return self.lists[index]
+
+    def outcomes(self, measure: Measure, indexes: Sequence[int], settings: Settings) -> list[Outcome]:
+        """The outcome of a ranked measure for these jobs."""
+        try:
+            values: list[float] = ranked.values(measure, self.table).tolist()
+        except Exception:  # noqa: BLE001 - a user's own formula; its fault is the error of one sample
+            return [self._alone(measure, index, settings) for index in indexes]
+        return [
+            self._outcome(measure, index, values[slice(*self.rows[index])], settings) for index in indexes
+        ]
+
+    def _alone(self, measure: Measure, index: int, settings: Settings) -> Outcome:
+        try:
+            values: list[float] = ranked.values(measure, self.table.rows_from(*self.rows[index])).tolist()
+        except Exception as fault:  # noqa: BLE001 - as above
+            return error(f"{measure} raised {type(fault).__name__}: {fault}")
+        return self._outcome(measure, index, values, settings)
+
+    def _outcome(self, measure: Measure, index: int, values: Sequence[float], settings: Settings) -> Outcome:
+        if self.reading.source != "gold" or _open_holes(measure):
+            if (partly := self._partly(measure, index, settings)) is not None:
+                return partly
+            if self.reading.source == "best":
+                return replace(ok(_mean(values)), why=_share_of_people(self._read(measure, index)))
+        return ok(_mean(values))
+
+    def _read(self, measure: Measure, index: int) -> list[PlaceLabel | Unanswered | None]:
+        """The labels of the places that the measure reads."""
+        depth = depth_of(measure)
+        return [place.label for ranking in self.rankings(index) for place in ranking.places[:depth]]
+
+    def _partly(self, measure: Measure, index: int, settings: Settings) -> Outcome | None:
+        """An outcome with bounds where a label that the measure reads is missing, else None."""
+        read, holes = self._read(measure, index), _open_holes(measure)
+        whys = [label.why for label in read if isinstance(label, Unanswered)]
+        whys += ["no label"] * (sum(label is None for label in read) if holes else 0)
+        if not whys:
+            return None
+        why = f"{len(whys)} of {len(read)} {'labels' if holes else 'verdicts'} missing: {whys[0]}"
+        if len(whys) == len(read) and self.reading.source != "gold":
+            return error(why)
+        lists = self.rankings(index)
+        labels = [place.label for one in lists for place in one.places if isinstance(place.label, PlaceLabel)]
+        table = self.table.rows_from(*self.rows[index])
+        if self.reading.source == "gold":
+            top = max(1, *map(int, (self.samples[index].qrels or {}).values()))
+        else:
+            top = max(
+                (int(label.scale.rpartition("-")[2]) for label in labels if "-" in label.scale), default=3
+            )
+        scale = "binary" if any(label.binary for label in labels) else settings.scale
+        missing = missing_verdicts(lists, holes=holes)
+        return incomplete(why, bounds(measure, table, missing, scale=scale, top=top))
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The mean over the sample's rankings; 0 where it made no search."""
+    return values[0] if len(values) == 1 else fsum(values) / len(values) if values else 0.0
+
+
+def _share_of_people(labels: Sequence[PlaceLabel | Unanswered | None]) -> str | None:
+    human = sum(isinstance(label, PlaceLabel) and label.source == "human" for label in labels)
+    return f"mixed: {human / len(labels):.0%} human" if human else None
+
+
+def _noted(grader: Grader, outcome: Outcome, labelled: _Labelled, index: int) -> Outcome:
     """The outcome with what the grader's options have to say about it; the value stays."""
     if outcome.status != "ok" or not (grader.strict or grader.expected_relevant_count):
         return outcome
-    labels = [place.label for ranking in lists for place in ranking.places[: depth_of(grader.measure)]]
+    depth = depth_of(grader.measure)
+    labels = [place.label for ranking in labelled.rankings(index) for place in ranking.places[:depth]]
     relevant = sum(is_relevant(label, grader.measure) for label in labels)
     notes = []
     if grader.strict and relevant < len(labels):
         notes.append(f"{STRICT}{len(labels) - relevant} of {len(labels)} contexts are not relevant")
     if relevant < (grader.expected_relevant_count or 0):
         notes.append(f"{relevant} relevant contexts found, {grader.expected_relevant_count} expected")
-    return replace(outcome, why="; ".join(notes) or None)
-
-
-def is_relevant(label: Label | Unanswered | None, measure: Measure) -> bool:
-    """Whether a label reaches the measure's threshold, or that of the labels' own scale."""
-    least = measure.settings.get("rel") or (1 if measure.labels == "gold" else 2)
-    return isinstance(label, Label) and label.level >= least
-
-
-def _partly(
-    measure: Measure, lists: Sequence[Ranking], labelled: _Labelled, index: int, settings: Settings
-) -> Outcome | None:
-    """An outcome with bounds where a verdict that the measure reads is missing, else None."""
-    read = [place.label for ranking in lists for place in ranking.places[: depth_of(measure)]]
-    whys = [label.why for label in read if isinstance(label, Unanswered)]
-    if not whys:
-        return None
-    why = f"{len(whys)} of {len(read)} verdicts missing: {whys[0]}"
-    if len(whys) == len(read):
-        return error(why)
-    table = fill_table(lists, labelled.source, [labelled.qrels[index]] * len(lists))
-    labels = [place.label for ranking in lists for place in ranking.places]
-    binary = any(isinstance(label, Label) and label.binary for label in labels)
-    scale = "binary" if binary else settings.scale
-    return incomplete(why, bounds(measure, table, missing_verdicts(lists), scale=scale))
+    return replace(outcome, why="; ".join(filter(None, [*notes, outcome.why])) or None)

@@ -8,7 +8,7 @@ from itertools import groupby
 from math import fsum
 from typing import Literal, TypeAlias
 
-from germane.measures.graders import BORDERLINE, PASS, STRICT, Grader
+from germane.measures.scoring import BORDERLINE, PASS, STRICT, Grader
 from germane.reports.gates import GateResult
 from germane.types import Score
 

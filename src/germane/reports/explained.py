@@ -9,12 +9,10 @@ from germane.errors import InputError
 from germane.judging.recorded import Recorded
 from germane.measures import ranked
 from germane.measures.explaining import Explanation
-from germane.measures.graders import CODE_JUDGE
-from germane.measures.labels import Place, Ranking
+from germane.measures.labels import Place, Ranking, fill_table
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import depth_of
-from germane.measures.tables import fill_table
+from germane.measures.scoring import CODE_JUDGE, depth_of
 from germane.reports.clean import shorten
 from germane.reports.looking import explain, explain_script, labels_of, recorded, settings_of
 from germane.types import Json, Sample, Score

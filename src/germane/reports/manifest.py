@@ -11,8 +11,8 @@ from pathlib import Path
 from germane.errors import InputError
 from germane.judges.judge import Judge
 from germane.judging.spending import Spent
-from germane.measures.graders import Grader
 from germane.measures.measure import Measure
+from germane.measures.scoring import Grader
 from germane.types import FrozenDict, Json
 
 __all__ = ["dump_grader", "judge_entry", "load_grader", "read_manifest", "spent_in_words", "write_manifest"]

@@ -12,9 +12,9 @@ from typing import Any
 
 from germane.errors import InputError
 from germane.measures.explaining import Explanation
-from germane.measures.graders import CODE_JUDGE, Grader
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
+from germane.measures.scoring import CODE_JUDGE, Grader
 from germane.reports.cases import CaseKey, CaseResult, cases_of, required_gates
 from germane.reports.gates import Gate, Verdict, check_gate, decide
 from germane.reports.manifest import load_grader, write_manifest

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from germane.integrations.liverag.documents import Id, document_of
 from germane.integrations.liverag.records import Number
 from germane.measures import kernel
-from germane.measures.table import LabelTable
+from germane.measures.kernel import RankedLabels
 
 __all__ = ["COLUMNS", "DEPTH", "own_ideal_ndcg", "rows_of"]
 
@@ -30,7 +30,7 @@ def rows_of(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -
     gold. Where a denominator is 0 the value is 0.
     """
     marked = [[float(doc in known) for doc in found] for found, known in zip(retrieved, gold, strict=True)]
-    table = LabelTable.of_lists(marked, [[1.0] * len(known) for known in gold])
+    table = RankedLabels.of_lists(marked, [[1.0] * len(known) for known in gold])
     columns = (
         kernel.set_recall(table, rel=1).tolist(),
         kernel.set_precision(table, rel=1).tolist(),
@@ -52,5 +52,5 @@ def own_ideal_ndcg(retrieved: Sequence[Sequence[Id]], gold: Sequence[frozenset[I
         [float(document_of(chunk) in known) for chunk in found]
         for found, known in zip(retrieved, gold, strict=True)
     ]
-    values: list[float] = kernel.ndcg(LabelTable.of_lists(marked), k=DEPTH).tolist()
+    values: list[float] = kernel.ndcg(RankedLabels.of_lists(marked), k=DEPTH).tolist()
     return values

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from germane.measures import kernel
-from germane.measures.table import Floats, LabelTable
+from germane.measures.kernel import Floats, RankedLabels
 
 __all__ = [
     "Level",
@@ -60,7 +60,7 @@ def scored(formula: Formula, verdicts: Sequence[Verdict], scale: float = 1) -> f
     """
     if not verdicts:
         return 0.0
-    labels = LabelTable.of_lists([[float(_yes(verdict)) for verdict in verdicts]])
+    labels = RankedLabels.of_lists([[float(_yes(verdict)) for verdict in verdicts]])
     value = float(_FORMULAS[formula](labels, rel=1, k=None)[0])
     return rounded(value * scale)
 

@@ -1,26 +1,38 @@
-"""Measures on document ids alone: sets of what came back against gold, groups of gold, and what must not come back."""
+"""Measures of ids, scores and words alone, nobody asked: sets of documents against gold, groups, leaks, repetition."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import fsum, inf
 
-from germane.measures.defining import measure
+from germane.judging.text import words
+from germane.measures.declaration import measure
+from germane.measures.labels import rankings
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
-from germane.measures.passages import rankings
 from germane.types import Context, Sample
 
-__all__ = ["abstained", "full_recall", "group_recall", "id_f1", "id_precision", "id_recall", "leaks"]
+__all__ = [
+    "abstained",
+    "context_redundancy",
+    "documents",
+    "full_recall",
+    "group_recall",
+    "id_f1",
+    "id_precision",
+    "id_recall",
+    "leaks",
+    "relevant",
+]
 
-_OVER = Param(
+_UNION = Param(
     str,
     "union",
     "several searches: what they brought between them, the mean over them, or the final list alone",
     ("union", "calls", "final"),
 )
 _REL = Param(int, 1, "the lowest gold grade that counts as relevant", low=1)
-_SETS = {"rel": _REL, "over": _OVER}
+_SETS = {"rel": _REL, "over": _UNION}
 NO_IDS = "the contexts have no document ids"
 NO_GOLD = "no relevant document is known"
 _LIVERAG = (
@@ -152,7 +164,7 @@ def _groups(sample: Sample, over: str, k: int | None) -> list[Outcome] | None:
     formula="gold groups of which any document is in the top k / gold groups",
     reference="germane; gold as AND of ORs",
     nothing="no gold groups, or contexts without ids: skipped; nothing retrieved: 0",
-    params={"over": _OVER},
+    params={"over": _UNION},
     cutoff="optional",
     answerable=True,
 )
@@ -171,7 +183,7 @@ def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     formula="1 if every gold group has a document in the top k, else 0",
     reference="germane; for multi-hop questions, of which half the evidence answers nothing",
     nothing="no gold groups, or contexts without ids: skipped; nothing retrieved: 0",
-    params={"over": _OVER},
+    params={"over": _UNION},
     cutoff="optional",
     answerable=True,
 )
@@ -227,4 +239,47 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
     items = [Item(f"Position {n}: {c.id or c.text[:100]}", held=False) for n, c in enumerate(kept, 1)]
     return ok(
         float(not kept), items=items, what="contexts that should have come back for an unanswerable question"
+    )
+
+
+@measure(
+    "context_redundancy",
+    needs=("contexts",),
+    formula="mean over the contexts below the first of: word n-grams that stand in a context above / its word n-grams",
+    reference="germane; shingles as in Broder, On the Resemblance and Containment of Documents (1997)",
+    nothing="fewer than two contexts with text: skipped",
+    params={
+        "n": Param(int, 3, "how many words in a row must be the same", low=1),
+        "over": Param(
+            str, "union", "several searches: one after the other, or the final list alone", ("union", "final")
+        ),
+    },
+    cutoff="optional",
+    better="lower",
+)
+def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> Outcome:
+    """Share of what comes below the first context that a reader has read already. Lower is better.
+
+    0: every passage says something else; 1: ten identical passages. A context shorter than n words is one n-gram.
+    """
+    texts = [c.text for _, contexts in rankings(sample, final=over == "final") for c in contexts[:k]]
+    shingled = [grams for text in texts if (grams := _shingles(text, n))]
+    if len(shingled) < 2:
+        return skipped("fewer than two contexts with text")
+    seen = set(shingled[0])
+    items = []
+    for position, grams in enumerate(shingled[1:], 2):
+        repeated = len(grams & seen) / len(grams)
+        items.append(Item(f"Context {position}", repeated < 0.5, f"{repeated:.0%} repeated", worth=repeated))
+        seen |= grams
+    value = fsum(item.gained for item in items) / len(items)
+    return ok(value, items=items, what="contexts mostly new")
+
+
+def _shingles(text: str, n: int) -> frozenset[tuple[str, ...]]:
+    found = words(text)
+    return (
+        frozenset(tuple(found[at : at + n]) for at in range(max(1, len(found) - n + 1)))
+        if found
+        else frozenset()
     )

@@ -1,0 +1,555 @@
+"""Measures of the retrieved contexts that a judge's answers make: each reads like its definition.
+
+Pure generators, no model and no event loop in sight. Several searches: all work on the distinct union of what came back,
+but where `over=` says otherwise.
+"""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import fsum, inf
+
+from germane.judging.programs import Program, Unanswered, ask, ask_all
+from germane.judging.questions import (
+    Claims,
+    Entities,
+    Statement,
+    StatementRelevance,
+    Sufficiency,
+    Support,
+    Supported,
+)
+from germane.judging.text import blank
+from germane.measures.declaration import measure
+from germane.measures.gold import NO_GOLD, NO_IDS, documents, relevant
+from germane.measures.kernel import Column, alpha_ndcg, covered
+from germane.measures.labels import Settings, distinct_contexts, rankings, same, texts_of, turns
+from germane.measures.measure import Param
+from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, share, skipped
+from germane.measures.ranked import UNIT
+from germane.types import Context, Sample
+
+__all__ = [
+    "StR",
+    "alike",
+    "alpha_nDCG",
+    "calls_after_sufficiency",
+    "context_claim_precision",
+    "context_entity_recall",
+    "context_recall",
+    "context_relevancy",
+    "context_sufficiency",
+    "marginal_recall",
+    "nothing_in",
+    "plain",
+    "repeat_rate",
+    "supported_claims",
+    "supported_items",
+    "supporting_contexts",
+]
+
+EMPTY = ok(0.0, items=[Item("The contexts are empty", held=False)])
+
+
+def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
+    """The value of a measure of the contexts that needs no judge: 0 where nothing came back, or nothing but empty texts.
+
+    None where there is something to read, or an id whose text is not known.
+    """
+    if not contexts:
+        return NO_CONTEXT
+    return EMPTY if all(context.text and blank(context.text) for context in contexts) else None
+
+
+def supported_claims(
+    text: str, contexts: Sequence[Context]
+) -> Program[tuple[tuple[str, ...], tuple[Supported, ...]]]:
+    """The claims of a text, and for each which of the contexts support it: two questions that many measures share."""
+    claims = yield from ask(Claims(text))
+    support = (yield from ask(Support(claims, texts_of(contexts)))) if claims else ()
+    return claims, support
+
+
+def supporting_contexts(
+    text: str, contexts: Sequence[Context], *, nothing: str, what: str
+) -> Program[Outcome]:
+    """The share of the contexts that support at least one claim of a text."""
+    claims, support = yield from supported_claims(text, contexts)
+    if not claims:
+        return skipped(nothing)
+    useful = {place for verdict in support for place in verdict.contexts}
+    items = [Item(f"Context {n}: {c.text[:100]}", n in useful) for n, c in enumerate(contexts, 1)]
+    return proportion(items, what=what, lacking="not among them")
+
+
+NO_CLAIMS = "the reference makes no claims"
+_SHARED = "1 a reference + 1 a sample (shared with context_recall)"
+
+
+@measure(
+    "context_recall",
+    needs=("contexts", "reference"),
+    formula="claims of the reference that the contexts support / all its claims",
+    reference="Es et al., RAGAS (EACL 2024); here one question asks which contexts support which claim",
+    nothing="the reference claims nothing: skipped; nothing retrieved: 0",
+    calls="1 a reference + 1 a sample",
+    answerable=True,
+    aliases=("contextual_recall",),
+)
+def context_recall(sample: Sample) -> Program[Outcome]:
+    """Share of the reference's claims that the retrieved contexts support, alone or together."""
+    contexts = distinct_contexts(sample)
+    if nothing := nothing_in(contexts):
+        return nothing
+    claims, support = yield from supported_claims(sample.reference or "", contexts)
+    return proportion(
+        supported_items(claims, support), nothing=NO_CLAIMS, what="claims supported by the contexts"
+    )
+
+
+@measure(
+    "context_claim_precision",
+    needs=("contexts", "reference"),
+    formula="contexts that support at least one claim of the reference / contexts",
+    reference="Ru et al., RAGChecker (NeurIPS 2024), context precision",
+    nothing="the reference claims nothing: skipped; nothing retrieved: 0",
+    calls=_SHARED,
+    answerable=True,
+    aliases=("ragchecker_context_precision",),
+)
+def context_claim_precision(sample: Sample) -> Program[Outcome]:
+    """Share of the distinct contexts that support at least one claim of the reference, alone or with others.
+
+    Read from the verdicts of context_recall. Without regard to rank: that is context_precision.
+    """
+    contexts = distinct_contexts(sample)
+    if nothing := nothing_in(contexts):
+        return nothing
+    what = "contexts support a claim of the reference"
+    return (yield from supporting_contexts(sample.reference or "", contexts, nothing=NO_CLAIMS, what=what))
+
+
+@measure(
+    "context_relevancy",
+    needs=("contexts", "query"),
+    formula="relevant statements of the contexts / all their statements",
+    reference="Es et al., RAGAS (EACL 2024), context relevance; DeepEval contextual relevancy",
+    nothing="the contexts state nothing: skipped; nothing retrieved: 0",
+    calls="1 a context (shared with its relevance)",
+    answerable=True,
+    params={"unit": UNIT},
+    when={"unit": "statement"},
+    cutoff="optional",
+    aliases=("contextual_relevancy",),
+)
+def context_relevancy(sample: Sample, *, unit: str, k: int | None, settings: Settings) -> Program[Outcome]:
+    """Share of what the contexts state that is relevant to the query: how little noise comes with what is needed.
+
+    One question a context lists its statements and says of each whether it is relevant. Where the answer about a
+    context is missing, nobody knows how many statements it held: the score is incomplete within 0 to 1.
+    """
+    del unit  # it chose this definition
+    contexts = distinct_contexts(sample, k)
+    if nothing := nothing_in(contexts):
+        return nothing
+    beside = settings.beside(sample)
+    answers = yield from ask_all(
+        StatementRelevance(query=sample.query, passage=text, history=turns(sample), **beside)
+        for text in texts_of(contexts)
+    )
+    return share(
+        list(_stated(answers)),
+        [answer for answer in answers if isinstance(answer, Unanswered)],
+        nothing="the contexts state nothing",
+        what="statements relevant",
+        lacking="not relevant",
+    )
+
+
+def _stated(answers: Sequence[tuple[Statement, ...] | Unanswered]) -> Iterator[Item]:
+    for place, statements in enumerate(answers, 1):
+        for one in () if isinstance(statements, Unanswered) else statements:
+            yield Item(one.text, one.relevant, f"context {place}")
+
+
+@measure(
+    "context_sufficiency",
+    needs=("contexts", "query"),
+    formula="1 if the contexts together hold all that is needed to answer, else 0",
+    reference="Joren et al., Sufficient Context (ICLR 2025)",
+    nothing="nothing retrieved: 0",
+    calls="1 a sample",
+    aliases=("sufficiency", "sufficient_context"),
+)
+def context_sufficiency(sample: Sample) -> Program[Outcome]:
+    """Whether the contexts together suffice to answer the query. Needs no reference."""
+    contexts = distinct_contexts(sample)
+    if nothing := nothing_in(contexts):
+        return nothing
+    verdict = yield from ask(Sufficiency(sample.query, texts_of(contexts), turns(sample)))
+    item = Item("The contexts together", verdict.sufficient, verdict.reasoning)
+    return proportion([item], what="sufficient to answer")
+
+
+def supported_items(claims: Sequence[str], support: Sequence[Supported]) -> list[Item]:
+    """Each claim, held where any context supports it, with which ones and why."""
+    return [
+        Item(claim, bool(verdict.contexts), _where(verdict))
+        for claim, verdict in zip(claims, support, strict=True)
+    ]
+
+
+def _where(verdict: Supported) -> str:
+    numbers = ", ".join(map(str, verdict.contexts))
+    places = f"context{'s' * (len(verdict.contexts) > 1)} {numbers}" if numbers else ""
+    return ": ".join(filter(None, [places, verdict.reasoning]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """The claims, what supports each, and for each ranking which claims its places support."""
+
+    claims: tuple[str, ...]
+    support: tuple[Supported, ...]
+    rankings: tuple[tuple[Column, ...], ...]
+
+
+def _matrix(sample: Sample, *, final: bool, repeats: bool) -> Program[_Matrix]:
+    """All contexts of all calls are judged together, once; `repeats`: a passage brings its claims at each of its places."""
+    contexts = distinct_contexts(sample)
+    claims, support = yield from supported_claims(sample.reference or "", contexts)
+    columns = {
+        same(context): frozenset(n for n, one in enumerate(support) if place in one.contexts)
+        for place, context in enumerate(contexts, 1)
+    }
+    found = []
+    for _, ranked in rankings(sample, final=final):
+        fresh = dict(columns)
+        found.append(
+            tuple(
+                columns[same(context)] if repeats else fresh.pop(same(context), frozenset())
+                for context in ranked
+                if same(context) in columns
+            )
+        )
+    return _Matrix(claims, support, tuple(found))
+
+
+@measure(
+    "StR",
+    needs=("contexts", "reference"),
+    formula="claims of the reference that a context in the top k supports / all its claims",
+    reference="Zhai et al., Beyond Independent Relevance (SIGIR 2003), subtopic recall; ir_measures StRecall",
+    nothing="the reference claims nothing: skipped; nothing retrieved: 0",
+    calls=_SHARED,
+    params={
+        "over": Param(
+            str,
+            "union",
+            "several searches: the top k of all of them, or of the final list alone",
+            ("union", "final"),
+        )
+    },
+    cutoff="required",
+    answerable=True,
+    aliases=("StRecall", "strec", "subtopic_recall"),
+)
+def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
+    """Subtopic recall: how many of the needed facts a reader has met by rank k. Ten identical passages bring one."""
+    if nothing := nothing_in(distinct_contexts(sample)):
+        return nothing
+    matrix = yield from _matrix(sample, final=over == "final", repeats=True)
+    met = covered(column for ranking in matrix.rankings for column in ranking[:k])
+    return proportion(
+        [Item(claim, n in met, _first(matrix, n)) for n, claim in enumerate(matrix.claims)],
+        nothing=NO_CLAIMS,
+        what=f"claims met by rank {k}",
+    )
+
+
+def _first(matrix: _Matrix, claim: int) -> str:
+    ranks = [r for ranking in matrix.rankings for r, column in enumerate(ranking, 1) if claim in column]
+    return f"first at rank {min(ranks)}" if ranks else "in no context"
+
+
+@measure(
+    "alpha_nDCG",
+    needs=("contexts", "reference"),
+    formula="alpha-DCG@k / ideal; DCG = sum over ranks r, claims supported at r, of (1-alpha)^(times before) / log2(r+1)",
+    reference="Clarke et al., Novelty and Diversity in Information Retrieval Evaluation (SIGIR 2008)",
+    nothing="the reference claims nothing: skipped; nothing retrieved, or no claim supported: 0",
+    calls=_SHARED,
+    params={
+        "alpha": Param(float, 0.5, "how much of a claim's worth a repetition loses", low=0.0, high=1.0),
+        "ideal": Param(
+            str,
+            "claims",
+            "the best list: of the retrieved passages and, for each claim that none of them supports, one that does; "
+            "or of the retrieved passages alone",
+            ("claims", "retrieved"),
+        ),
+        "over": Param(
+            str, "calls", "several searches: the mean over them, or the final list alone", ("calls", "final")
+        ),
+    },
+    cutoff="required",
+    answerable=True,
+    aliases=("alpha_DCG", "andcg"),
+)
+def alpha_nDCG(sample: Sample, *, alpha: float, ideal: str, over: str, k: int) -> Program[Outcome]:
+    """How early the ranking brings facts that are new: a claim that was met before is worth less at each repeat.
+
+    A passage that stands in the ranking again, word for word, takes a place and brings nothing. The corpus is not
+    known, so the ideal is the greedy order of the distinct retrieved passages and, so that ten passages on one fact
+    of four are not perfect, one imagined passage for each claim that none of them supports (`ideal=retrieved`: without).
+    """
+    if nothing := nothing_in(distinct_contexts(sample)):
+        return nothing
+    matrix = yield from _matrix(sample, final=over == "final", repeats=False)
+    if not matrix.claims:
+        return skipped(NO_CLAIMS)
+    absent = set(range(len(matrix.claims))) - covered(c for ranking in matrix.rankings for c in ranking)
+    imagined = [frozenset([claim]) for claim in sorted(absent)] if ideal == "claims" else []
+    found = [alpha_ndcg(ranking, alpha, k, pool=[*ranking, *imagined]) for ranking in matrix.rankings]
+    return ok(
+        fsum(found) / len(found), items=_news(matrix, k), what=f"contexts in the top {k} bring a new claim"
+    )
+
+
+def _news(matrix: _Matrix, k: int) -> Sequence[Item]:
+    items = []
+    for call, ranking in enumerate(matrix.rankings, 1):
+        head = f"Call {call}, position" if len(matrix.rankings) > 1 else "Position"
+        seen: Column = frozenset()
+        for rank, column in enumerate(ranking[:k], 1):
+            new = [matrix.claims[n] for n in sorted(column - seen)]
+            seen |= column
+            items.append(
+                Item(f"{head} {rank}", bool(new), f"new: {'; '.join(new)}" if new else "nothing new")
+            )
+    return items
+
+
+SIMILAR = 0.85
+"""The similarity (difflib's ratio) from which two spellings are one entity where match=fuzzy."""
+_MATCH = Param(
+    str,
+    "exact",
+    "when two spellings are one entity: equal once made plain, or similar too",
+    ("exact", "fuzzy"),
+)
+
+
+@measure(
+    "context_entity_recall",
+    needs=("contexts", "reference"),
+    formula="size(RCE & RE) / size(RE); RE, RCE = distinct entities of the reference, of the contexts",
+    reference="Ragas context_entity_recall",
+    nothing="no entities in the reference: skipped; nothing retrieved: 0",
+    calls="1 a reference + 1 a context (shared with its relevance)",
+    params={"match": _MATCH},
+    answerable=True,
+    aliases=("context_entities_recall",),
+)
+def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
+    """Share of the reference's distinct entities that stand in the contexts: names, places, dates, numbers.
+
+    Compared after Unicode NFKC, case folding, and without white space and punctuation at the edges. match=fuzzy also
+    takes similar spellings, and a name that is part of the other ("Curie", "Marie Curie"); never two numbers.
+    """
+    contexts = distinct_contexts(sample)
+    if nothing := nothing_in(contexts):
+        return nothing
+    texts = [sample.reference or "", *texts_of(contexts)]
+    of_reference, *of_contexts = yield from ask_all(map(Entities, texts))
+    if isinstance(of_reference, Unanswered):
+        return error(of_reference.why)
+    wanted: dict[str, str] = {}
+    for entity in of_reference:
+        wanted.setdefault(plain(entity), entity)
+    held = {plain(entity) for found in of_contexts if not isinstance(found, Unanswered) for entity in found}
+    missing = [found for found in of_contexts if isinstance(found, Unanswered)]
+    items = [_item(entity, _held(key, held, match), missing) for key, entity in wanted.items()]
+    return proportion(
+        items, nothing="the reference has no entities", what="entities of the reference in the contexts"
+    )
+
+
+def _item(entity: str, held: bool, missing: list[Unanswered]) -> Item:
+    """An entity that was not found is only known to be missing where every context was read."""
+    return Item(entity, None, missing[0].why) if missing and not held else Item(entity, held)
+
+
+def _held(key: str, held: set[str], match: str) -> bool:
+    return key in held or (match == "fuzzy" and any(alike(key, other) for other in held))
+
+
+def plain(entity: str) -> str:
+    """An entity as it is compared: NFKC, case folded, single spaces, no punctuation or white space at the edges."""
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", entity).casefold())
+    start, end = 0, len(text)
+    while start < end and _edge(text[start]):
+        start += 1
+    while end > start and _edge(text[end - 1]):
+        end -= 1
+    return " ".join((text[start:end] or text).split())
+
+
+def _edge(char: str) -> bool:
+    return char.isspace() or unicodedata.category(char).startswith("P")
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two plain entities are similar, or the words of one are all in the other; numbers must be equal."""
+    if _digits(one) != _digits(other):
+        return False
+    first, second = set(one.split()), set(other.split())
+    return first <= second or second <= first or difflib.SequenceMatcher(None, one, other).ratio() >= SIMILAR
+
+
+def _digits(text: str) -> list[str]:
+    return sorted(char for char in text if char.isdigit())
+
+
+ONE_SEARCH = "one search only"
+_OF = Param(
+    str, "documents", "recall of what: gold documents, or claims of the reference", ("documents", "claims")
+)
+_CALL = Param(int, 0, "the search whose share is asked for, from 1; 0 = the mean over all", low=0)
+_MARGINAL = {"of": _OF, "call": _CALL}
+_ADDED = "recall that a search adds to those before it; mean over searches = recall of all of them / searches"
+
+
+@measure(
+    "marginal_recall",
+    needs=("contexts", "qrels"),
+    formula=_ADDED,
+    reference="germane",
+    nothing="no relevant document known, contexts without ids, or fewer searches than `call`: skipped",
+    params=_MARGINAL,
+    when={"of": "documents"},
+    answerable=True,
+)
+def marginal_recall(sample: Sample, *, of: str, call: int) -> Outcome:
+    """What one more search brings: the share of the gold documents that it is the first to find."""
+    del of  # it chose this definition
+    gold, lists = relevant(sample, 1), documents(sample, "calls")
+    if not gold or lists is None:
+        return skipped(NO_IDS if gold else NO_GOLD)
+    found = [{document for document in ids if document in gold} for ids in lists]
+    return _marginal(found, len(gold), call, "gold documents")
+
+
+@measure(
+    "marginal_recall",
+    needs=("contexts", "reference"),
+    formula=_ADDED,
+    reference="germane",
+    nothing="the reference claims nothing, or fewer searches than `call`: skipped; nothing retrieved: 0",
+    calls=_SHARED,
+    params=_MARGINAL,
+    when={"of": "claims"},
+    answerable=True,
+)
+def _marginal_claims(sample: Sample, *, of: str, call: int) -> Program[Outcome]:
+    """What one more search brings: the share of the reference's claims that it is the first to support."""
+    del of  # it chose this definition
+    contexts = distinct_contexts(sample)
+    if nothing := nothing_in(contexts):
+        return nothing
+    claims, support = yield from supported_claims(sample.reference or "", contexts)
+    if not claims:
+        return skipped(NO_CLAIMS)
+    place = {same(context): n for n, context in enumerate(contexts, 1)}
+    found = []
+    for _, ranked in rankings(sample):
+        mine = {place[same(context)] for context in ranked}
+        found.append({claim for claim, one in zip(claims, support, strict=True) if mine & set(one.contexts)})
+    return _marginal(found, len(claims), call, "claims")
+
+
+def _marginal(found: Sequence[set[str]], total: int, call: int, what: str) -> Outcome:
+    if call > len(found):
+        return skipped(f"{len(found)} searches, no number {call}")
+    seen: set[str] = set()
+    items, added = [], []
+    for number, mine in enumerate(found, 1):
+        new = sorted(mine - seen)
+        seen |= mine
+        added.append(len(new) / total)
+        items.append(
+            Item(
+                f"Call {number}", bool(new), f"{len(new)} of {total} {what}{': ' * bool(new)}{'; '.join(new)}"
+            )
+        )
+    value = added[call - 1] if call else len(seen) / total / max(1, len(found))
+    return ok(value, items=items, what=f"searches bring new {what}")
+
+
+@measure(
+    "repeat_rate",
+    needs=("contexts",),
+    formula="contexts of the second and later searches that an earlier search brought / contexts of these searches",
+    reference="germane",
+    nothing="one search only, or nothing came back after the first: skipped",
+    better="lower",
+)
+def repeat_rate(sample: Sample) -> Outcome:
+    """Share of what later searches bring that was there already: the same text or, without text, the same id."""
+    lists = [contexts for _, contexts in rankings(sample)]
+    if len(lists) < 2:
+        return skipped(ONE_SEARCH)
+    items = list(_repeats(lists))
+    if not items:
+        return skipped("nothing came back after the first search")
+    repeated = sum(item.held is False for item in items)
+    return ok(repeated / len(items), items=items, what="contexts of later searches new")
+
+
+def _repeats(lists: Sequence[Sequence[Context]]) -> Iterator[Item]:
+    seen: set[tuple[str, str | None]] = set()
+    for number, contexts in enumerate(lists, 1):
+        for position, context in enumerate(contexts, 1):
+            if number > 1:
+                name = f"Call {number}, position {position}: {context.id or context.text[:100]}"
+                yield Item(name, same(context) not in seen)
+        seen.update(map(same, contexts))
+
+
+@measure(
+    "calls_after_sufficiency",
+    needs=("contexts", "query"),
+    formula="number of searches made after what had come back sufficed to answer",
+    reference="germane",
+    nothing="the contexts of all searches together do not suffice, or nothing retrieved: skipped",
+    calls="1 a sample (that of context_sufficiency), and where it says yes up to 1 a search",
+    range=(0.0, inf),
+    better="lower",
+)
+def calls_after_sufficiency(sample: Sample) -> Program[Outcome]:
+    """How many searches an agent made although it had enough. A count; lower is better."""
+    lists = [contexts for _, contexts in rankings(sample)]
+    whole = distinct_contexts(sample)
+    if not whole:
+        return skipped("nothing was retrieved, so nothing sufficed")
+    everything = yield from ask(Sufficiency(sample.query, texts_of(whole), turns(sample)))
+    if not everything.sufficient:
+        return skipped(f"the contexts never suffice: {everything.reasoning}")
+    enough = len(lists)
+    gathered: dict[tuple[str, str | None], Context] = {}
+    for number, contexts in enumerate(lists[:-1], 1):
+        for context in contexts:
+            gathered.setdefault(same(context), context)
+        if not gathered:
+            continue
+        verdict = yield from ask(Sufficiency(sample.query, texts_of([*gathered.values()]), turns(sample)))
+        if verdict.sufficient:
+            enough = number
+            break
+    items = [
+        Item(f"Call {n}", n <= enough, "" if n <= enough else "not needed") for n in range(1, len(lists) + 1)
+    ]
+    return ok(float(len(lists) - enough), items=items, what="searches needed")

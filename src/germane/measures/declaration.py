@@ -1,0 +1,303 @@
+"""Declaring a measure, ours or a user's own, and finding it by its name, its file or its package.
+
+`@measure` is for a program or a plain function of the sample, `@ranked_measure` for a formula on one ranking's labels.
+Measures that are not ours come from a file (`my_measures.py:first_hit`) or from an installed package (entry-point group
+`germane.measures`). A file is run only where its path is written by the person at the keyboard: on the command line, in an
+eval file, in a call. A stored report names measures by their own names and can make nothing run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, overload
+
+import numpy as np
+
+from germane.errors import GermaneError, InputError, MeasureError, Place
+from germane.measures.kernel import Floats, RankedLabels
+from germane.measures.measure import FINDERS, Cutoff, Definition, Measure, Param, Source, Value, define
+from germane.measures.ranked import LABELS, OVER, REL
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+    from types import ModuleType
+
+__all__ = ["GROUP", "install_all", "measure", "named", "parse_measures", "ranked_measure"]
+
+Body: TypeAlias = Callable[..., Any]
+Declare: TypeAlias = Callable[[Body], Measure]
+
+_TYPES = (bool, int, float, str)
+
+
+class _Common(TypedDict, total=False):
+    formula: str
+    reference: str
+    nothing: str
+    labels: Source
+    cutoff: Cutoff
+    range: tuple[float, float]
+    better: Literal["higher", "lower"]
+    aliases: tuple[str, ...]
+    presets: Mapping[str, Mapping[str, Value]]
+
+
+class _OfSample(_Common, total=False):
+    needs: tuple[str, ...]
+    calls: str
+    params: Mapping[str, Param]
+    answerable: bool
+    when: Mapping[str, Value]
+    explain: Callable[..., Any]
+
+
+@overload
+def measure(name: Body, /) -> Measure: ...
+@overload
+def measure(name: str = "", **options: Unpack[_OfSample]) -> Declare: ...
+def measure(name: str | Body = "", **options: Any) -> Measure | Declare:
+    """Declare a measure; the decorated name becomes its Measure value.
+
+    What is decorated takes the sample, then (by keyword) its parameters, `k` where it has a cut-off, and `settings`
+    where it wants the evaluation's. It is a generator of questions, or a plain function where it asks nobody; it
+    returns a number or an Outcome. Without a name its own is taken, without `params` its keyword defaults are the
+    parameters. A sample that lacks one of `needs` is skipped before it starts. Options: the fields of `Definition`.
+    """
+    if callable(name):
+        return _declare(name, name.__name__, {})
+    return lambda body: _declare(body, name or body.__name__, options)
+
+
+def _declare(body: Body, name: str, options: Mapping[str, Any]) -> Measure:
+    asks = inspect.isgeneratorfunction(body)
+    takes = list(inspect.signature(body).parameters)
+    own = {} if "params" in options else {"params": _params_of(body, {"settings", "k", *takes[:1]})}
+    defaults = {
+        "needs": ("contexts",),
+        "formula": _first_line(body),
+        "doc": inspect.getdoc(body) or "",
+        "calls": "?" if asks else "0",
+        "labels": "judge" if asks else "gold",
+        "cutoff": "optional" if "k" in takes else "none",
+        "settings": "settings" in takes,
+    }
+    define(Definition(name=name, family="judged", compute=body, **{**defaults, **own, **options}))
+    return Measure(name, options.get("when", {}))
+
+
+def _first_line(body: Body) -> str:
+    return (inspect.getdoc(body) or "").partition("\n")[0]
+
+
+def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
+    """A function's own keyword parameters as parameters of the measure."""
+    found = {}
+    for name, given in inspect.signature(body).parameters.items():
+        if name in ours:
+            continue
+        if type(given.default) not in _TYPES:
+            names = f"what it is given is called {', '.join(sorted(ours))}; " if "relevant" in ours else ""
+            raise MeasureError(
+                f"{body.__name__}: the parameter {name} needs a default that is a number, a text, True or False",
+                fix=f"{names}write {name}=1 for a parameter, or declare it with params=",
+            )
+        found[name] = Param(type(given.default), given.default, f"see {body.__name__}")
+    return found
+
+
+@overload
+def ranked_measure(name: Body, /) -> Measure: ...
+@overload
+def ranked_measure(name: str = "", **options: Unpack[_Common]) -> Declare: ...
+def ranked_measure(name: str | Body = "", **options: Any) -> Measure | Declare:
+    """Declare a formula on one ranking: a plain function of its labels, best rank first, that returns a number.
+
+    What it is given depends on the names of its arguments: `relevant` (a list of True and False), `grades` (what each
+    place is worth; None = unjudged), `ideal` (the grades of all that is judged, best first), `k` (None = all). The
+    lists are cut at k already. Further arguments with a default become parameters. Labels, threshold (`rel=`),
+    several calls, missing verdicts and explanations are what they are for every ranked measure. Options: the fields of
+    `Definition`.
+    """
+    if callable(name):
+        return _declare_ranked(name, name.__name__, {})
+    return lambda body: _declare_ranked(body, name or body.__name__, options)
+
+
+_GIVEN = {"relevant", "grades", "ideal", "k"}
+
+
+def _declare_ranked(body: Body, name: str, options: Mapping[str, Any]) -> Measure:
+    takes = frozenset(inspect.signature(body).parameters)
+    labels = options.get("labels", "judge")
+    params = {"labels": Param(str, labels, LABELS.meaning, LABELS.choices), "over": OVER}
+    if "relevant" in takes:
+        params["rel"] = REL
+    defaults = {
+        "needs": ("contexts",),
+        "formula": _first_line(body),
+        "doc": inspect.getdoc(body) or "",
+        "params": {**_params_of(body, _GIVEN), **params},
+        "labels": labels,
+        "cutoff": "optional",
+    }
+    define(
+        Definition(name=name, family="ranked", compute=partial(_rows, body, takes), **{**defaults, **options})
+    )
+    return Measure(name)
+
+
+def _rows(
+    body: Body, takes: frozenset[str], table: RankedLabels, params: Mapping[str, Any], k: int | None
+) -> Floats:
+    own = {name: params[name] for name in takes - _GIVEN}
+    rel = params.get("rel") or table.rel
+    values = []
+    for row in range(table.rows):
+        places = slice(*table.pointers[row : row + 2])
+        ideal = slice(*table.ideal_pointers[row : row + 2])
+        known = zip(table.gain[places].tolist(), table.judged[places].tolist(), strict=True)
+        given = {
+            "relevant": (table.level[places] >= rel).tolist()[:k],
+            "grades": [gain if judged else None for gain, judged in known][:k],
+            "ideal": table.ideal[ideal].tolist(),
+            "k": k,
+        }
+        values.append(float(body(**{name: given[name] for name in takes & _GIVEN}, **own)))
+    return np.array(values, dtype=np.float64)
+
+
+GROUP = "germane.measures"
+"""The entry-point group: `first_hit = "my_package.measures:first_hit"`."""
+
+_MARK = ".py:"
+_WORD = re.compile(r"(?:[^\s()]|\([^()]*\))+")
+_loaded: dict[Path, ModuleType] = {}
+
+
+def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Measure, ...]:
+    """Measures from texts with one or more names each, split at white space outside parentheses; duplicates fold.
+
+    `my_measures.py:first_hit` runs that file and takes the measure from it; a relative path starts from `folder`, by
+    default the working directory. MeasureError where parentheses are not closed, not opened, or nested.
+    """
+    found: dict[Measure, None] = {}
+    for text in texts:
+        if odd := _WORD.sub("", text).strip():
+            raise MeasureError(
+                f"{text.strip()!r} is not a measure: {odd[0]!r} has no partner",
+                fix="write NAME(param=value)@10",
+            )
+        for word in _WORD.findall(text):
+            found[named(word, folder)] = None
+    return tuple(found)
+
+
+def named(text: str, folder: Path | None = None, *, lenient: bool = False) -> Measure:
+    """The measure that a text names: as `Measure.parse`, or by its file, as in `my_measures.py:first_hit(least=2)@5`.
+
+    `folder` is what a relative path starts from, by default the working directory. InputError where the file is not
+    there, fails to run, or has no measure of that name.
+    """
+    return Measure.parse(_from_file(text, folder) if _MARK in text else text, lenient=lenient)
+
+
+def _from_file(text: str, folder: Path | None) -> str:
+    """Load the file, and put the measure's own name in its place."""
+    head, _, rest = text.partition(_MARK)
+    path = Path(f"{head}.py").expanduser()
+    path = path if path.is_absolute() or folder is None else folder / path
+    name = rest.partition("(")[0].partition("@")[0].strip()
+    found = _measure_in(_module(path), name, path)
+    return found.name + rest.strip()[len(name) :]
+
+
+def _module(path: Path) -> ModuleType:
+    """The module in a file, run once however often it is named."""
+    try:
+        real = path.resolve(strict=True)
+    except OSError:
+        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], n=1)
+        fix = f"did you mean {path.with_name(near[0])}?" if near else "give the path of a Python file"
+        raise InputError(f"there is no file {path}", fix=fix) from None
+    if real not in _loaded:
+        _loaded[real] = _run(real)
+    return _loaded[real]
+
+
+def _run(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"_germane_user_{path.stem}_{len(_loaded)}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # dataclasses in the file look their module up
+    sys.path.insert(0, str(path.parent))  # the file may import its neighbours
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as fault:
+        del sys.modules[module.__name__]
+        if isinstance(fault, KeyboardInterrupt):
+            raise
+        raise _failed(path, fault) from fault
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def _failed(path: Path, fault: BaseException) -> InputError:
+    """What went wrong and on which line of the user's file (for a syntax error: where Python says)."""
+    frames = traceback.extract_tb(fault.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    line = fault.lineno if isinstance(fault, SyntaxError) else lines[-1] if lines else None
+    message = fault.msg if isinstance(fault, SyntaxError) else str(fault)
+    what = message if isinstance(fault, GermaneError) else f"{type(fault).__name__}: {message}"
+    return InputError(what, fix="mend the file", place=Place(str(path), line or 0))
+
+
+def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
+    found = getattr(module, name, None) if name else None
+    if isinstance(found, Measure):
+        return found
+    if inspect.isfunction(found) and found.__module__ == module.__name__:
+        declared = measure(found)
+        setattr(module, name, declared)
+        return declared
+    have = [key for key, value in vars(module).items() if isinstance(value, Measure)]
+    near = difflib.get_close_matches(name, have, n=1)
+    fix = f"did you mean {path.name}:{near[0]}?" if near else f"it has {', '.join(have) or 'none'}"
+    problem = f"{path} has no measure {name!r}" if name else f"{path}: which measure of it?"
+    raise InputError(problem, fix=f"{fix} (declare one with @measure from germane.measures)")
+
+
+def install_all(name: str | None = None) -> None:
+    """Load the measure of that name that an installed package brings, if there is one; without a name, all of them."""
+    if name == "":
+        return
+    from importlib.metadata import entry_points  # a tenth of the start of a small `germane rank`
+
+    for point in entry_points(group=GROUP):
+        if name is None or point.name.casefold() == name.casefold():
+            _load(point)
+
+
+def _load(point: EntryPoint) -> None:
+    try:
+        found = point.load()
+    except Exception as fault:
+        what = f"the measure {point.name} of {point.value} cannot be loaded: {type(fault).__name__}: {fault}"
+        raise InputError(what, fix="mend or uninstall that package") from fault
+    if not isinstance(found, Measure):
+        raise InputError(
+            f"the entry point {point.name} ({point.value}) is no measure",
+            fix="point it to what @measure returns",
+        )
+
+
+FINDERS.append(install_all)

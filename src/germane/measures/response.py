@@ -1,0 +1,422 @@
+"""Measures of the response against its contexts: what it rests on, what it cites, and which facts it states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from germane.judging.programs import Program, ask, ask_each
+from germane.judging.questions import (
+    CitationSupport,
+    Cited,
+    Claims,
+    Nuggeted,
+    NuggetSupport,
+    StatementRelevance,
+    Support,
+    Supported,
+)
+from germane.judging.text import blank, sentences, words
+from germane.measures.context import nothing_in, supported_claims, supported_items, supporting_contexts
+from germane.measures.declaration import measure
+from germane.measures.labels import distinct_contexts, given, rankings, texts_of, turns
+from germane.measures.measure import Param
+from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
+from germane.types import Context, Json, Sample
+
+__all__ = [
+    "Citing",
+    "Nugget",
+    "answer_relevancy",
+    "citation_precision",
+    "citation_recall",
+    "citing",
+    "context_utilisation",
+    "faithfulness",
+    "hallucination",
+    "noise_sensitivity",
+    "nugget_recall",
+    "nuggets_of",
+]
+
+NO_CLAIMS = "the response makes no claims"
+_CALLS = "2 a sample (shared by faithfulness, hallucination, context_utilisation, noise_sensitivity)"
+
+
+@measure(
+    "faithfulness",
+    needs=("response", "contexts"),
+    formula="claims of the response that the contexts support / all its claims",
+    reference="Es et al., RAGAS (EACL 2024)",
+    nothing="the response claims nothing: skipped; nothing retrieved: 0",
+    calls=_CALLS,
+    aliases=("groundedness",),
+)
+def faithfulness(sample: Sample) -> Program[Outcome]:
+    """Share of the response's claims that the retrieved contexts support, alone or together."""
+    contexts = distinct_contexts(sample)
+    if nothing := nothing_in(contexts):
+        return nothing
+    claims, support = yield from supported_claims(sample.response or "", contexts)
+    items = supported_items(claims, support)
+    return proportion(items, nothing=NO_CLAIMS, what="claims of the response supported by the contexts")
+
+
+@measure(
+    "hallucination",
+    needs=("response", "contexts"),
+    formula="1 - faithfulness: claims of the response that no context supports / all its claims",
+    reference="germane; DeepEval's measure of that name counts contradicted contexts instead",
+    nothing="the response claims nothing: skipped; nothing retrieved: 1",
+    calls=_CALLS,
+    better="lower",
+    aliases=("unfaithfulness",),
+)
+def hallucination(sample: Sample) -> Program[Outcome]:
+    """Share of the response's claims that nothing retrieved supports. Lower is better."""
+    return complement((yield from faithfulness.definition.compute(sample)))
+
+
+@measure(
+    "answer_relevancy",
+    needs=("response", "query"),
+    formula="statements of the response that address the query / all its statements",
+    reference="DeepEval answer relevancy; Ragas's measure of that name compares generated questions by embedding",
+    nothing="the response states nothing: skipped",
+    calls="1 a sample",
+    aliases=("answer_relevance", "response_relevancy"),
+)
+def answer_relevancy(sample: Sample) -> Program[Outcome]:
+    """Share of what the response states that addresses the query: no padding, no side tracks.
+
+    It is the question that context_relevancy asks of a passage, asked of the response; nothing else is shown.
+    """
+    response = sample.response or ""
+    asked = StatementRelevance(query=sample.query, passage=response, history=turns(sample))
+    statements = yield from ask(asked)
+    items = [Item(one.text, one.relevant) for one in statements]
+    return proportion(
+        items,
+        nothing="the response states nothing",
+        what="statements address the query",
+        lacking="not relevant",
+    )
+
+
+@measure(
+    "context_utilisation",
+    needs=("response", "contexts"),
+    formula="contexts that support a claim of the response / contexts",
+    reference="germane, from the verdicts of faithfulness; Ragas's context utilization is context_precision "
+    "judged against the response",
+    nothing="the response claims nothing: skipped; nothing retrieved: 0",
+    calls=_CALLS,
+)
+def context_utilisation(sample: Sample) -> Program[Outcome]:
+    """Share of the distinct contexts that the response makes use of: that support at least one of its claims."""
+    contexts = distinct_contexts(sample)
+    if nothing := nothing_in(contexts):
+        return nothing
+    what = "contexts used by the response"
+    return (yield from supporting_contexts(sample.response or "", contexts, nothing=NO_CLAIMS, what=what))
+
+
+_NOISE = Param(
+    str,
+    "relevant",
+    "which contexts an incorrect claim came from: relevant ones (that support a claim of the reference), irrelevant "
+    "ones alone, or any",
+    ("relevant", "irrelevant", "any"),
+)
+
+
+@measure(
+    "noise_sensitivity",
+    needs=("response", "contexts", "reference"),
+    formula="claims of the response that the reference does not support and a (relevant) context does / all its claims",
+    reference="Ru et al., RAGChecker (NeurIPS 2024); Ragas noise_sensitivity, mode=relevant or irrelevant",
+    nothing="the response claims nothing, or nothing retrieved: skipped",
+    calls="5 a sample (4 of them shared with context_recall and faithfulness)",
+    params={"contexts": _NOISE},
+    better="lower",
+    answerable=True,
+)
+def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
+    """Share of the response's claims that are wrong and that the retrieval put there. Lower is better.
+
+    A claim is incorrect where the reference does not support it. A context is relevant where it supports a claim of
+    the reference (alone or together with others). An incorrect claim counts where at least one context of the chosen
+    sort supports it; for `irrelevant`, where no relevant one does, so that relevant + irrelevant = any.
+    """
+    found = distinct_contexts(sample)
+    if nothing_in(found):
+        return skipped("nothing was retrieved, so nothing of it misled")
+    retrieved = texts_of(found)
+    reference = sample.reference or ""
+    claims, expected = yield from ask_each([Claims(sample.response or ""), Claims(reference)])
+    if not claims:
+        return skipped(NO_CLAIMS)
+    asked = [Support(claims, (reference,)), Support(claims, retrieved)]
+    true, held, *rest = yield from ask_each([*asked, *([Support(expected, retrieved)] if expected else [])])
+    useful = rest[0] if rest else ()
+    relevant = {place for verdict in useful for place in verdict.contexts}
+    items = []
+    for claim, correct, verdict in zip(claims, true, held, strict=True):
+        wrong = not correct.contexts and _came_from(verdict, relevant, contexts)
+        items.append(Item(claim, not wrong, verdict.reasoning if wrong else ""))
+    return complement(proportion(items, what=f"claims not misled by {contexts} contexts"))
+
+
+def _came_from(verdict: Supported, relevant: set[int], which: str) -> bool:
+    places = set(verdict.contexts)
+    if which == "any":
+        return bool(places)
+    return bool(places & relevant) if which == "relevant" else bool(places) and not places & relevant
+
+
+_MARK = re.compile(r"\s{0,2}[\[【]([^\[\]【】\n]{1,60})[\]】]")
+_LEADING = re.compile(rf"\A(?:{_MARK.pattern})+[\s.,;:!?\u3002\uff1b\uff0c]*")
+_RANGE = r"\^?(\d{1,3})(?:\s*[-–]\s*(\d{1,3}))?"  # a number of four digits is a year
+_PART = re.compile(_RANGE)
+_NUMBERS = re.compile(rf"{_RANGE}(?:\s*[,;\uff0c\u3001]\s*{_RANGE})*")
+_WIDEST = 50
+"""The most contexts that one range like [3-7] may name."""
+NO_SUCH, EMPTY = "there is no such context", "the context is empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Citing:
+    """One sentence without its marks, and the places (from 1) of the contexts that it cites; 0 = no such context."""
+
+    text: str
+    places: tuple[int, ...]
+
+
+def citing(response: str, contexts: Sequence[Context]) -> list[Citing]:
+    """The sentences of a response with what each cites.
+
+    A citation is a number in brackets, counted from 1 over the contexts, a list or range of them ([1, 3], [2-4],
+    【1】), or the id of a context ([d7]). One that follows the full stop belongs to the sentence before it.
+    """
+    ids = {context.id: place for place, context in reversed(list(enumerate(contexts, 1))) if context.id}
+    found: list[Citing] = []
+    for sentence in sentences(response):
+        lead = _LEADING.match(sentence)
+        if lead and found:
+            late = _places(lead.group(), ids, len(contexts))
+            found[-1] = Citing(found[-1].text, tuple(dict.fromkeys((*found[-1].places, *late))))
+            sentence = sentence[lead.end() :]  # noqa: PLW2901 - what is left is the sentence
+        places = _places(sentence, ids, len(contexts))
+        text = _without(sentence, ids)
+        if words(text):
+            found.append(Citing(text, places))
+    return found
+
+
+def _places(text: str, ids: Mapping[str, int], count: int) -> tuple[int, ...]:
+    """The places cited in a text, each once; a number that no context has is place 0."""
+    found: dict[int, None] = {}
+    for mark in _MARK.finditer(text):
+        for number in _named(mark[1], ids):
+            found[number if number <= count else 0] = None
+    return tuple(found)
+
+
+def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
+    if inner.strip() in ids:
+        return [ids[inner.strip()]]
+    if not _NUMBERS.fullmatch(inner.strip()):
+        return []
+    found: list[int] = []
+    for part in _PART.finditer(inner):
+        first, last = int(part[1]), int(part[2] or part[1])
+        found += range(first, last + 1) if 0 <= last - first < _WIDEST else []
+    return found
+
+
+def _without(sentence: str, ids: Mapping[str, int]) -> str:
+    return _MARK.sub(lambda mark: "" if _named(mark[1], ids) else mark[0], sentence).strip()
+
+
+@measure(
+    "citation_recall",
+    needs=("response", "contexts"),
+    formula="sentences of the response that their cited contexts, together, support / all its sentences",
+    reference="Gao et al., ALCE (EMNLP 2023)",
+    nothing="the response has no sentences: skipped; a sentence without citation is not supported; nothing cited: 0",
+    calls="1 a sample (shared with citation_precision)",
+)
+def citation_recall(sample: Sample) -> Program[Outcome]:
+    """Share of the response's sentences that are fully supported by the contexts that they cite."""
+    spoken, verdicts = yield from _judged(sample)
+    items = [
+        Item(
+            one.text,
+            verdict is not None and verdict.supported,
+            verdict.reasoning if verdict else _uncited(one),
+        )
+        for one, verdict in zip(spoken, verdicts, strict=True)
+    ]
+    return proportion(
+        items, nothing="the response has no sentences", what="sentences supported by what they cite"
+    )
+
+
+@measure(
+    "citation_precision",
+    needs=("response", "contexts"),
+    formula="citations with a part in supporting their sentence / all citations",
+    reference="Gao et al., ALCE (EMNLP 2023)",
+    nothing="the response cites nothing: skipped; a citation of a context that there is not: a miss",
+    calls="1 a sample (shared with citation_recall)",
+)
+def citation_precision(sample: Sample) -> Program[Outcome]:
+    """Share of the citations that their sentence needs: it is supported, and this context has a part in that.
+
+    A context has a part where it supports all of the sentence alone, or a part of it that the others do not.
+    """
+    spoken, verdicts = yield from _judged(sample)
+    items = []
+    for one, verdict in zip(spoken, verdicts, strict=True):
+        useful = verdict.contexts if verdict and verdict.supported else ()
+        why = verdict.reasoning if verdict else EMPTY
+        items += [
+            Item(f"[{place or '?'}] {one.text}", place in useful, why if place else NO_SUCH)
+            for place in one.places
+        ]
+    if not items:
+        return skipped("the response cites nothing")
+    return proportion(items, what="citations support their sentence")
+
+
+def _uncited(one: Citing) -> str:
+    if any(one.places):
+        return "it cites a context that is empty"
+    return "it cites a context that there is not" if one.places else "it cites nothing"
+
+
+def _judged(sample: Sample) -> Program[tuple[list[Citing], list[Cited | None]]]:
+    """The sentences, and for each that cites a context: whether that supports it, in the contexts' own numbers.
+
+    The judge is shown the cited contexts alone, so that changing another changes no verdict, in the order of their
+    texts, so that their ranks do not either; an empty one supports nothing. Contexts are counted in the final list
+    or, where there is none, over all calls as they came.
+    """
+    final = sample.contexts is not None
+    contexts = [context for _, found in rankings(sample, final=final) for context in found]
+    spoken = citing(sample.response or "", contexts)
+    cited = {place for one in spoken for place in one.places if place}
+    text = dict(zip(cited, texts_of([contexts[place - 1] for place in cited]), strict=True))
+    used = sorted(
+        (place for place in cited if not blank(text[place])), key=lambda place: (text[place], place)
+    )
+    number = {place: n for n, place in enumerate(used, 1)}
+    asked = [one for one in spoken if not number.keys().isdisjoint(one.places)]
+    if not asked:
+        return spoken, [None] * len(spoken)
+    marked = tuple(_marked(one, number) for one in asked)
+    answers: Iterator[Cited] = iter(
+        (yield from ask(CitationSupport(marked, tuple(text[place] for place in used))))
+    )
+    verdicts = (None if number.keys().isdisjoint(one.places) else next(answers) for one in spoken)
+    return spoken, [
+        verdict
+        and Cited(verdict.supported, tuple(sorted(used[n - 1] for n in verdict.contexts)), verdict.reasoning)
+        for verdict in verdicts
+    ]
+
+
+def _marked(one: Citing, number: dict[int, int]) -> str:
+    marks = sorted(number[place] for place in one.places if place in number)
+    return f"{one.text} {''.join(f'[{mark}]' for mark in marks)}"
+
+
+_HOW = 'write "nuggets": ["a fact", {"text": "another", "importance": "vital"}]'
+_OKAY = 0.5
+"""What an okay nugget weighs beside a vital one where nuggets=weighted; also what partial support is worth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nugget:
+    """One fact; a vital one has to be in a good answer, an okay one may be."""
+
+    text: str
+    vital: bool = True
+
+
+def nuggets_of(given: Json) -> tuple[Nugget, ...]:
+    """The nuggets in a sample's metadata; ValueError says how to write them."""
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise ValueError(f"nuggets must be a list; {_HOW}")  # noqa: TRY004 - the user's data, not our types
+    return tuple(map(_nugget, given))
+
+
+def _nugget(given: Json) -> Nugget:
+    if isinstance(given, str) and not blank(given):
+        return Nugget(given.strip())
+    text = given.get("text", given.get("nugget")) if isinstance(given, Mapping) else None
+    importance = given.get("importance", "vital") if isinstance(given, Mapping) else None
+    if not isinstance(text, str) or blank(text) or importance not in {"vital", "okay"}:
+        raise ValueError(f"{given!r} is no nugget; {_HOW} (importance is vital or okay)")
+    return Nugget(text.strip(), importance == "vital")
+
+
+@measure(
+    "nugget_recall",
+    needs=("contexts", "query"),
+    formula="sum of support * weight / sum of weights, over the nuggets; support: full 1, partial 0.5 (strict: 0)",
+    reference="Pradeep et al., AutoNuggetizer (TREC RAG 2024): V_strict, V, A_strict, A, W_strict, W",
+    nothing="no nuggets and no reference, or no nugget of the chosen sort: skipped; nothing retrieved: 0",
+    calls="1 a sample + 1 a reference where the nuggets are its claims",
+    params={
+        "nuggets": Param(
+            str,
+            "vital",
+            "which count: vital ones, all alike, or all with okay at 0.5",
+            ("vital", "all", "weighted"),
+        ),
+        "strict": Param(bool, True, "whether partial support counts nothing (true) or 0.5 (false)"),
+        "text": Param(
+            str, "contexts", "what is read: the contexts together, or the response", ("contexts", "response")
+        ),
+    },
+    answerable=True,
+)
+def nugget_recall(sample: Sample, *, nuggets: str, strict: bool, text: str) -> Program[Outcome]:
+    """Share of the facts that a good answer holds which the contexts (or the response) state.
+
+    Nuggets are the sample's own (`metadata.nuggets`: texts, or objects with text and importance vital or okay; a bare
+    text is vital), else the claims of its reference, all vital. The default is AutoNuggetizer's V_strict.
+    """
+    contexts = distinct_contexts(sample)
+    if text == "response" and given(sample, "response") is None:
+        return skipped("no response")
+    if text == "contexts" and (nothing := nothing_in(contexts)):
+        return nothing
+    shown = texts_of(contexts) if text == "contexts" else (sample.response or "",)
+    said = sample.metadata.get("nuggets")
+    if said is None and given(sample, "reference") is None:
+        return skipped("no nuggets and no reference to make them of")
+    if said is None:
+        known = tuple(map(Nugget, (yield from ask(Claims(sample.reference or "")))))
+    else:
+        known = nuggets_of(said)
+    chosen = [nugget for nugget in known if nugget.vital or nuggets != "vital"]
+    if not chosen:
+        return skipped("no nuggets of that sort" if known else "no nuggets")
+    asked = NuggetSupport(sample.query, tuple(nugget.text for nugget in chosen), shown)
+    answers = yield from ask(asked)
+    items = [_item(nugget, one, nuggets, strict) for nugget, one in zip(chosen, answers, strict=True)]
+    return proportion(items, what=f"nuggets supported by the {text}")
+
+
+def _item(nugget: Nugget, verdict: Nuggeted, which: str, strict: bool) -> Item:
+    partial = 0.0 if strict else _OKAY
+    return Item(
+        nugget.text,
+        verdict.support == "full",
+        ": ".join(filter(None, [verdict.support, verdict.reasoning])),
+        weight=_OKAY if which == "weighted" and not nugget.vital else 1.0,
+        worth={"full": 1.0, "partial": partial, "none": 0.0}[verdict.support],
+    )
