@@ -14,7 +14,7 @@ from germane.judging.ledger import Ledger
 from germane.options import Options
 from germane.past import Past
 from germane.planning import Plan
-from germane.reports.manifest import read_manifest
+from germane.tables.folder import read_manifest
 from germane.watching import Watch
 
 __all__ = ["forecast"]

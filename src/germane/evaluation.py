@@ -29,14 +29,15 @@ from germane.judging.spending import Spent
 from germane.loops import run_coroutine
 from germane.measures.graders import Grader, graders_of
 from germane.measures.measure import Measure, parse_measures
+from germane.measures.passages import turns
 from germane.measures.scoring import Block, Job
 from germane.measures.settings import Settings
 from germane.reports.gates import Gate
 from germane.reports.manifest import dump_grader, judge_entry
 from germane.reports.report import Report
-from germane.reports.store import MemoryStore, Store
 from germane.routing import Router, needs_judge, resolve_judge
 from germane.samples.reading import samples_from
+from germane.tables import JudgementTable, LabelTable, Part, ReportFolder, ScoreTable, label_rows
 from germane.types import Json, Judgement, Sample, Score
 
 __all__ = ["Evaluation", "aevaluate", "evaluate"]
@@ -58,11 +59,9 @@ class Evaluation:
     """
 
     settings: Settings = field(default_factory=Settings)
-    store: Store = field(default_factory=MemoryStore)
+    store: Part | ReportFolder = field(default_factory=Part)
     notes: Counter[str] = field(default_factory=Counter)
     prompts: dict[str, str] = field(default_factory=dict)
-    graders: dict[tuple[Grader, ...], int] = field(default_factory=dict)
-    sets: dict[str, int] = field(default_factory=dict)
     failed: bool = False
     agreement: Agreement = field(default_factory=Agreement)
 
@@ -75,14 +74,23 @@ class Evaluation:
         async for block, drive in _driven(blocks, answerer):
             scores = self._scores(block, drive.results)
             samples = [job.sample for job in block.jobs]
-            self.store.add(samples, self._judgements(drive.traces), scores)
+            labels = (label for sample in samples for label in label_rows(sample, turns(sample)))
+            part = Part(
+                samples=samples,
+                judgements=JudgementTable(self._judgements(drive.traces)),
+                labels=LabelTable(labels),
+                scores=ScoreTable(scores),
+            )
+            sets: dict[tuple[Grader, ...], int] = {}
+            part.graded = [sets.setdefault(job.graders, len(sets)) for job in block.jobs]
+            part.graders = [list(map(dump_grader, graders)) for graders in sets]
+            self.store.add(part)
             done += len(samples)
             on_block(done)
 
     def _scores(self, block: Block, results: Sequence[Any]) -> list[Score]:
         scores = []
         for job, found in zip(block.jobs, block.outcomes(results), strict=True):
-            self._remember(job)
             for grader in job.graders:
                 outcome = found[grader.name]
                 scores.append(
@@ -100,16 +108,9 @@ class Evaluation:
                 )
         return scores
 
-    def _remember(self, job: Job) -> None:
-        number = self.graders.setdefault(job.graders, len(self.graders))
-        if number:
-            self.sets[sample_key(job.sample)] = number
-
     def graded(self) -> dict[str, Json]:
-        """By what the samples were graded, and what a reader should know, for the manifest."""
+        """What a reader should know, for the manifest."""
         return {
-            "graders": [[dump_grader(grader) for grader in graders] for graders in self.graders],
-            "sets": self.sets,
             "notes": dict(sorted({**self.notes, **self.agreement.notes()}.items())),
         }
 
@@ -129,12 +130,6 @@ class Evaluation:
                     if judgement.prompt:
                         self.prompts[question.prompt] = judgement.prompt
                 yield judgement
-
-
-def sample_key(sample: Sample | Score) -> str:
-    """What names a sample within an evaluation: id, system and trial."""
-    name = sample.id if isinstance(sample, Sample) else sample.sample
-    return "\t".join([name, sample.system, str(sample.trial)])
 
 
 def _blocks(jobs: Iterable[Job]) -> Iterator[list[Job]]:
@@ -219,7 +214,6 @@ async def aevaluate(
 def manifest_of(evaluation: Evaluation, judge: Judge | None, spent: Spent) -> dict[str, Json]:
     """What a report says about how it came to be."""
     return {
-        "schema_version": 1,
         "germane": germane.__version__,
         "created": now(),
         "judge": judge_entry(judge, spent),

@@ -22,11 +22,11 @@ from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Job, labels_for, program_of
 from germane.measures.settings import Settings
-from germane.reports.looking import votes_in
-from germane.reports.store import MemoryStore
+from germane.reports.explain import votes_in
 from germane.routing import Router, needs_judge
 from germane.samples.contexts import find_contexts
 from germane.samples.reading import samples_from
+from germane.tables import Part
 from germane.types import Json, Sample, Score
 
 __all__ = ["Graded", "document_sample", "grade", "options_of"]
@@ -143,7 +143,7 @@ def grade(
         run_coroutine(_run(evaluation, sample, grader, judge, ledger))
     except JudgeError as failure:
         return Graded(result=None, error=str(failure), failed=True)
-    (score,) = evaluation.store.scores()
+    (score,) = evaluation.store.scores
     if score.status == "skipped":
         raise InputError(
             f"{measure} cannot be computed: {score.why}", fix="send what it needs, see `germane measures`"
@@ -164,8 +164,8 @@ async def _run(
 def _explain(
     evaluation: Evaluation, sample: Sample, grader: Grader, score: Score, judge: Judge | None
 ) -> Explanation:
-    assert isinstance(evaluation.store, MemoryStore)
-    answers = Recorded(Router(judge), evaluation.store.judgements)
+    assert isinstance(evaluation.store, Part)
+    answers = Recorded(Router(judge), evaluation.store.judgements.find)
     outcome = Outcome(score.value, score.status, score.why, score.bounds)
     measure = grader.measure
     if measure.definition.family == "ranked":

@@ -13,8 +13,8 @@ from germane.judging.moved import MovedFrom
 from germane.judging.opening import is_there, open_ledger
 from germane.judging.spending import Receipts
 from germane.options import Options
-from germane.reports.store import earlier
 from germane.setup import ledger_place
+from germane.tables import ReportFolder
 from germane.types import Json, Judgement
 
 __all__ = ["Past"]
@@ -38,7 +38,7 @@ class Past:
         """The judgements in the folder by key, without `errors` only those that nobody failed at."""
         if not self.resumed or self.folder is None:
             return {}
-        found = earlier(self.folder, finished=self._finished)
+        found = ReportFolder(self.folder).earlier(finished=self._finished)
         return {judgement.key: judgement for judgement in found if errors or whole(judgement)}
 
     def receipts(self) -> Receipts:

@@ -12,11 +12,14 @@ from germane.loops import run_coroutine
 from germane.measures.graders import graders_of
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
+from germane.reports.explain import StoredJudge, settings_of
 from germane.reports.gates import Gate
-from germane.reports.looking import StoredJudge, settings_of
 from germane.reports.report import Report
 
 __all__ = ["rescore"]
+
+_OF_ROWS = {"graders", "asked", "reads", "files", "status"}
+"""What a manifest says of its rows, which are others now."""
 
 
 def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = ()) -> Report:
@@ -28,7 +31,7 @@ def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str]
     limit = report.manifest.get("max_unmeasured", 0.05)
     parsed = [Gate.parse(gate) for gate in gates]
     if not measures:
-        return Report.build(report.store, report.manifest, gates=parsed, max_unmeasured=limit)
+        return Report.build(report.tables, report.manifest, gates=parsed, max_unmeasured=limit)
     evaluation = Evaluation(settings=settings_of(report))
     stored = {judgement.key: judgement for judgement in report.judgements()}
     answers = Recorded(StoredJudge(report), lambda keys: (stored[key] for key in keys if key in stored))
@@ -37,7 +40,7 @@ def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str]
         evaluation.run((Job(sample=sample, graders=graders) for sample in report.samples()), answers)
     )
     manifest = {
-        **report.manifest,
+        **{name: value for name, value in report.manifest.items() if name not in _OF_ROWS},
         "judge": {**(report.manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()},
         **evaluation.graded(),
     }

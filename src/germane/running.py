@@ -23,12 +23,13 @@ from germane.options import Options
 from germane.planning import Plan
 from germane.prospects import Prospects
 from germane.reports.gates import Verdict
-from germane.reports.manifest import judge_entry, read_manifest
+from germane.reports.manifest import judge_entry
 from germane.reports.report import Report
-from germane.reports.store import FolderStore, MemoryStore, Store
 from germane.routing import Router
 from germane.session import Session, new_folder
 from germane.suite import Item
+from germane.tables import Part, ReportFolder, Tables
+from germane.tables.folder import read_manifest
 from germane.types import Json
 from germane.watching import Watch
 
@@ -62,21 +63,31 @@ class _Run:
         self.stored, self.resume, self.retry_errors = stored, resume, retry_errors
         self.budget = Budget(self.options.max_cost, self.options.max_calls)
         self.spent = Spent()
-        self.rows: Store = MemoryStore()
+        self.rows: Tables = Part()
 
     def go(self) -> Report:
         """Everything, then the report."""
         items = list(self.plan.items()) if self.plan.asks_targets else None
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
+        existed = folder.exists()
+        tables = ReportFolder(folder).lock()
+        try:
+            return self._locked(tables, items, existed=existed)
+        finally:
+            tables.close()
+
+    def _locked(self, tables: ReportFolder, items: list[Item] | None, *, existed: bool) -> Report:
+        """As the folder's one writer."""
+        folder = tables.path
         session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors)
-        evaluation = Evaluation(settings=self.plan.settings, store=FolderStore(folder))
+        evaluation = Evaluation(settings=self.plan.settings, store=tables)
         try:
             session.write("running", self._made(session))
             asyncio.run(self._work(items, evaluation, session))
         except (Interrupted, JudgeError, LedgerError, OSError) as failure:
             raise self._stopped(failure, evaluation, session) from None
         except InputError:
-            if not session.existed and items is None:  # nothing was asked: a bad line came first
+            if not existed and items is None:  # nothing was asked: a bad line came first
                 shutil.rmtree(folder, ignore_errors=True)
             raise
         else:
@@ -96,7 +107,7 @@ class _Run:
             max_unmeasured=self.options.max_unmeasured,
             over=self.budget.exceeded,
         )
-        report.write_manifest("complete")
+        report.finish()
         if evaluation.failed and judge is not None and _costs(judge):
             self.watch.failed(session.command("--retry-errors"))
         return report
@@ -147,7 +158,7 @@ class _Run:
         jobs: Iterable[Job] | None = at_hand
         if jobs is None:
             jobs = (self.plan.job(item, evaluation.notes) for item in self.plan.items())
-        assert isinstance(evaluation.store, FolderStore)
+        assert isinstance(evaluation.store, ReportFolder)
         self.rows = evaluation.store.start()
         pool = Pool(
             Router(self.plan.judge),
@@ -165,7 +176,7 @@ class _Run:
                     await evaluation.run(jobs, pool, self.watch.scored)
         finally:
             self.spent = pool.spent
-            evaluation.store.close()
+            evaluation.store.flush()
 
     async def _answered(self, items: Sequence[Item], evaluation: Evaluation, session: Session) -> list[Job]:
         asked = answered(items, session.folder, self.watch.answering, resumed=session.resumed)

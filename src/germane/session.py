@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import datetime
+import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from germane.encoding import now
+from germane.encoding import decode, encode, now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
 from germane.judging.log import files_of
 from germane.judging.spending import Spent
 from germane.options import Options
 from germane.past import Past
-from germane.reports.manifest import spent_in_words, write_manifest
-from germane.reports.store import forget_killed, has_rows, has_unsaved, leave_unsaved, unsaved
+from germane.reports.manifest import spent_in_words
 from germane.reserve import Reserve
+from germane.tables import ReportFolder
+from germane.tables.judgements import dump_judgement, load_judgement
 from germane.types import Json, Judgement
 
 __all__ = ["Session", "new_folder"]
@@ -38,8 +41,7 @@ class Session:
         self.past = Past(options, folder, stored)
         self.options, self.folder, self.resumed = options, folder, self.past.resumed
         self.created: str = stored.get("created") or now()
-        self.existed = folder.exists()
-        self.replaces: bool = stored.get("replaces", False) if stored else has_rows(folder)
+        self.replaces: bool = stored.get("replaces", False) if stored else ReportFolder(folder).has_rows()
         """Whether the rows that stand in the folder are another evaluation's, until these are complete."""
         self.aside = self.lost = 0
         """Answers that the ledger did not take in this session, and those of them that the folder did not take either."""
@@ -51,7 +53,7 @@ class Session:
         self.ledger = ledger
         self._bring_back()
         if not stored:
-            forget_killed(folder)
+            ReportFolder(folder).forget_killed()
         self.known = self.past.judgements(errors=not retry_errors)
         folder.mkdir(parents=True, exist_ok=True)
         self.receipts = self.past.receipts()
@@ -94,7 +96,6 @@ class Session:
         options = asdict(replace(self.options, folder=str(self.folder), ledger=ledger))
         del options["headers"]
         return {
-            "schema_version": 1,
             **made,
             "created": self.created,
             "cwd": str(Path.cwd()),
@@ -103,7 +104,7 @@ class Session:
 
     def write(self, status: str, made: dict[str, Json]) -> None:
         """Write the manifest of a report that is not complete."""
-        write_manifest(self.folder, {**self.manifest(made), "replaces": self.replaces}, status)
+        ReportFolder(self.folder).write_manifest({**self.manifest(made), "replaces": self.replaces}, status)
 
     def total(self, spent: Spent) -> Spent:
         """What all sessions have spent, and what nobody has answered up to now.
@@ -161,3 +162,40 @@ def new_folder(options: Options, paths: Sequence[Path]) -> Path:
     while folder.exists():
         folder, number = base / f"{name}-{stamp}-{number}", number + 1
     return folder
+
+
+_UNSAVED = "judgements.jsonl.unsaved"
+
+
+def leave_unsaved(folder: Path, judgements: Sequence[Judgement]) -> int:
+    """Append answers that no ledger would take to those that lie in a folder; how many of them are on disk now."""
+    kept = 0
+    with suppress(OSError), (folder / _UNSAVED).open("ab") as file:
+        try:
+            for judgement in judgements:
+                file.write(b"\n" + encode(dump_judgement(judgement)))  # the line before may be half a one
+                file.flush()
+                kept += 1
+        finally:
+            os.fsync(file.fileno())
+    return kept
+
+
+def has_unsaved(folder: Path) -> bool:
+    """Whether answers wait in a folder for room in a ledger."""
+    return (folder / _UNSAVED).exists()
+
+
+@contextmanager
+def unsaved(folder: Path) -> Iterator[list[Judgement]]:
+    """The answers in a folder that no ledger has. They are removed, unless keeping them elsewhere raises."""
+    path = folder / _UNSAVED
+    yield list(_unsaved_rows(path))
+    path.unlink(missing_ok=True)
+
+
+def _unsaved_rows(path: Path) -> Iterator[Judgement]:
+    with suppress(FileNotFoundError), path.open("rb") as lines:
+        for line in lines:
+            with suppress(ValueError, TypeError, AttributeError):
+                yield load_judgement(decode(line))

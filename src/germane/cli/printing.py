@@ -65,6 +65,8 @@ def finish(
         if not console.is_terminal:
             console.width = 120
         console.print(text.render(report))
+    elif not report.verdict.passed:
+        say("\n".join(report.verdict.lines()))
     for path in outputs:
         say(f"wrote {path}")
     if code:

@@ -11,7 +11,7 @@ from germane.judging.judge import Judge
 from germane.measures.explaining import Explanation
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.reports.looking import explain, recorded
+from germane.reports.explain import explain, recorded
 from germane.samples.reading import samples_from
 from germane.types import Json, Judgement, Sample, Score
 
