@@ -114,12 +114,25 @@ def test_one_json_document(files: Path) -> None:
             "RR": {
                 "mean": 1.0,
                 "interval": None,
+                "interval_method": None,
+                "level": None,
+                "units": None,
                 "mean_bounds": [1.0, 1.0],
                 "n": 2,
                 "total": 2,
                 "skipped": 0,
                 "incomplete": 0,
                 "errors": 0,
+                "basis": {
+                    "source": "gold",
+                    "calibrated": True,
+                    "models": {},
+                    "modes": {},
+                    "fused": 0,
+                    "with_reference": None,
+                    "without_reference": None,
+                    "mixed": None,
+                },
             }
         },
         "scores": [

@@ -35,7 +35,14 @@ def test_labelled_samples_are_scored(cli: Cli, data: Path, tmp_path: Path) -> No
     assert ran.json["measures"]["context_precision@5"]["mean"] == pytest.approx(0.75)
     assert ran.json["measures"]["RR"]["n"] == 2
     files = {path.name for path in (tmp_path / "report").iterdir()}
-    assert files == {"manifest.json", "samples.jsonl", "judgements.jsonl", "scores.jsonl"}
+    assert files == {
+        "manifest.json",
+        "samples.jsonl",
+        "items.jsonl",
+        "judgements.jsonl",
+        "labels.jsonl",
+        "scores.jsonl",
+    }
 
 
 def test_the_report_is_read_again(cli: Cli, data: Path, tmp_path: Path) -> None:

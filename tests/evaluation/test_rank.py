@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from germane.errors import InputError, MeasureError
 from germane.measures import Measure
-from germane.ranking import RankedSystem, document_ids, rank
+from germane.ranking import document_ids, rank
+from germane.reports.report import Report
 from germane.samples.results import Results, Run
 from germane.samples.trec import read_qrels, read_run
 
@@ -47,6 +48,12 @@ OURS = {
 }
 
 
+def value_of(report: Report, measure: Measure, query: str) -> float:
+    (score,) = (one for one in report.tables.scores.of_sample((query, "", 0)) if one.type == str(measure))
+    assert score.value is not None
+    return score.value
+
+
 def printed(name: str) -> Iterator[tuple[str, str, str]]:
     for line in (TREC / name).read_text(encoding="ascii").splitlines():
         measure, query, value = line.split("\t")
@@ -71,7 +78,7 @@ def test_equal_to_what_trec_eval_printed(name: str, run: str, least: int) -> Non
             continue
         measure = Measure.parse(OURS[theirs])
         assert Measure.parse(theirs) == measure
-        ours = got.mean(measure) if query == "all" else got.values[measure][got.queries.index(query)]
+        ours = got[measure].mean if query == "all" else value_of(got, measure, query)
         assert f"{ours:.4f}" == value, f"{theirs} {query}"
         compared += 1
     assert compared >= least
@@ -85,7 +92,7 @@ def test_what_is_unjudged_is_the_complement_of_judged() -> None:
     for theirs, query, value in printed("out.test.aq"):
         if theirs.startswith("unj_") and query != "all":
             measure = Measure.parse(theirs.replace("unj_", "Judged@"))
-            assert 1 - got.values[measure][got.queries.index(query)] == pytest.approx(float(value), abs=5e-5)
+            assert 1 - value_of(got, measure, query) == pytest.approx(float(value), abs=5e-5)
 
 
 def run_of(case: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -102,7 +109,7 @@ def test_where_tools_differ_we_are_trec_eval_with_its_complete_option(case: dict
             rank(run_of(case), case["qrels"], ASKED)
         return
     got = rank(run_of(case), case["qrels"], ASKED)
-    assert {name: round(got.mean(name) or 0.0, 4) for name in ASKED.split()} == case["trec_eval -c"]
+    assert {name: round(got[name].mean or 0.0, 4) for name in ASKED.split()} == case["trec_eval -c"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
@@ -112,8 +119,8 @@ def test_missing_skip_counts_the_queries_that_pytrec_eval_counts(case: dict[str,
         return
     got = rank(run_of(case), case["qrels"], ASKED, missing="skip")
     expected = dict(case["pytrec_eval"])
-    assert int(got.counted.sum()) == expected.pop("_queries")
-    assert {name: round(got.mean(name) or 0.0, 6) for name in expected} == expected
+    assert got["AP"].n == expected.pop("_queries")
+    assert {name: round(got[name].mean or 0.0, 6) for name in expected} == expected
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
@@ -123,7 +130,7 @@ def test_f1_and_exponential_gain_are_those_of_ranx(case: dict[str, Any]) -> None
         return
     got = rank(run_of(case), case["qrels"], "F1@10 nDCG(dcg=exp-log2)@10")
     for theirs, ours in (("F1@10", "F1@10"), ("nDCG_burges@10", "nDCG(dcg=exp-log2)@10")):
-        assert got.mean(ours) == pytest.approx(case["ranx"][theirs], abs=1e-6)
+        assert got[ours].mean == pytest.approx(case["ranx"][theirs], abs=1e-6)
 
 
 def test_a_nan_score_is_an_error() -> None:
@@ -136,7 +143,7 @@ def test_the_only_relevant_document_at_rank_1501_counts() -> None:
     """No list is cut before a measure without a cut-off has seen it."""
     run = {"q1": {**{f"x{i:04}": 2000.0 - i for i in range(1500)}, "a": 1.0}}
     got = rank(run, {"q1": {"a": 1}}, "RR AP nDCG@10")
-    assert (got.mean("RR"), got.mean("AP"), got.mean("nDCG@10")) == (1 / 1501, 1 / 1501, 0.0)
+    assert (got["RR"].mean, got["AP"].mean, got["nDCG@10"].mean) == (1 / 1501, 1 / 1501, 0.0)
 
 
 @given(
@@ -148,12 +155,12 @@ def test_ties_fall_to_the_greater_id_by_bytes(found: dict[str, float]) -> None:
     """Score descending, then the UTF-8 bytes of the id descending, as C compares strings."""
     order = sorted(found, key=lambda doc: (found[doc], doc.encode("utf-8", "surrogatepass")), reverse=True)
     for place, doc in enumerate(order, 1):
-        assert rank({"q": found}, {"q": {doc: 1}}, "RR").mean("RR") == pytest.approx(1 / place)
+        assert rank({"q": found}, {"q": {doc: 1}}, "RR")["RR"].mean == pytest.approx(1 / place)
 
 
 def test_lists_without_scores_keep_their_order() -> None:
     """A list is ranked as it stands, whatever the ids."""
-    assert rank({"q": ["a", "z", "b"]}, {"q": {"b": 1}}, "RR").mean("RR") == 1 / 3
+    assert rank({"q": ["a", "z", "b"]}, {"q": {"b": 1}}, "RR")["RR"].mean == 1 / 3
 
 
 def twice() -> Run:
@@ -172,8 +179,8 @@ def test_a_document_twice_is_an_error_that_names_the_line() -> None:
 def test_the_best_place_of_a_repeated_document_can_count() -> None:
     """`duplicates=first` keeps the first place of the ranked list and says how many it dropped."""
     got = rank(twice(), {"q": {"b": 1}}, "RR SetP", duplicates="first")
-    assert (got.mean("RR"), got.mean("SetP")) == (1 / 2, 1 / 2)
-    assert got.notes == ("some.run: 1 result naming a document again, dropped",)
+    assert (got["RR"].mean, got["SetP"].mean) == (1 / 2, 1 / 2)
+    assert tuple(got.manifest["notes"]) == ("some.run: 1 result naming a document again, dropped",)
 
 
 def test_chunks_can_be_counted_as_their_documents() -> None:
@@ -181,8 +188,8 @@ def test_chunks_can_be_counted_as_their_documents() -> None:
     run = {"q": ["d2#1", "d1#7", "d1#2", "d3"]}
     gold = {"q": {"d1#1": 0, "d1#2": 2, "d3": 1}}
     got = rank(run, gold, "RR SetP nDCG", doc_id=document_ids("^[^#]+"))
-    assert (got.mean("RR"), got.mean("SetP")) == (1 / 2, 2 / 3)
-    assert got.notes == ("run: 1 result from further chunks of a document, dropped",)
+    assert (got["RR"].mean, got["SetP"].mean) == (1 / 2, 2 / 3)
+    assert tuple(got.manifest["notes"]) == ("run: 1 result from further chunks of a document, dropped",)
     urn = document_ids("<(urn:uuid:[^>]+)>")
     assert urn("doc-<urn:uuid:u1>::chunk-4") == "urn:uuid:u1"
     assert urn("other") == "other"
@@ -194,8 +201,8 @@ def test_everything_that_shaped_the_mean_is_said() -> None:
     """Queries without results, with empty lists, without gold and without anything relevant are counted aloud."""
     gold = {"q1": {"a": 1}, "q2": {"a": 1}, "q3": {"a": 1}, "q4": {"a": 0}, "q5": {"a": 1}}
     got = rank({"q1": ["a"], "q2": [], "q4": ["a"], "q8": ["a"], "q9": ["a"]}, gold, "RR")
-    assert got.mean("RR") == 1 / 5
-    assert got.notes == (
+    assert got["RR"].mean == 1 / 5
+    assert tuple(got.manifest["notes"]) == (
         "run: 2 queries of 5 with gold but without results, counted as 0 (--missing skip leaves them out): q3, q5",
         "run: 1 query with an empty list, counted as 0: q2",
         "run: 2 queries with results but without gold, ignored: q8, q9",
@@ -209,7 +216,7 @@ def test_skipped_queries_are_scores_too() -> None:
     first, second = got.scores()
     assert (first.sample, first.system, first.value, first.status) == ("q1", "bm25", 1.0, "ok")
     assert (second.value, second.status, second.why) == (None, "skipped", "no results for this query")
-    (summary,) = got.summaries()
+    summary = got["RR"]
     assert (summary.mean, summary.n, summary.total, summary.skipped) == (1.0, 1, 2, 1)
     assert (summary.low, summary.high, summary.mean_bounds) == (1.0, 1.0, (1.0, 1.0))
 
@@ -224,7 +231,7 @@ def test_other_labels_than_gold_are_refused(name: str) -> None:
 def test_context_measures_read_gold_when_told() -> None:
     """`labels=gold` computes a measure of contexts over gold ids."""
     got = rank({"q": ["a", "b", "c"]}, {"q": {"a": 1, "c": 1, "d": 1}}, "context_precision(labels=gold)@3")
-    assert got.mean("context_precision(labels=gold)@3") == pytest.approx(5 / 6)
+    assert got["context_precision(labels=gold)@3"].mean == pytest.approx(5 / 6)
 
 
 def test_no_measure_and_no_results_are_errors() -> None:
@@ -239,5 +246,5 @@ def test_no_measure_and_no_results_are_errors() -> None:
 
 def test_the_module_says_how_to_call_it() -> None:
     """The example of the docstring gives the number it promises."""
-    got: RankedSystem = rank({"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": {"d2": 1}}, "nDCG@10 RR")
-    assert got.mean("RR") == 0.5
+    got: Report = rank({"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": {"d2": 1}}, "nDCG@10 RR")
+    assert got["RR"].mean == 0.5

@@ -65,7 +65,8 @@ def compare(
         if condensed and "holes" in measure.definition.params:
             measure = measure(holes="condensed")
         got = rank(run, gold, [measure])
-        for query, value in zip(got.queries, got.values[measure], strict=True):
+        for score in got.scores():
+            query, value = score.sample, score.value
             # trec_eval divides 0 by 0 in a few measures where nothing is relevant; here that is 0
             wanted = 0.0 if math.isnan(expected[query][theirs]) else expected[query][theirs]
             assert value == pytest.approx(wanted, abs=1e-9), f"{theirs} of {query}"
@@ -130,4 +131,4 @@ def test_equal_to_scikit_learn(case: tuple[list[int], list[int]], k: int) -> Non
             f"F1@{k}": f1_score(truth, top, zero_division=0),
         }
     for name, value in expected.items():
-        assert got.mean(name) == pytest.approx(value, abs=1e-12), name
+        assert got[name].mean == pytest.approx(value, abs=1e-12), name

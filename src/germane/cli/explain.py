@@ -17,7 +17,7 @@ def explain(
 ) -> None:
     """Print the formula with this query's numbers, each verdict with its source, and what would change the score."""
     from germane.reports.clean import clean
-    from germane.reports.explained import explain_query
+    from germane.reports.explain import explain_query
     from germane.reports.report import Report
 
     for line in explain_query(Report.open(folder), query, measure):

@@ -44,7 +44,7 @@ def score(
 def _refuse_source(output: Path, folder: Path) -> None:
     """What is scored holds judgements that were paid for, and a new measure needs only some of them."""
     from germane.errors import InputError
-    from germane.reports.store import OWN
+    from germane.tables.folder import OWN
 
     if output.resolve() in {folder.resolve(), *((folder / name).resolve() for name in OWN)}:
         raise InputError(

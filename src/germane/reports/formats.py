@@ -5,46 +5,35 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import cast
 
 from germane.errors import InputError
 from germane.reports.cases import CaseResult
 from germane.reports.clean import cell, shorten
+from germane.reports.data import ReportData
 from germane.reports.manifest import spent_in_words
-from germane.reports.schema import CaseRow, Document, SystemLine
-from germane.reports.store import OWN, dump_score
-
-if TYPE_CHECKING:
-    from germane.reports.report import Report
+from germane.reports.schema import CaseRow, Document, JudgeLine, ScoreRow, SystemLine
+from germane.reports.text import notes_of, remarks_of, render_plain
+from germane.tables.folder import OWN
+from germane.tables.scores import dump_score
+from germane.types import Json
 
 __all__ = ["FORMATS", "json_document", "write"]
 
 
-def json_document(report: Report, *, scores: bool = True) -> Document:
+def json_document(report: ReportData, *, scores: bool = True) -> Document:
     """The document of `--json`; its schema is published."""
-    judge = report.manifest.get("judge") or {}
-    tokens = judge.get("tokens") or {}
     document: Document = {
         "schema_version": 1,
         "passed": report.verdict.passed,
         "exit_code": report.verdict.exit_code,
         "report": str(report.folder) if report.folder is not None else None,
-        "judge": {
-            "source": judge.get("source"),
-            "calls": judge.get("calls", 0),
-            "cached": judge.get("cached", 0),
-            "shared": judge.get("shared", 0),
-            "requests": judge.get("requests", 0),
-            "errors": judge.get("errors", 0),
-            "tokens": {"input": tokens.get("input", 0), "output": tokens.get("output", 0)},
-            "estimated": judge.get("estimated", False),
-            "cost_usd": judge.get("cost_usd"),
-        },
+        "judge": _judge(report.manifest.get("judge") or {}),
         "verdict": list(report.verdict.reasons),
-        "gates": [{"gate": g.gate, "outcome": g.outcome, "detail": g.detail} for g in report.verdict.gates],
-        "notes": [f"{count} {note}" for note, count in (report.manifest.get("notes") or {}).items()],
+        "gates": report.verdict.as_json()["gates"],
+        "notes": list(notes_of(report)),
         "cases": [],
     }
     systems: list[SystemLine] = [
@@ -59,11 +48,28 @@ def json_document(report: Report, *, scores: bool = True) -> Document:
     else:
         document["systems"] = systems
     if scores:
-        document["scores"] = [dump_score(score) for score in report.scores()]
+        document["scores"] = [cast("ScoreRow", dump_score(score)) for score in report.scores()]
     document["cases"] = [_case(case) for case in report.cases()]
     if report.stopped:
         document["stopped"] = report.stopped
     return document
+
+
+def _judge(entry: Mapping[str, Json]) -> JudgeLine:
+    tokens = entry.get("tokens") or {}
+    line: JudgeLine = {
+        "source": entry.get("source"),
+        "calls": entry.get("calls", 0),
+        "cached": entry.get("cached", 0),
+        "shared": entry.get("shared", 0),
+        "requests": entry.get("requests", 0),
+        "errors": entry.get("errors", 0),
+        "tokens": {"input": tokens.get("input", 0), "output": tokens.get("output", 0)},
+        "cost_usd": entry.get("cost_usd"),
+    }
+    if "estimated" in entry:
+        line["estimated"] = entry["estimated"]
+    return line
 
 
 def _case(case: CaseResult) -> CaseRow:
@@ -78,16 +84,16 @@ def _case(case: CaseResult) -> CaseRow:
     return row
 
 
-def _json(report: Report) -> Iterator[str]:
+def _json(report: ReportData) -> Iterator[str]:
     yield json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"
 
 
-def _jsonl(report: Report) -> Iterator[str]:
+def _jsonl(report: ReportData) -> Iterator[str]:
     for score in report.scores():
         yield json.dumps(dump_score(score), ensure_ascii=False) + "\n"
 
 
-def _csv(report: Report) -> Iterator[str]:
+def _csv(report: ReportData) -> Iterator[str]:
     columns = ["sample", "system", "trial", "measure", "type", "value", "status", "why", "low", "high"]
     yield _row(columns)
     for score in report.scores():
@@ -111,38 +117,22 @@ def _row(values: Sequence[object]) -> str:
     return out.getvalue()
 
 
-def _markdown(report: Report) -> Iterator[str]:
+def _markdown(report: ReportData) -> Iterator[str]:
     several = len(report.systems) > 1
-    head = [
-        *(["system"] if several else []),
-        "measure",
-        "mean",
-        "could be",
-        "n",
-        "skipped",
-        "incomplete",
-        "errors",
-    ]
+    head = [*(["system"] if several else []), "measure", "mean", "n", "skipped", "incomplete", "errors"]
     yield f"| {' | '.join(head)} |\n|{' --- |' * len(head)}\n"
     for s in report.summaries:
-        span = "{:.4f}-{:.4f}".format(*s.mean_bounds) if s.mean_bounds and s.incomplete + s.errors else ""
-        mean = "-" if s.mean is None else f"{s.mean:.4f}"
-        row = [
-            _escaped(s.measure),
-            mean,
-            span,
-            f"{s.n}/{s.total}",
-            str(s.skipped),
-            str(s.incomplete),
-            str(s.errors),
-        ]
+        counts = (f"{s.n}/{s.total}", str(s.skipped), str(s.incomplete), str(s.errors))
+        row = [_escaped(s.measure), s.in_words(), *counts]
         yield f"| {' | '.join([_escaped(s.system), *row] if several else row)} |\n"
+    for remark, concerned in remarks_of(report):
+        yield f"\n{_escaped(remark)} ({_escaped(concerned)})\n"
     judge = report.manifest.get("judge") or {}
     if judge.get("source"):
         yield f"\nJudge: {_escaped(judge['source'])}: {spent_in_words(judge)}.\n"
     if judge.get("stand_in"):
         yield f"\n> {_escaped(judge['stand_in'])}\n"
-    yield f"\n**{'Passed' if report.verdict.passed else 'Not passed'}** (exit code {report.verdict.exit_code}): "
+    yield f"\n**{report.verdict.word.capitalize()}** (exit code {report.verdict.exit_code}): "
     yield f"{_escaped('; '.join(report.verdict.reasons), 1000)}\n"
 
 
@@ -153,11 +143,11 @@ def _escaped(text: str, most: int = 200) -> str:
     return shown
 
 
-def _text(report: Report) -> Iterator[str]:
-    yield f"{report}\n"
+def _text(report: ReportData) -> Iterator[str]:
+    yield f"{render_plain(report)}\n"
 
 
-FORMATS: dict[str, Callable[[Report], Iterator[str]]] = {
+FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
     ".json": _json,
     ".jsonl": _jsonl,
     ".csv": _csv,
@@ -167,7 +157,7 @@ FORMATS: dict[str, Callable[[Report], Iterator[str]]] = {
 """What a report can be written as, by the file's extension."""
 
 
-def write(report: Report, path: Path) -> None:
+def write(report: ReportData, path: Path) -> None:
     """Write a report file; InputError where it has no known extension, or is one of the report's own files."""
     if path.suffix.lower() not in FORMATS:
         raise InputError(

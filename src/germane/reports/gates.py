@@ -76,33 +76,49 @@ def _canonical(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """What became of one gate."""
+    """What became of one gate; `stand_in` = the judge that it rests on stands in for a model."""
 
     gate: str
     outcome: Outcome
     detail: str
+    stand_in: bool = False
+
+    @property
+    def word(self) -> str:
+        """The outcome as it is printed."""
+        return f"{self.outcome} (stand-in)" if self.stand_in else self.outcome
 
 
 def check_gate(gate: Gate, summaries: Sequence[MeasureSummary]) -> list[GateResult]:
-    """One result a system; InputError where no measure of that name was computed."""
+    """One result per system; InputError where no measure of that name was computed, or its labels are mixed."""
     gate.check_named(name for summary in summaries for name in (summary.measure, summary.type))
-    return [_check(gate, summary) for summary in summaries if gate.measure in {summary.measure, summary.type}]
+    mine = [summary for summary in summaries if gate.measure in {summary.measure, summary.type}]
+    if any(summary.basis.source == "best" for summary in mine):
+        raise InputError(
+            f"the gate {gate} rests on labels=best, a mix that is no corrected estimate",
+            fix="gate on labels=human or labels=judge",
+            place=gate.place,
+        )
+    return [_check(gate, summary) for summary in mine]
 
 
 def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
     name = f"{gate}" + (f" [{summary.system}]" if summary.system else "")
+    stand_in = summary.basis.stand_in
     if summary.mean_bounds is None or summary.edges is None:
-        return GateResult(name, "failed", "nothing was measured")
+        return GateResult(name, "failed", "nothing was measured", stand_in)
     low, high = {"mean": summary.mean_bounds, "min": summary.edges[0], "max": summary.edges[1]}[gate.how]
     holds = {_COMPARE[gate.op](low, gate.limit), _COMPARE[gate.op](high, gate.limit)}
     equality = gate.op in {"=", "=="} and low < gate.limit < high
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     shown = "not measured" if value is None else f"{gate.how} {value:.4f}"
     if summary.n == 0 or len(holds) > 1 or equality:
-        return GateResult(
-            name, "undecided", f"{shown}, could be {low:.4f} to {high:.4f} once everything is judged"
-        )
-    return GateResult(name, "passed" if holds == {True} else "failed", shown)
+        detail = f"{shown}, could be {low:.4f} to {high:.4f} once everything is judged"
+        return GateResult(name, "undecided", detail, stand_in)
+    if summary.basis.references_mixed:
+        mix = f"{summary.basis.with_reference} verdicts with reference, {summary.basis.without_reference} without"
+        return GateResult(name, "undecided", f"{shown}, from {mix}: set --against", stand_in)
+    return GateResult(name, "passed" if holds == {True} else "failed", shown, stand_in)
 
 
 def _never(summary: MeasureSummary) -> bool:
@@ -111,7 +127,7 @@ def _never(summary: MeasureSummary) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why an evaluation ended as it did: the exit code and the sentences that explain it."""
+    """How an evaluation ended: the exit code, the sentences that explain it, and what became of its gates."""
 
     exit_code: int
     reasons: tuple[str, ...]
@@ -122,8 +138,25 @@ class Verdict:
         """Whether everything declared was reached."""
         return self.exit_code == 0
 
+    @property
+    def word(self) -> str:
+        """The verdict as it is printed."""
+        if self.passed and any(gate.stand_in for gate in self.gates):
+            return "passed (stand-in)"
+        return _WORDS.get(self.exit_code, "interrupted")
+
+    def lines(self) -> list[str]:
+        """The verdict with its reasons, then the gates, failed ones first: what both the terminal and -q print."""
+        reasons = [one for one in self.reasons if not (self.gates and one.startswith(_OF_GATES))]
+        because = f": {'; '.join(reasons)}" if reasons else ""
+        gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
+        return [
+            f"verdict  {self.word} (exit code {self.exit_code}){because}",
+            *(f"  {gate.word:9} {gate.gate}  {gate.detail}" for gate in gates),
+        ]
+
     def as_json(self) -> dict[str, Json]:
-        """For the manifest."""
+        """For the manifest and the JSON document."""
         gates = [{"gate": g.gate, "outcome": g.outcome, "detail": g.detail} for g in self.gates]
         return {
             "exit_code": self.exit_code,
@@ -133,6 +166,11 @@ class Verdict:
         }
 
 
+_WORDS = {0: "passed", 1: "failed", 2: "not measurable", 3: "undecided"}
+_ORDER: tuple[Outcome, ...] = ("failed", "undecided", "passed")
+_OF_GATES = ("gate failed", "gate undecided", "all ")
+
+
 def decide(
     gates: Iterable[GateResult],
     summaries: Sequence[MeasureSummary],
@@ -140,7 +178,10 @@ def decide(
     max_unmeasured: float = 0.05,
     interrupted: bool = False,
 ) -> Verdict:
-    """The exit code and why, in the order of precedence: 2 never measurable, 130 interrupted, 3 unmeasured or undecided, 1 failed, 0."""
+    """The exit code and why, in the order of precedence.
+
+    2 a measure that no sample could have, 130 interrupted, 3 too much unmeasured or a gate undecided, 1 a gate failed, 0.
+    """
     results = tuple(gates)
     failed = [f"gate failed: {g.gate} ({g.detail})" for g in results if g.outcome == "failed"]
     undecided = [f"gate undecided: {g.gate} ({g.detail})" for g in results if g.outcome == "undecided"]
@@ -162,5 +203,5 @@ def decide(
         return Verdict(3, (*unmeasured, *undecided, *failed), results)
     if failed:
         return Verdict(1, tuple(failed), results)
-    passed = [f"all {len(results)} gates passed"] if results else ["no gates declared"]
-    return Verdict(0, tuple(passed), results)
+    passed = f"all {len(results)} gates passed" if results else "no gates declared"
+    return Verdict(0, (passed,), results)

@@ -1,43 +1,17 @@
-"""manifest.json: how a report came to be, and what a stored one needs to be read again."""
+"""Entries of manifest.json: who judged and what that cost, and the graders of the samples."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
+from dataclasses import fields
 
-from germane.errors import InputError
-from germane.judges.judge import Judge
+from germane.judging.judge import Judge
 from germane.judging.spending import Spent
+from germane.measures.graders import Grader
 from germane.measures.measure import Measure
-from germane.measures.scoring import Grader
-from germane.types import FrozenDict, Json
+from germane.types import Json, freeze
 
-__all__ = ["dump_grader", "judge_entry", "load_grader", "read_manifest", "spent_in_words", "write_manifest"]
-
-
-def write_manifest(folder: Path, manifest: Mapping[str, Json], status: str) -> None:
-    """Write manifest.json in one step: it appears whole or not at all."""
-    text = json.dumps({**manifest, "status": status}, ensure_ascii=False, indent=1)
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / "manifest.json.part"
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(folder / "manifest.json")
-
-
-def read_manifest(folder: Path) -> dict[str, Json]:
-    """The manifest of a report folder, finished or not; InputError where there is none."""
-    manifest = None
-    with suppress(OSError, ValueError):
-        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("options", {}), dict):
-        raise InputError(f"{folder} is no report folder that can be continued", fix="start a new run")
-    return manifest
+__all__ = ["dump_grader", "judge_entry", "load_grader", "spent_in_words"]
 
 
 def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
@@ -68,14 +42,14 @@ def spent_in_words(entry: Mapping[str, Json]) -> str:
 
 
 def dump_grader(grader: Grader) -> dict[str, Json]:
-    """A grader as a JSON object: what a stored report needs to compute cases and verdicts again."""
-    shown: dict[str, Json] = {"name": grader.name, "measure": str(grader.measure)}
-    for name in ("weight", "required", "strict", "expected_relevant_count"):
-        if (value := getattr(grader, name)) not in (None, False, 1.0):
-            shown[name] = value
-    return shown
+    """A grader as a JSON object with all its fields: what a stored report needs to compute cases and verdicts again.
+
+    What its script is given differs per sample and stands in the judgements.
+    """
+    shown = {field.name: getattr(grader, field.name) for field in fields(Grader) if field.name != "script"}
+    return {**shown, "measure": str(grader.measure)}
 
 
-def load_grader(row: dict[str, Json]) -> Grader:
+def load_grader(row: Mapping[str, Json]) -> Grader:
     """The grader in a JSON object."""
-    return Grader(**{**row, "measure": Measure.remembered(row["measure"])}, options=FrozenDict())
+    return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})

@@ -1,101 +1,57 @@
-"""What `germane rank` prints: a table for people, one JSON document for scripts."""
+"""The tables that `germane rank` prints: means side by side, and the value of every query."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TextIO
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from germane.ranking import RankedSystem
 from germane.reports.clean import clean
-from germane.reports.gates import Verdict
-from germane.reports.schema import Document, JudgeLine, MeasureLine
-from germane.reports.store import dump_score
+from germane.reports.data import ReportData
 from germane.reports.summary import MeasureSummary
 
-__all__ = ["print_queries", "print_table", "to_json"]
-
-_NO_JUDGE: JudgeLine = {
-    "source": "gold",
-    "calls": 0,
-    "cached": 0,
-    "shared": 0,
-    "requests": 0,
-    "errors": 0,
-    "tokens": {"input": 0, "output": 0},
-    "cost_usd": None,
-}
+__all__ = ["print_queries", "print_table"]
 
 
-def to_json(systems: Sequence[RankedSystem], verdict: Verdict, *, per_query: bool) -> Document:
-    """The document that scripts rely on; `measures` at the top only where there is one system."""
-    document: Document = {
-        "schema_version": 1,
-        "passed": verdict.passed,
-        "exit_code": verdict.exit_code,
-        "report": None,
-        "judge": _NO_JUDGE,
-        "verdict": list(verdict.reasons),
-        "gates": verdict.as_json()["gates"],
-        "notes": [note for system in systems for note in system.notes],
-        "cases": [],
-    }
-    measured = [_measures(system) for system in systems]
-    if len(systems) == 1:
-        document["measures"] = measured[0]
-    else:
-        names = [system.system for system in systems]
-        document["systems"] = [
-            {"system": name, "measures": found} for name, found in zip(names, measured, strict=True)
-        ]
-    if per_query:
-        document["scores"] = [dump_score(score) for system in systems for score in system.scores()]
-    return document
-
-
-def _measures(system: RankedSystem) -> dict[str, MeasureLine]:
-    return {summary.measure: summary.as_json() for summary in system.summaries()}
-
-
-def print_table(systems: Sequence[RankedSystem], out: TextIO) -> None:
-    """The means: a measure a line; with several systems a column each, the best of a line bold."""
+def print_table(report: ReportData, out: TextIO) -> None:
+    """The means, a measure per line; with several systems a column for each, the best of a line bold."""
     table = _table()
     table.add_column("measure")
-    summaries = [system.summaries() for system in systems]
-    if len(systems) == 1:
+    lines = [[report[name, system] for system in report.systems] for name in report]
+    if len(report.systems) == 1:
         table.add_column("mean", justify="right")
         table.add_column("n/N", justify="right")
-        for summary in summaries[0]:
+        for (summary,) in lines:
             table.add_row(Text(summary.measure), _mean(summary), _count(summary))
     else:
-        for system in systems:
-            table.add_column(Text(clean(system.system)), justify="right")
-        for line in zip(*summaries, strict=True):
+        for system in report.systems:
+            table.add_column(Text(clean(system)), justify="right")
+        for line in lines:
             best = max((summary.mean for summary in line if summary.mean is not None), default=None)
             table.add_row(Text(line[0].measure), *(_mean(summary, best) for summary in line))
-        table.add_row(Text("n/N", style="dim"), *(_count(found[0]) for found in summaries))
+        table.add_row(Text("n/N", style="dim"), *map(_count, lines[0]))
     _print(table, out)
 
 
-def print_queries(systems: Sequence[RankedSystem], out: TextIO) -> None:
+def print_queries(report: ReportData, out: TextIO) -> None:
     """The value of every query, a line each."""
     table = _table()
-    named = len(systems) > 1
+    named = len(report.systems) > 1
     for heading in (*(["system"] if named else []), "query"):
         table.add_column(heading)
-    for measure in systems[0].values:
-        table.add_column(Text(str(measure)), justify="right")
-    for system in systems:
-        columns = [found.tolist() for found in system.values.values()]
-        for position, query in enumerate(system.queries):
-            counts = bool(system.counted[position])
-            cells = [f"{column[position]:.4f}" if counts else "-" for column in columns]
-            names = [Text(clean(system.system))] if named else []
-            table.add_row(*names, Text(clean(query)), *cells)
+    for measure in report:
+        table.add_column(Text(measure), justify="right")
+    scores = report.tables.scores
+    values = np.full((len(scores.samples), len(scores.measures)), np.nan)
+    values[scores.sample, scores.measure] = scores.value
+    for (query, system, _), row in zip(scores.samples, values.tolist(), strict=True):
+        cells = ["-" if value != value else f"{value:.4f}" for value in row]  # noqa: PLR0124 - NaN
+        names = [Text(clean(system))] if named else []
+        table.add_row(*names, Text(clean(query)), *cells)
     _print(table, out)
 
 

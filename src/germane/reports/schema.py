@@ -1,6 +1,6 @@
 """The shape of the `--json` document, as types: what scripts rely on. Its JSON Schema is generated from here.
 
-`python -m germane.reports.schema` prints the schema (it needs pydantic, which is no dependency of the package).
+`python -m germane.reports.schema` prints the schema.
 """
 
 from __future__ import annotations
@@ -41,17 +41,37 @@ class JudgeLine(TypedDict):
     cost_usd: float | None
 
 
+class BasisLine(TypedDict):
+    """Whose labels a mean rests on: gold, judge, human or best; `mixed` is the share of people's labels under best.
+
+    `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request.
+    """
+
+    source: Literal["gold", "judge", "human", "best"]
+    calibrated: bool
+    models: dict[str, int]
+    modes: dict[str, int]
+    fused: int
+    with_reference: int | None
+    without_reference: int | None
+    mixed: float | None
+
+
 class MeasureLine(TypedDict):
-    """One measure over all cases; `mean` is null where nothing could be measured, `interval` until there is one."""
+    """One measure over all cases; `mean` is null where nothing could be measured, `interval` where there is none."""
 
     mean: float | None
     interval: Pair | None
+    interval_method: str | None
+    level: float | None
+    units: int | None
     mean_bounds: Pair | None
     n: int
     total: int
     skipped: int
     incomplete: int
     errors: int
+    basis: BasisLine
 
 
 class ScoreRow(TypedDict):

@@ -1,4 +1,4 @@
-"""Scores in, one line a measure out: the mean, what it rests on, and what it could still become.
+"""Scores in, one line per measure out: the mean, what it rests on, and what it could still become.
 
 The unit is the case: trials of one case are averaged first. Sums are exact (fsum), so the order in which scores
 arrive changes nothing.
@@ -6,24 +6,36 @@ arrive changes nothing.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from math import fsum, isfinite
+from math import floor, fsum, isfinite
 
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.reports.basis import Basis
 from germane.reports.schema import MeasureLine
+from germane.tables.scores import STATUSES, ScoreTable
 from germane.types import Score
 
-__all__ = ["MeasureSummary", "Tally", "summarise"]
+__all__ = ["MeasureSummary", "summarise"]
+
+_OK, _SKIPPED, _INCOMPLETE, _ERROR = range(len(STATUSES))
+_REASONS = 100
+"""How many distinct reasons of one measure are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureSummary:
     """One measure over one system's cases.
 
-    `mean` is over the `n` cases that could be measured (None where n = 0); `mean_bounds` puts every incomplete
-    score at its own bounds and every error anywhere in the measure's range, so that failures cannot flatter.
-    `low` and `high` are the smallest and largest value, `edges` what these could be under the same rule.
+    `mean` is over the `n` cases that could be measured (None where n = 0), of `due` that should have been;
+    `mean_bounds` puts every incomplete score at its own bounds and every error anywhere in the measure's range, so that
+    failures cannot flatter. `low` and `high` are the smallest and largest value, `edges` what these could be under the same
+    rule. `total` counts scores, of which `skipped`, `incomplete` and `errors` have no value, for the reasons in `why`.
+
+    `interval` is the interval of the mean at `level` by `interval_method` over `units`; None where there is none.
+    `basis` says whose labels the numbers rest on.
     """
 
     measure: str
@@ -32,15 +44,31 @@ class MeasureSummary:
     mean: float | None
     mean_bounds: tuple[float, float] | None
     interval: tuple[float, float] | None = None
+    interval_method: str | None = None
+    level: float | None = None
+    units: int | None = None
     low: float | None = None
     high: float | None = None
     edges: tuple[tuple[float, float], tuple[float, float]] | None = None
     n: int
+    due: int
     total: int
     skipped: int
     incomplete: int
     errors: int
     why: tuple[tuple[str, int], ...] = ()
+    basis: Basis = field(default_factory=Basis)
+
+    def in_words(self) -> str:
+        """The mean, and where failures took cases out of it, over how many it is and what it would be over all."""
+        if self.mean is None:
+            return "-"
+        if self.incomplete + self.errors == 0 or self.mean_bounds is None:
+            return f"{self.mean:.4f}"
+        low, high = self.mean_bounds
+        least, most = floor(low * 100) / 100, -floor(-high * 100) / 100 if isfinite(high) else None
+        could = f"{least:.2f} or more" if most is None else f"{least:.2f} to {most:.2f}"
+        return f"{self.mean:.4f} over {self.n} of {self.due} ({could} over all)"
 
     def as_json(self) -> MeasureLine:
         """The summary as scripts read it; bounds without an end (a count that could not be taken) are null."""
@@ -48,108 +76,105 @@ class MeasureSummary:
         return {
             "mean": self.mean,
             "interval": list(self.interval) if self.interval else None,
+            "interval_method": self.interval_method,
+            "level": self.level,
+            "units": self.units,
             "mean_bounds": list(bounds) if bounds else None,
             "n": self.n,
             "total": self.total,
             "skipped": self.skipped,
             "incomplete": self.incomplete,
             "errors": self.errors,
+            "basis": self.basis.as_json(),
         }
 
 
-@dataclass(slots=True)
-class _Case:
-    values: list[float] = field(default_factory=list)
-    bounds: list[tuple[float, float]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Tally:
-    """Collects the scores of one (system, measure) in constant memory a score."""
-
-    measure: str
-    type: str
-    system: str
-    span: tuple[float, float] = (0.0, 1.0)
-    total: int = 0
-    counts: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys(("ok", "skipped", "incomplete", "error"), 0)
-    )
-    whys: dict[str, int] = field(default_factory=dict)
-    values: array[float] = field(default_factory=lambda: array("d"))
-    cases: array[int] = field(default_factory=lambda: array("q"))
-    unknown: list[tuple[int, float, float]] = field(default_factory=list)
-    repeated: bool = False
-
-    def add(self, score: Score) -> None:
-        """Count one score."""
-        self.total += 1
-        self.counts[score.status] += 1
-        case = hash(score.sample)
-        self.repeated |= score.trial != 0
-        if score.value is not None:
-            self.values.append(score.value)
-            self.cases.append(case)
-        elif score.status != "skipped":
-            self.unknown.append((case, *(score.bounds or self.span)))
-        if score.why and (score.why in self.whys or len(self.whys) < 100):
-            self.whys[score.why] = self.whys.get(score.why, 0) + 1
-
-    def result(self) -> MeasureSummary:
-        """What was counted, summarised."""
-        values, lows, highs = self._units()
-        n = len(values)
-        return MeasureSummary(
-            measure=self.measure,
-            type=self.type,
-            system=self.system,
-            mean=fsum(values) / n if n else None,
-            mean_bounds=(fsum(lows) / len(lows), fsum(highs) / len(highs)) if lows else None,
-            low=min(values, default=None),
-            high=max(values, default=None),
-            edges=((min(lows), min(highs)), (max(lows), max(highs))) if lows else None,
-            n=n,
-            total=self.total,
-            skipped=self.counts["skipped"],
-            incomplete=self.counts["incomplete"],
-            errors=self.counts["error"],
-            why=tuple(sorted(self.whys.items(), key=lambda item: (-item[1], item[0]))),
-        )
-
-    def _units(self) -> tuple[Sequence[float], Sequence[float], Sequence[float]]:
-        """The values of the cases, and the least and most that every case to be measured could have."""
-        if not self.repeated:
-            lows, highs = array("d", self.values), array("d", self.values)
-            lows.extend(low for _, low, _ in self.unknown)
-            highs.extend(high for _, _, high in self.unknown)
-            return self.values, lows, highs
-        cases: dict[int, _Case] = {}
-        for case, value in zip(self.cases, self.values, strict=True):
-            cases.setdefault(case, _Case()).values.append(value)
-        for case, low, high in self.unknown:
-            cases.setdefault(case, _Case()).bounds.append((low, high))
-        means = [fsum(case.values) / len(case.values) for case in cases.values() if case.values]
-        sizes = [len(case.values) + len(case.bounds) for case in cases.values()]
-        lows_of = [
-            fsum([*c.values, *(low for low, _ in c.bounds)]) / k
-            for c, k in zip(cases.values(), sizes, strict=True)
-        ]
-        highs_of = [
-            fsum([*c.values, *(high for _, high in c.bounds)]) / k
-            for c, k in zip(cases.values(), sizes, strict=True)
-        ]
-        return means, lows_of, highs_of
+def _unit_range(_: str) -> tuple[float, float]:
+    return 0.0, 1.0
 
 
 def summarise(
-    scores: Iterable[Score], spans: dict[str, tuple[float, float]] | None = None
+    scores: ScoreTable | Iterable[Score], range_of: Callable[[str], tuple[float, float]] = _unit_range
 ) -> list[MeasureSummary]:
-    """One summary a (system, measure), in order of first appearance."""
-    tallies: dict[tuple[str, str], Tally] = {}
-    for score in scores:
-        key = (score.system, score.measure)
-        if (tally := tallies.get(key)) is None:
-            span = (0.0, 1.0) if spans is None else spans.get(score.type, (0.0, 1.0))
-            tally = tallies[key] = Tally(score.measure, score.type, score.system, span)
-        tally.add(score)
-    return [tally.result() for tally in tallies.values()]
+    """One summary per (system, measure), in order of first appearance; `range_of` gives a canonical measure's range."""
+    table = scores if isinstance(scores, ScoreTable) else ScoreTable(scores)
+    samples, measures, whys = table.samples, table.measures, table.whys
+    systems = {system: number for number, system in enumerate(dict.fromkeys(key[1] for key in samples))}
+    system = np.array([systems[key[1]] for key in samples], dtype=np.int64)
+    names = list(systems)
+    rows = _Rows(table)
+    if any(trial for _, _, trial in samples):
+        cases: dict[str, int] = {}
+        case = np.array([cases.setdefault(key[0], len(cases)) for key in samples], dtype=np.int64)
+        rows.case = case[table.sample]
+    summaries = []
+    for group, mine in _groups(system[table.sample] * len(measures) + table.measure):
+        number, at = divmod(group, len(measures))
+        measure, canonical = measures[at]
+        values, lows, highs = rows.units(mine, range_of(canonical))
+        counts = np.bincount(rows.status[mine], minlength=len(STATUSES)).tolist()
+        n = len(values)
+        summaries.append(
+            MeasureSummary(
+                measure=measure,
+                type=canonical,
+                system=names[number],
+                mean=fsum(values) / n if n else None,
+                mean_bounds=(fsum(lows) / len(lows), fsum(highs) / len(highs)) if lows else None,
+                low=min(values, default=None),
+                high=max(values, default=None),
+                edges=((min(lows), min(highs)), (max(lows), max(highs))) if lows else None,
+                n=n,
+                due=len(lows),
+                total=len(mine),
+                skipped=counts[_SKIPPED],
+                incomplete=counts[_INCOMPLETE],
+                errors=counts[_ERROR],
+                why=_reasons(rows.why[mine], whys),
+            )
+        )
+    return summaries
+
+
+def _groups(keys: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """The rows of each key, in order of the keys' first appearance."""
+    order = np.argsort(keys, kind="stable")
+    distinct, firsts = np.unique(keys[order], return_index=True)
+    split = np.split(order, firsts[1:]) if len(distinct) else []
+    yield from sorted(zip(distinct.tolist(), split, strict=True), key=lambda one: int(one[1][0]))
+
+
+class _Rows:
+    """The columns that a summary reads."""
+
+    def __init__(self, table: ScoreTable) -> None:
+        self.value, self.status, self.why = table.value, table.status, table.why
+        self.low, self.high = table.low, table.high
+        self.case: NDArray[np.int64] | None = None
+        """The case of each row, where cases have several trials."""
+
+    def units(
+        self, rows: NDArray[np.int64], span: tuple[float, float]
+    ) -> tuple[list[float], list[float], list[float]]:
+        """The values of the cases, and the least and most that every case to be measured could have."""
+        due = rows[self.status[rows] != _SKIPPED]
+        ok = self.status[due] == _OK
+        value, low, high = self.value[due], self.low[due], self.high[due]
+        low = np.where(ok, value, np.where(np.isnan(low), span[0], low))
+        high = np.where(ok, value, np.where(np.isnan(high), span[1], high))
+        if self.case is None:
+            return value[ok].tolist(), low.tolist(), high.tolist()
+        found: tuple[list[float], list[float], list[float]] = ([], [], [])
+        for _, mine in _groups(self.case[due]):
+            measured = mine[ok[mine]]
+            for means, of in zip(found, (value[measured], low[mine], high[mine]), strict=True):
+                if len(of):
+                    means.append(fsum(of.tolist()) / len(of))
+        return found
+
+
+def _reasons(codes: NDArray[np.int32], whys: list[str | None]) -> tuple[tuple[str, int], ...]:
+    """The reasons with how many scores have them, the most frequent first."""
+    found, counts = np.unique(codes[codes > 0], return_counts=True)
+    reasons = zip((whys[code] or "" for code in found.tolist()), counts.tolist(), strict=True)
+    return tuple(sorted(reasons, key=lambda reason: (-reason[1], reason[0]))[:_REASONS])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -15,14 +14,12 @@ from rich.text import Text
 
 from germane.measures.measure import Measure
 from germane.reports.clean import shorten
-from germane.reports.looking import strips
+from germane.reports.data import ReportData
+from germane.reports.explain import strips
 from germane.reports.manifest import spent_in_words
 from germane.reports.summary import MeasureSummary
 
-if TYPE_CHECKING:
-    from germane.reports.report import Report
-
-__all__ = ["render", "render_plain"]
+__all__ = ["notes_of", "remarks_of", "render", "render_plain"]
 
 _WORST = 5
 
@@ -30,20 +27,24 @@ _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 """How the reason of a score that lacks some of its verdicts begins."""
 
 
-def render_plain(report: Report, width: int = 100) -> str:
+def render_plain(report: ReportData, width: int = 100) -> str:
     """The report as plain text, without colour."""
     out = io.StringIO()
     Console(file=out, width=width, no_color=True, highlight=False, legacy_windows=False).print(render(report))
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
 
 
-def render(report: Report) -> RenderableType:
+def render(report: ReportData) -> RenderableType:
     """The report for a rich console."""
     return Group(*_parts(report))
 
 
-def _parts(report: Report) -> Iterator[RenderableType]:
+def _parts(report: ReportData) -> Iterator[RenderableType]:
     yield _measures(report)
+    yield from (
+        Text(f"  {shorten(remark, 160)} ({concerned})", style="yellow")
+        for remark, concerned in remarks_of(report)
+    )
     yield from _whys(report)
     yield from _worst(report)
     yield from _notes(report)
@@ -53,13 +54,13 @@ def _parts(report: Report) -> Iterator[RenderableType]:
     yield _verdict(report)
 
 
-def _measures(report: Report) -> Table:
+def _measures(report: ReportData) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     several = len(report.systems) > 1
     if several:
         table.add_column("system")
     table.add_column("measure")
-    for name in ("mean", "could be", "n", "skipped", "incomplete", "errors"):
+    for name in ("mean", "n", "skipped", "incomplete", "errors"):
         table.add_column(name, justify="right")
     for summary in report.summaries:
         row = [Text(shorten(summary.measure, 50)), *_numbers(summary)]
@@ -68,11 +69,8 @@ def _measures(report: Report) -> Table:
 
 
 def _numbers(summary: MeasureSummary) -> list[Text]:
-    doubtful = summary.incomplete + summary.errors > 0 and summary.mean_bounds is not None
-    span = "{:.4f}-{:.4f}".format(*summary.mean_bounds) if doubtful and summary.mean_bounds else ""
     return [
-        Text("-" if summary.mean is None else f"{summary.mean:.4f}", style="bold"),
-        Text(span, style="yellow"),
+        Text(summary.in_words(), style="bold"),
         Text(f"{summary.n}/{summary.total}"),
         Text(str(summary.skipped or "-"), style="dim"),
         Text(str(summary.incomplete or "-"), style="yellow" if summary.incomplete else "dim"),
@@ -80,19 +78,38 @@ def _numbers(summary: MeasureSummary) -> list[Text]:
     ]
 
 
-def _whys(report: Report, most: int = 6) -> Iterator[Text]:
+def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
     """Why scores are missing: each reason once, with the measures that it concerns."""
     measures: dict[tuple[str, int], list[str]] = {}
     for summary in report.summaries:
         if summary.n < summary.total:
             for reason in _reasons(summary)[:2]:
                 measures.setdefault(reason, []).append(summary.measure)
-    everything = len({summary.measure for summary in report.summaries})
     for (why, count), concerned in list(measures.items())[:most]:
-        names = list(dict.fromkeys(concerned))
-        where = "every measure" if len(names) == everything > 1 else ", ".join(names[:3])
-        more = f" and {len(names) - 3} more" if where != "every measure" and len(names) > 3 else ""
-        yield Text(f"  {count} x {shorten(why, 160)} ({where}{more})", style="dim")
+        yield Text(f"  {count} x {shorten(why, 160)} ({_named(report, concerned)})", style="dim")
+
+
+def _named(report: ReportData, measures: Sequence[str]) -> str:
+    """The names of measures, cut short where they are many."""
+    names = list(dict.fromkeys(measures))
+    if len(names) == len(report.measures) > 1:
+        return "every measure"
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def remarks_of(report: ReportData) -> Iterator[tuple[str, str]]:
+    """What must be said of the means' basis, each with the measures that it concerns."""
+    measures: dict[str, list[str]] = {}
+    for summary in report.summaries:
+        for remark in summary.basis.remarks() if summary.mean is not None else ():
+            measures.setdefault(remark, []).append(summary.measure)
+    return ((remark, _named(report, concerned)) for remark, concerned in measures.items())
+
+
+def notes_of(report: ReportData) -> Iterator[str]:
+    """What a reader should know: counted notes, or sentences as they are."""
+    notes = report.manifest.get("notes") or {}
+    return (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
 
 
 def _reasons(summary: MeasureSummary) -> list[tuple[str, int]]:
@@ -103,7 +120,7 @@ def _reasons(summary: MeasureSummary) -> list[tuple[str, int]]:
     return found.most_common()
 
 
-def _worst(report: Report) -> Iterator[RenderableType]:
+def _worst(report: ReportData) -> Iterator[RenderableType]:
     if not report.summaries or report.summaries[0].n == 0:
         return
     first = report.summaries[0]
@@ -125,39 +142,34 @@ def _worst(report: Report) -> Iterator[RenderableType]:
     yield table
 
 
-def _notes(report: Report) -> Iterator[Text]:
+def _notes(report: ReportData) -> Iterator[Text]:
     yield Text("")
     judge = report.manifest.get("judge") or {}
     if judge.get("stand_in"):
         yield Text(f"note     {judge['stand_in']}", style="yellow")
-    for note, count in (report.manifest.get("notes") or {}).items():
-        yield Text(f"note     {count} {note}")
+    for note in notes_of(report):
+        yield Text(f"note     {note}")
 
 
-def _cost(report: Report) -> Text:
+def _cost(report: ReportData) -> Text:
     judge = report.manifest.get("judge") or {}
     if not judge.get("source"):
         return Text("judge    none asked")
     return Text(f"judge    {judge['source']}: {spent_in_words(judge)}")
 
 
-def _verdict(report: Report) -> Text:
+def _verdict(report: ReportData) -> Text:
     verdict = report.verdict
-    word, style = {
-        0: ("passed", "bold green"),
-        1: ("failed", "bold red"),
-        2: ("not measurable", "bold red"),
-        3: ("undecided", "bold yellow"),
-    }.get(verdict.exit_code, ("interrupted", "bold yellow"))
-    text = Text("verdict  ").append(word, style=style).append(f" (exit code {verdict.exit_code})")
-    reasons = [reason for reason in verdict.reasons if not (verdict.gates and "gate" in reason.split(":")[0])]
-    text.append(": " + "; ".join(reasons) if reasons else "")
-    for gate in sorted(verdict.gates, key=lambda gate: _ORDER[gate.outcome]):
-        text.append(f"\n  {gate.outcome:9}", style=_STYLE[gate.outcome]).append(
-            f" {gate.gate}  {gate.detail}"
-        )
+    lines = verdict.lines()
+    text = Text("\n".join(lines))
+    text.stylize(f"bold {_COLOUR.get(verdict.exit_code, 'red')}", 9, 9 + len(verdict.word))
+    start = len(lines[0]) + 1
+    for line in lines[1:]:
+        word = line.split(maxsplit=1)[0]
+        text.stylize(_STYLE[word], start + 2, start + 2 + len(word))
+        start += len(line) + 1
     return text
 
 
-_ORDER = {"failed": 0, "undecided": 1, "passed": 2}
+_COLOUR = {0: "green", 3: "yellow", 130: "yellow"}
 _STYLE = {"failed": "red", "undecided": "yellow", "passed": "green"}

@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +21,7 @@ from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement
 from germane.tables.labels import Label, LabelTable, dump_label, load_label
 from germane.tables.lock import WriterLock
-from germane.tables.part import GraderSet, Part
+from germane.tables.part import GraderSet, Tables
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Json, Judgement, Sample
 
@@ -53,7 +54,9 @@ class ReportFolder:
         self._asked: AskedCounts | None = None
         self._numbers: dict[bytes, int] = {}
         self.graders: list[GraderSet] = []
-        """The grader sets of the samples that were added."""
+        self.notes: Counter[str] = Counter()
+        self.prompts: dict[str, str] = {}
+        self.reads: dict[str, set[str]] = {}
         self.manifest: dict[str, Json] = {}
         """What `finish` wrote or `open` read."""
 
@@ -90,25 +93,24 @@ class ReportFolder:
         self._files = {name: _HashedFile(self._path(name)) for name in (*_TABLES, "labels")}
         self._written, self._asked = set(), AskedCounts()
         self._numbers, self.graders = {}, []
-        for name in ("items", "labels", "scores"):
+        for name in ("items", "labels"):
             self.__dict__.pop(name, None)
+        self.__dict__["scores"] = ScoreTable()
         return self
 
-    def add(self, part: Part) -> None:
+    def add(self, part: Tables) -> None:
         """Append the rows of a part; a judgement that was written before is not written again."""
-        numbers = [self._number(graders) for graders in part.graders]
-        graded = part.graded + [0] * (len(part.samples) - len(part.graded))
-        self._write(
-            "samples",
-            (
-                _sample_row(sample, numbers[number] if numbers else 0)
-                for sample, number in zip(part.samples, graded, strict=True)
-            ),
-        )
+        numbers, graded = [self._number(graders) for graders in part.graders], part.grader_numbers()
+        self._write("samples", (_sample_row(sample, numbers, graded) for sample in part.samples))
         self._write("items", (row._asdict() for row in part.items))
         self._write("judgements", map(dump_judgement, self._new(part.judgements)))
         self._write("labels", map(dump_label, part.labels))
         self._files["scores"].writelines(part.scores.lines())
+        self.scores.extend(part.scores)
+        self.notes.update(part.notes)
+        self.prompts.update(part.prompts)
+        for measure, kinds in part.reads.items():
+            self.reads.setdefault(measure, set()).update(kinds)
 
     def _number(self, graders: GraderSet) -> int:
         number = self._numbers.setdefault(encode(graders), len(self.graders))
@@ -229,6 +231,7 @@ class ReportFolder:
         folder.manifest = read_manifest(folder.path)
         if folder.manifest.get("status") != "complete":
             raise InputError(f"{path} was not finished", fix=f"continue it: germane run --resume {path}")
+        folder.graders = folder.manifest.get("graders", [])
         for name, expected in folder.manifest.get("files", {}).items():
             file = folder.path / name
             if not file.is_file():
@@ -382,10 +385,11 @@ def _rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator
                     ) from None
 
 
-def _sample_row(sample: Sample, graders: int) -> dict[str, Json]:
+def _sample_row(sample: Sample, numbers: Sequence[int], graded: Mapping[SampleKey, int]) -> dict[str, Json]:
     """A row of samples.jsonl: the sample line, and the number of its grader set where that is not 0."""
     row = sample_to_json(sample)
-    return {**row, "graders": graders} if graders else row
+    number = numbers[graded.get((sample.id, sample.system, sample.trial), 0)] if numbers else 0
+    return {**row, "graders": number} if number else row
 
 
 def _without_graders(row: dict[str, Json]) -> dict[str, Json]:

@@ -63,6 +63,26 @@ class Tables(Protocol):
         """How many judgements were asked in which way."""
         ...
 
+    @property
+    def graders(self) -> Sequence[GraderSet]:
+        """The distinct grader sets."""
+        ...
+
+    @property
+    def notes(self) -> Counter[str]:
+        """What a reader should know, counted."""
+        ...
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The hashes of the prompts by name."""
+        ...
+
+    @property
+    def reads(self) -> Mapping[str, set[str]]:
+        """The kinds of question that each measure asked, by its canonical name."""
+        ...
+
     def grader_numbers(self) -> Mapping[SampleKey, int]:
         """The number of the grader set of each sample for which it is not 0."""
         ...
@@ -98,7 +118,7 @@ class Part:
         numbered = zip(self.samples, self.graded, strict=False)
         return {(s.id, s.system, s.trial): number for s, number in numbered if number}
 
-    def extend(self, other: Part) -> None:
+    def add(self, other: Part) -> None:
         """Append another part: its rows in their order, its counts added, its grader sets numbered anew."""
         known = {canonical(graders): number for number, graders in enumerate(self.graders)}
         self.graded += [0] * (len(self.samples) - len(self.graded))
@@ -129,5 +149,5 @@ def merge(parts: Iterable[Part]) -> Part:
     """
     merged = Part()
     for part in parts:
-        merged.extend(part)
+        merged.add(part)
     return merged

@@ -1,10 +1,10 @@
-"""A report folder: what stood in it stays whole until the new rows are complete, and a killed run's are found."""
+"""The report folder: one writer, rows that are complete or not there, and files that were not changed since."""
 
 from pathlib import Path
 
 from germane import evaluate
 from germane.reports.report import Report
-from germane.reports.store import FolderStore, earlier
+from germane.tables import JudgementTable, Part, ReportFolder
 from germane.types import Judgement
 
 ROWS = [
@@ -13,7 +13,7 @@ ROWS = [
 
 
 def saved(folder: Path) -> Report:
-    return evaluate(ROWS, "context_precision@3", judge="lexical").save(folder)
+    return evaluate(ROWS, "context_precision@3", judge="lexical").save(folder, force=True)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -24,11 +24,11 @@ def judgement(n: int) -> Judgement:
     return Judgement(key=f"{n:032x}", kind="relevance", judge="fake", answer={"grade": 1})
 
 
-def killed(folder: Path, *numbers: int) -> None:
+def killed(path: Path, *numbers: int) -> None:
     """Rows that were written and never finished."""
-    store = FolderStore(folder).start()
-    store.add([], map(judgement, numbers), [])
-    store.close()
+    folder = ReportFolder(path).start()
+    folder.add(Part(judgements=JudgementTable(map(judgement, numbers))))
+    folder.close()
 
 
 def test_a_report_stays_whole_while_another_is_written_over_it(tmp_path: Path) -> None:
@@ -51,18 +51,18 @@ def test_a_report_is_saved_onto_itself(tmp_path: Path) -> None:
 def test_judgements_of_killed_runs_are_found(tmp_path: Path) -> None:
     """Of however many runs were killed one after the other, oldest first; a line that was cut is passed over."""
     saved(tmp_path)
-    finished = [one.key for one in earlier(tmp_path)]
+    finished = [one.key for one in ReportFolder(tmp_path).earlier()]
     assert len(finished) == 12
     killed(tmp_path, 1, 2)
     with (tmp_path / "judgements.jsonl.part").open("ab") as file:
         file.write(b'{"key": "00')
     killed(tmp_path, 3)
     killed(tmp_path, 4)
-    assert list(earlier(tmp_path))[12:] == [judgement(n) for n in (1, 2, 3, 4)]
+    assert list(ReportFolder(tmp_path).earlier())[12:] == [judgement(n) for n in (1, 2, 3, 4)]
     saved(tmp_path)
-    assert [one.key for one in earlier(tmp_path)] == finished
+    assert [one.key for one in ReportFolder(tmp_path).earlier()] == finished
 
 
 def test_a_folder_where_nothing_ran_has_no_judgements(tmp_path: Path) -> None:
     """No file is no error."""
-    assert not list(earlier(tmp_path))
+    assert not list(ReportFolder(tmp_path).earlier())

@@ -1,0 +1,170 @@
+"""What a report holds and what that adds up to; how it is shown is the business of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from germane.errors import InputError
+from germane.measures.graders import Grader
+from germane.measures.measure import Measure
+from germane.reports.cases import CaseResult, cases_of
+from germane.reports.gates import Verdict
+from germane.reports.manifest import load_grader
+from germane.reports.summary import MeasureSummary
+from germane.samples.dumping import sample_to_json
+from germane.tables import ItemRow, Label, ReportFolder, Tables
+from germane.tables.columns import Frame, Library, to_frame
+from germane.tables.judgements import judgement_columns
+from germane.tables.scores import SampleKey
+from germane.types import Json, Judgement, Sample, Score
+
+__all__ = ["ReportData"]
+
+
+class ReportData:
+    """The tables of one evaluation, its manifest, a summary per measure and system, and the verdict.
+
+    Attributes:
+        folder: Where the report stands; None where it is in memory.
+        stopped: Why the evaluation did not come to its end; "" where it did.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        manifest: Mapping[str, Json],
+        verdict: Verdict,
+        summaries: Sequence[MeasureSummary],
+        *,
+        folder: Path | None = None,
+        stopped: str = "",
+    ) -> None:
+        self.tables, self.manifest, self.verdict, self.summaries = tables, manifest, verdict, tuple(summaries)
+        self.folder = tables.path if folder is None and isinstance(tables, ReportFolder) else folder
+        self.stopped = stopped
+
+    # the summaries
+
+    @cached_property
+    def systems(self) -> tuple[str, ...]:
+        """The systems measured, in order of appearance; ("",) where none is named."""
+        return tuple(dict.fromkeys(summary.system for summary in self.summaries)) or ("",)
+
+    @cached_property
+    def measures(self) -> tuple[str, ...]:
+        """The reported names of the measures, in their order."""
+        return tuple(dict.fromkeys(summary.measure for summary in self.summaries))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.measures)
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            return isinstance(name, str | Measure | tuple) and bool(self[name])
+        except KeyError:
+            return False
+
+    def __getitem__(self, name: str | Measure | tuple[str | Measure, str]) -> MeasureSummary:
+        measure, system = name if isinstance(name, tuple) else (name, None)
+        wanted = {str(measure)}
+        if isinstance(measure, str):
+            with suppress(InputError):  # a name that an eval file gave, or none that there is
+                wanted.add(str(Measure.parse(measure)))
+        for summary in self.summaries:
+            if not wanted.isdisjoint({summary.measure, summary.type}) and system in {None, summary.system}:
+                return summary
+        have = ", ".join(self.measures) or "none"
+        if system is not None and system not in self.systems:
+            have = f"{have} of {', '.join(self.systems)}"
+        raise KeyError(f"{measure} was not measured{f' of {system}' if system else ''}; measured: {have}")
+
+    # the tables
+
+    def samples(self) -> Iterator[Sample]:
+        """The samples, in input order."""
+        return iter(self.tables.samples)
+
+    def items(self) -> Iterator[ItemRow]:
+        """The places where something was asked, in input order."""
+        return iter(self.tables.items)
+
+    def judgements(self) -> Iterator[Judgement]:
+        """The judgements, each with how it was asked."""
+        return iter(self.tables.judgements)
+
+    def labels(self) -> Iterator[Label]:
+        """The labels of people."""
+        return iter(self.tables.labels)
+
+    def scores(self) -> Iterator[Score]:
+        """The scores, in input order, then measure order."""
+        return iter(self.tables.scores)
+
+    def to_pandas(self, table: str = "scores") -> Frame:
+        """One of the tables (samples, items, judgements, labels, scores) as a DataFrame of pandas."""
+        return self._frame(table, "pandas")
+
+    def to_polars(self, table: str = "scores") -> Frame:
+        """One of the tables as a DataFrame of polars, which the extra `tables` brings."""
+        return self._frame(table, "polars")
+
+    def _frame(self, table: str, library: Library) -> Frame:
+        if table == "samples":
+            rows = list(map(sample_to_json, self.samples()))
+            names = dict.fromkeys(["id", "query", "system", "trial", *(name for row in rows for name in row)])
+            missing: dict[str, Json] = {"system": "", "trial": 0}
+            columns: dict[str, Sequence[Json]] = {
+                "sample" if name == "id" else name: [row.get(name, missing.get(name)) for row in rows]
+                for name in names
+            }
+        elif table == "judgements":
+            columns = judgement_columns(self.judgements())
+        elif table in {"items", "labels", "scores"}:
+            columns = getattr(self.tables, table).to_columns()
+        else:
+            raise InputError(
+                f"there is no table {table!r}", fix="samples, items, judgements, labels or scores"
+            )
+        return to_frame(columns, library)
+
+    # what is derived from them
+
+    def cases(self) -> Iterator[CaseResult]:
+        """One result per sample: weighted score, verdict, failed requirements; none where no graders are declared."""
+        return cases_of(self.scores(), self.graders_of) if self._sets else iter(())
+
+    def graders_of(self, key: SampleKey) -> Mapping[str, Grader]:
+        """The graders of a sample by their reported name."""
+        return self._sets[self._numbers.get(key, 0)] if self._sets else {}
+
+    @cached_property
+    def _numbers(self) -> Mapping[SampleKey, int]:
+        return self.tables.grader_numbers() if len(self._sets) > 1 else {}
+
+    @cached_property
+    def _sets(self) -> list[dict[str, Grader]]:
+        return [{row["name"]: load_grader(row) for row in rows} for rows in self.manifest.get("graders", ())]
+
+    @property
+    def required(self) -> list[str]:
+        """The names of the graders that every case must pass."""
+        graders = (grader for graders in self._sets for grader in graders.values())
+        return list(dict.fromkeys(grader.name for grader in graders if grader.required is not None))
+
+    def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
+        """The `n` worst scores of a measure, worst first (the highest where lower is better); ties in input order."""
+        summary = self[measure] if system is None else self[measure, system]
+        table = self.tables.scores
+        number = table.measures.index((summary.measure, summary.type))
+        rows = np.flatnonzero((table.measure == number) & ~np.isnan(table.value))
+        if system is not None:
+            of_system = np.array([key[1] == system for key in table.samples], dtype=np.bool_)
+            rows = rows[of_system[table.sample[rows]]]
+        good = Measure.remembered(summary.type).definition.good
+        goodness = np.array([good(value) for value in table.value[rows].tolist()])
+        return list(table.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
