@@ -1,0 +1,242 @@
+"""Agreement of a judge with people, of people with people, and of a judge with itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from germane.errors import InputError
+from germane.statistics.intervals import Interval, cluster_codes, mean_interval
+
+__all__ = [
+    "Confusion",
+    "JudgeAgreement",
+    "Spread",
+    "agreement",
+    "cohen_kappa",
+    "confusion",
+    "krippendorff_alpha",
+    "spread",
+]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """Pairs of grades: `table[i, j]` is the weight of pairs with people's grade grades[i] and the judge's grades[j]."""
+
+    grades: tuple[float, ...]
+    table: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How much groups (queries, systems) differ in a mean.
+
+    `deviation` is the standard deviation between groups beyond what the spread within them explains, `low` and `high`
+    the extreme group means, `groups` how many there are.
+    """
+
+    deviation: float
+    low: float
+    high: float
+    groups: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeAgreement:
+    """How far a judge agrees with people on `n` items of `queries` queries.
+
+    `raw` is the share of equal grades, `base_rate` the share that always giving the commonest grade of people would
+    reach. `kappa`, `kappa_quadratic` and `alpha_ordinal` are chance-corrected, None where there is only one grade.
+    `bias` is the mean of judge - people with its interval; `illegal` counts the judge's grades outside the scale.
+    """
+
+    n: int
+    queries: int | None
+    raw: float | None
+    base_rate: float | None
+    kappa: float | None
+    kappa_quadratic: float | None
+    alpha_ordinal: float | None
+    confusion: Confusion
+    bias: Interval
+    between_queries: Spread | None
+    illegal: dict[float, int]
+
+
+def agreement(
+    judge: ArrayLike,
+    people: ArrayLike,
+    *,
+    scale: Sequence[float] = (0, 1, 2, 3),
+    queries: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    level: float = 0.95,
+) -> JudgeAgreement:
+    """Agreement of a judge's grades with people's on the same items.
+
+    Grades outside the scale are counted in `illegal` and are grades of their own in everything else: nothing is
+    clipped. The bias's interval takes queries as clusters.
+
+    Args:
+        judge: The judge's grade of each item, shape (n,).
+        people: People's grade of each item, shape (n,).
+        scale: The legal grades, ascending.
+        queries: Query of each item, shape (n,).
+        weights: 1 / inclusion probability of each item, shape (n,), for labels of a stratified queue; None = 1 each.
+        level: Nominal coverage of the bias's interval.
+
+    Raises:
+        InputError: Shapes differ, or a grade is not a number.
+    """
+    found, truth = _grades(judge, people)
+    pairs = confusion(judge, people, scale=scale, weights=weights)
+    table = pairs.table
+    total = float(table.sum())
+    names, counts = np.unique(found[~np.isin(found, list(scale))], return_counts=True)
+    error = found - truth
+    reach = max(scale) - min(scale)
+    limits = (-reach, reach) if len(error) == 0 or np.abs(error).max() <= reach else None
+    bias = mean_interval(
+        error, clusters=queries, value_range=limits, weights=weights, level=level, differences=True
+    )
+    return JudgeAgreement(
+        n=len(error),
+        queries=None if queries is None else len(np.unique(np.asarray(queries))),
+        raw=float(np.trace(table)) / total if total else None,
+        base_rate=float(table.sum(axis=1).max()) / total if total else None,
+        kappa=cohen_kappa(pairs),
+        kappa_quadratic=cohen_kappa(pairs, quadratic=True),
+        alpha_ordinal=_alpha(table + table.T, len(error) / total if total else 1.0),
+        confusion=pairs,
+        bias=bias,
+        between_queries=None if queries is None or not len(error) else spread(error, queries),
+        illegal={float(name): int(count) for name, count in zip(names, counts, strict=True)},
+    )
+
+
+def confusion(
+    judge: ArrayLike, people: ArrayLike, *, scale: Sequence[float] = (), weights: ArrayLike | None = None
+) -> Confusion:
+    """Table of people's grades (rows) by the judge's (columns), over the scale and every other grade that occurs.
+
+    Args:
+        judge: The judge's grades, shape (n,).
+        people: People's grades, shape (n,).
+        scale: Grades that have a row and a column whether they occur or not.
+        weights: Weight of each pair, shape (n,).
+
+    Raises:
+        InputError: Shapes differ, or a grade is not a number.
+    """
+    found, truth = _grades(judge, people)
+    names = np.unique(np.concatenate([found, truth, np.asarray(scale, float)]))
+    size = len(names)
+    places = np.searchsorted(names, truth) * size + np.searchsorted(names, found)
+    heavy = None if weights is None else np.asarray(weights, float)
+    table = np.bincount(places, heavy, size * size).reshape(size, size).astype(float)
+    return Confusion(tuple(float(name) for name in names), table)
+
+
+def cohen_kappa(pairs: Confusion, *, quadratic: bool = False) -> float | None:
+    """Cohen's kappa: agreement beyond what the two distributions of grades alone would give.
+
+    1 - sum w_ij o_ij / sum w_ij e_ij with e the product of the margins and w_ij = 1 for i != j, or the squared distance
+    of the grades (Cohen 1960; 1968). At most 1, 0 = chance; None where both give one and the same grade only.
+    """
+    total = pairs.table.sum()
+    if not total:
+        return None
+    grades = np.asarray(pairs.grades)
+    distance = np.subtract.outer(grades, grades)
+    cost = np.square(distance) if quadratic else (distance != 0).astype(float)
+    expected = np.outer(pairs.table.sum(axis=1), pairs.table.sum(axis=0)) / total
+    chance = float((cost * expected).sum())
+    return 1 - float((cost * pairs.table).sum()) / chance if chance else None
+
+
+def krippendorff_alpha(ratings: ArrayLike) -> float | None:
+    """Krippendorff's alpha for ordinal grades of any number of raters, some of them missing.
+
+    1 - observed / expected disagreement over the coincidences of grades within items, with the ordinal distance
+    (sum of the counts of the grades from c to k, less half of those of c and k)^2 (Krippendorff 2011, "Computing
+    Krippendorff's alpha-reliability"). At most 1, 0 = chance; None where only one grade occurs or no item has two.
+
+    Args:
+        ratings: Grade of each rater for each item, shape (raters, items); nan = none.
+
+    Raises:
+        InputError: The array has not two dimensions.
+    """
+    table = np.asarray(ratings, float)
+    if table.ndim != 2:
+        raise InputError(
+            f"ratings of shape {table.shape}", fix="give one row per rater and one column per item"
+        )
+    names = np.unique(table[~np.isnan(table)])
+    counts = np.stack([(table == name).sum(axis=0) for name in names]) if len(names) else np.zeros((0, 1))
+    raters = counts.sum(axis=0)
+    counts, raters = counts[:, raters > 1], raters[raters > 1]
+    heavy = counts / np.maximum(raters - 1, 1)
+    coincidences = heavy @ counts.T - np.diag(heavy.sum(axis=1))
+    return _alpha(np.asarray(coincidences, float), 1.0)
+
+
+def _alpha(coincidences: Floats, unit: float) -> float | None:
+    """Alpha of a symmetric table of coincidences; `unit` scales weights so that they count items."""
+    table = coincidences * unit
+    margin = table.sum(axis=1)
+    n = float(margin.sum())
+    upto = np.cumsum(margin)
+    low = np.minimum.outer(np.arange(len(margin)), np.arange(len(margin)))
+    between = np.abs(np.subtract.outer(upto, upto)) + margin[low] - np.add.outer(margin, margin) / 2
+    cost = np.square(np.where(np.eye(len(margin), dtype=bool), 0.0, between))
+    expected = float((cost * np.outer(margin, margin)).sum())
+    return 1 - (n - 1) * float((cost * table).sum()) / expected if expected else None
+
+
+def spread(values: ArrayLike, groups: ArrayLike) -> Spread:
+    """Spread of a mean between groups (queries, systems), beyond what the spread within them explains.
+
+    One-way analysis of variance: deviation^2 = (mean square between - within) / n0, not below 0, with n0 the groups'
+    size corrected for inequality (Searle, Casella and McCulloch 1992, section 3.6). Where no group has two values all
+    of the spread counts as between.
+
+    Args:
+        values: One value per item, shape (n,).
+        groups: Group of each item, shape (n,).
+
+    Raises:
+        InputError: There is no value, or shapes differ.
+    """
+    x = np.asarray(values, float)
+    if not len(x):
+        raise InputError("no values to compare between groups")
+    codes = cluster_codes(groups, len(x))
+    sizes = np.bincount(codes)
+    means = np.bincount(codes, x) / sizes
+    count, n = len(sizes), len(x)
+    deviation = 0.0
+    if count > 1:
+        between = float((sizes * np.square(means - x.mean())).sum()) / (count - 1)
+        within = float(np.square(x - means[codes]).sum()) / (n - count) if n > count else 0.0
+        typical = (n - float(np.square(sizes).sum()) / n) / (count - 1)
+        deviation = sqrt(max(0.0, (between - within) / typical))
+    return Spread(deviation, float(means.min()), float(means.max()), count)
+
+
+def _grades(judge: ArrayLike, people: ArrayLike) -> tuple[Floats, Floats]:
+    found, truth = np.asarray(judge, float), np.asarray(people, float)
+    if found.shape != truth.shape or found.ndim != 1:
+        raise InputError(
+            f"grades of shapes {found.shape} and {truth.shape}", fix="give both grades of each item"
+        )
+    if not (np.isfinite(found).all() and np.isfinite(truth).all()):
+        raise InputError("some grades are missing", fix="leave out items without both grades")
+    return found, truth

@@ -1,0 +1,365 @@
+"""Paired comparison of two systems over the same cases: difference, interval, test, decision, and what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, isfinite, sqrt
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from germane.errors import InputError
+from germane.statistics.distributions import normal_cdf
+from germane.statistics.intervals import Interval, group, mean_interval
+from germane.statistics.power import detectable_difference, units_needed
+
+__all__ = [
+    "Decision",
+    "DifferenceParts",
+    "PairedDifference",
+    "SignFlipTest",
+    "decide",
+    "holm",
+    "paired_difference",
+    "shared_verdicts",
+    "sign_flip_test",
+    "split_difference",
+]
+
+Floats = NDArray[np.float64]
+
+EXACT, FLIPS, NORMAL_ABOVE = 13, 10_000, 20_000
+"""Units up to which all flips are tried, random flips beyond, and units above which the normal approximation is used."""
+_SAME = 1e-9
+"""Differences within this are ties; sums of differences within this share of the largest possible are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignFlipTest:
+    """Two-sided p-value of the hypothesis that differences are symmetric around 0, and how it was computed."""
+
+    p: float
+    method: str
+    flips: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedDifference:
+    """One measure of two systems over the same cases; `difference` is B minus A, None where scores are incomplete.
+
+    `detectable` is the smallest true difference that this many units show with the power asked for, `needed` the
+    number of units that would show the observed one; both None where differences do not vary.
+    """
+
+    n: int
+    mean_a: float | None
+    mean_b: float | None
+    difference: float | None
+    interval: Interval
+    test: SignFlipTest | None
+    wins: int
+    ties: int
+    losses: int
+    detectable: float | None
+    needed: int | None
+    deviation: float | None
+
+    @property
+    def p(self) -> float | None:
+        """The p-value of the sign-flip test."""
+        return self.test.p if self.test else None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Verdict on a change against a margin; `needed` = units that would decide it, None = decided or not to be said."""
+
+    verdict: Literal["pass", "fail", "undecided"]
+    margin: float
+    needed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceParts:
+    """B - A as retrieval (B's lists with A's verdicts, minus A) plus verdicts (B, minus B's lists with A's verdicts).
+
+    Means over n cases; the two parts sum to `difference`. `share` is the verdicts' share of both parts' sizes, 0 to
+    1, or None where both are 0.
+    """
+
+    n: int
+    difference: float
+    retrieval: float
+    verdicts: float
+    retrieval_interval: Interval
+    verdicts_interval: Interval
+
+    @property
+    def share(self) -> float | None:
+        """Share of the verdicts in what moved: |verdicts| / (|retrieval| + |verdicts|)."""
+        total = abs(self.retrieval) + abs(self.verdicts)
+        return abs(self.verdicts) / total if total else None
+
+
+def paired_difference(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    clusters: ArrayLike | None = None,
+    bounds_a: tuple[ArrayLike, ArrayLike] | None = None,
+    bounds_b: tuple[ArrayLike, ArrayLike] | None = None,
+    value_range: tuple[float, float] | None = None,
+    level: float = 0.95,
+    power: float = 0.8,
+    seed: int = 0,
+) -> PairedDifference:
+    """Mean of b - a over the same cases, with interval, test and power.
+
+    The interval is `mean_interval` of the differences, whose range is twice as long as that of the scores. The test is
+    `sign_flip_test`.
+
+    Args:
+        a: Scores of system A, one per case (its trials averaged), shape (n,); nan where incomplete.
+        b: Scores of system B on the same cases in the same order, shape (n,).
+        clusters: Identity of each case's cluster, shape (n,).
+        bounds_a: Lower and upper bounds of A's scores, read where they are nan.
+        bounds_b: The same for B.
+        value_range: Smallest and largest score possible; None = unknown.
+        level: Nominal coverage of the interval; the power is for tests at 1 - level.
+        power: Probability with which `detectable` would be detected.
+        seed: Seed of the random flips.
+
+    Raises:
+        InputError: Shapes differ, or scores are nan without bounds.
+    """
+    first, second = np.asarray(a, float), np.asarray(b, float)
+    if first.shape != second.shape or first.ndim != 1:
+        raise InputError(
+            f"scores of shapes {first.shape} and {second.shape}", fix="give the same cases of both"
+        )
+    change = second - first
+    open_ = np.isnan(change)
+    bounds = None
+    if open_.any():
+        sides = [_sides(first, bounds_a), _sides(second, bounds_b)]
+        bounds = (sides[1][0] - sides[0][1], sides[1][1] - sides[0][0])
+    limits = None
+    if value_range is not None:
+        limits = (value_range[0] - value_range[1], value_range[1] - value_range[0])
+    interval = mean_interval(
+        change, clusters=clusters, bounds=bounds, value_range=limits, level=level, differences=True
+    )
+    units = group(change, clusters)
+    complete = len(change) > 0 and not open_.any()
+    varies = complete and len(units.sums) > 1 and units.deviation > 0
+    return PairedDifference(
+        n=len(change),
+        mean_a=_mean(first),
+        mean_b=_mean(second),
+        difference=interval.mean,
+        interval=interval,
+        test=sign_flip_test(change, clusters=clusters, seed=seed) if complete else None,
+        wins=int((change > _SAME).sum()),
+        ties=int((np.abs(change) <= _SAME).sum()),
+        losses=int((change < -_SAME).sum()),
+        detectable=detectable_difference(units.deviation, len(units.sums), 1 - level, power)
+        if varies
+        else None,
+        needed=units_needed(units.deviation, units.mean, 1 - level, power) if varies else None,
+        deviation=units.deviation if varies else None,
+    )
+
+
+def _sides(values: Floats, bounds: tuple[ArrayLike, ArrayLike] | None) -> tuple[Floats, Floats]:
+    low, high = bounds or (values, values)
+    return tuple(np.where(np.isnan(values), np.asarray(side, float), values) for side in (low, high))  # type: ignore[return-value]
+
+
+def _mean(values: Floats) -> float | None:
+    mean = float(values.mean()) if len(values) else np.nan
+    return mean if isfinite(mean) else None
+
+
+def sign_flip_test(
+    differences: ArrayLike, *, clusters: ArrayLike | None = None, flips: int = FLIPS, seed: int = 0
+) -> SignFlipTest:
+    """Permutation test of paired differences: is their sum larger than with random signs (Fisher 1935, section 21)?
+
+    Exact up to 13 units: all 2^n sign patterns, p = share with |sum| at least the observed one. Beyond, R random
+    patterns and p = (b + 1) / (R + 1), which is never 0 (Phipson and Smyth 2010). Above 20,000 units the normal
+    approximation, p = 2 Phi(-|sum| / sqrt(sum of squares)). The cases of a cluster are flipped together. Sums are
+    looked up, eight units at a time, in a table of the 256 sums that eight signs can give.
+
+    Args:
+        differences: One difference per case, shape (n,).
+        clusters: Identity of each case's cluster, shape (n,).
+        flips: Random patterns R.
+        seed: Seed of the patterns; the same n, R and seed give the same ones for every measure.
+
+    Raises:
+        InputError: A difference is not a number, or there is none.
+    """
+    d = group(differences, clusters).sums
+    n = len(d)
+    if not n or not np.isfinite(d).all():
+        raise InputError(
+            "no differences, or some are not a number", fix="leave out cases without both scores"
+        )
+    # As signs flip, sum = total - 2 * (sum of what is flipped).
+    total, most = float(d.sum()), float(np.abs(d).sum())
+    observed = abs(total) - 1e-12 * most
+    if n > NORMAL_ABOVE:
+        spread = sqrt(float(d @ d))
+        return SignFlipTest(
+            2 * normal_cdf(-abs(total) / spread) if spread else 1.0, "sign-flip, normal approximation", 0
+        )
+    tables = _tables(d)
+    if n <= EXACT:
+        patterns = np.arange(2**n, dtype="<u2").view(np.uint8).reshape(-1, 2)[:, : len(tables)]
+        sums = total - 2 * _looked_up(tables, patterns.T)
+        return SignFlipTest(float((np.abs(sums) >= observed).mean()), "sign-flip, exact", 2**n)
+    rng = np.random.default_rng(seed)
+    beyond = done = 0
+    while done < flips:
+        count = min(flips - done, max(1, 8_000_000 // len(tables)))
+        drawn = np.frombuffer(rng.bytes(count * len(tables)), np.uint8).reshape(len(tables), count)
+        sums = total - 2 * _looked_up(tables, drawn)
+        beyond += int((np.abs(sums) >= observed).sum())
+        done += count
+    return SignFlipTest((beyond + 1) / (flips + 1), f"sign-flip, {flips:,} random flips", flips)
+
+
+def _tables(d: Floats) -> Floats:
+    """Sums of every subset of each eight differences, shape (ceil(n / 8), 256); bit j of a place = the j-th is in."""
+    padded = np.concatenate([d, np.zeros(-len(d) % 8)]).reshape(-1, 8)
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+    return np.asarray(padded @ bits.T.astype(float), float)
+
+
+def _looked_up(tables: Floats, patterns: NDArray[np.uint8]) -> Floats:
+    """Sum of what each pattern picks, shape (patterns,); `patterns` has a row per table."""
+    sums = np.zeros(patterns.shape[1])
+    for table, row in zip(tables, patterns, strict=True):
+        sums += table[row]
+    return sums
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values adjusted so that the chance of any false finding among them stays at alpha (Holm 1979).
+
+    The i-th smallest of m becomes the largest of (m - j + 1) p_j over j <= i, at most 1; in the order given.
+    """
+    p = np.asarray(p_values, float)
+    order = np.argsort(p, kind="stable")
+    raised = np.minimum(np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order]), 1.0)
+    result = np.empty(len(p))
+    result[order] = raised
+    return [float(value) for value in result]
+
+
+def decide(interval: Interval, margin: float) -> Decision:
+    """Whether B is worse than A by `margin` or more: a test of non-inferiority on the interval of B - A.
+
+    "pass" where the lower end is above -margin, "fail" where the upper end is below -margin, else "undecided". The
+    number of units needed is n * (distance from the mean to the end in question / distance from the mean to
+    -margin)^2: intervals shrink with the root of n.
+
+    Args:
+        interval: Interval of the difference B - A, higher is better.
+        margin: Loss that is still acceptable, 0 or more.
+
+    Raises:
+        InputError: The margin is below 0 or not a number.
+    """
+    if not margin >= 0:
+        raise InputError(f"a margin of {margin}", fix="give the loss that is acceptable, 0 or more")
+    if interval.ends is None:
+        return Decision("undecided", margin)
+    low, high = interval.ends
+    if low > -margin:
+        return Decision("pass", margin)
+    if high < -margin:
+        return Decision("fail", margin)
+    if interval.mean is None or interval.mean == -margin:
+        return Decision("undecided", margin)
+    distance = interval.mean + margin
+    reach = interval.mean - low if distance > 0 else high - interval.mean
+    return Decision("undecided", margin, max(interval.n + 1, ceil(interval.n * (reach / distance) ** 2)))
+
+
+def split_difference(
+    a: ArrayLike,
+    mixed: ArrayLike,
+    b: ArrayLike,
+    *,
+    clusters: ArrayLike | None = None,
+    value_range: tuple[float, float] | None = None,
+    level: float = 0.95,
+) -> DifferenceParts:
+    """The difference of two systems' means as a part of retrieval and a part of verdicts (judge or labels); exact.
+
+    Args:
+        a: Scores of A, shape (n,).
+        mixed: Scores of B's lists with A's verdict on every item that both hold (`shared_verdicts`), shape (n,).
+        b: Scores of B, shape (n,).
+        clusters: Identity of each case's cluster, shape (n,).
+        value_range: Smallest and largest score possible.
+        level: Nominal coverage.
+
+    Raises:
+        InputError: Shapes differ, a score is nan, or there is none.
+    """
+    retrieval = paired_interval(a, mixed, clusters, value_range, level)
+    verdicts = paired_interval(mixed, b, clusters, value_range, level)
+    if retrieval.mean is None or verdicts.mean is None:
+        raise InputError("no cases to split a difference of")
+    return DifferenceParts(
+        n=len(np.asarray(a)),
+        difference=retrieval.mean + verdicts.mean,
+        retrieval=retrieval.mean,
+        verdicts=verdicts.mean,
+        retrieval_interval=retrieval,
+        verdicts_interval=verdicts,
+    )
+
+
+def paired_interval(
+    a: ArrayLike,
+    b: ArrayLike,
+    clusters: ArrayLike | None,
+    value_range: tuple[float, float] | None,
+    level: float,
+) -> Interval:
+    """Interval of the mean of b - a, by the rules of `paired_difference`."""
+    first, second = np.asarray(a, float), np.asarray(b, float)
+    if first.shape != second.shape:
+        raise InputError(
+            f"scores of shapes {first.shape} and {second.shape}", fix="give the same cases of both"
+        )
+    limits = value_range and (value_range[0] - value_range[1], value_range[1] - value_range[0])
+    return mean_interval(second - first, clusters=clusters, value_range=limits, level=level, differences=True)
+
+
+def shared_verdicts(
+    items_a: ArrayLike, verdicts_a: ArrayLike, items_b: ArrayLike, verdicts_b: ArrayLike
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """B's verdicts with A's in their place wherever A holds the same item.
+
+    Args:
+        items_a: Identities of the items that A has verdicts on, shape (m,); repeated ones must agree.
+        verdicts_a: A's verdicts, shape (m,).
+        items_b: Items in B's lists, shape (n,).
+        verdicts_b: B's verdicts, shape (n,).
+
+    Returns:
+        The mixed verdicts and which of them are A's, each of shape (n,).
+    """
+    names, first = np.unique(np.asarray(items_a), return_index=True)
+    wanted = np.asarray(items_b)
+    if not len(names):
+        return np.array(verdicts_b, float), np.zeros(len(wanted), bool)
+    place = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
+    found = names[place] == wanted
+    return np.where(found, np.asarray(verdicts_a, float)[first[place]], np.asarray(verdicts_b, float)), found

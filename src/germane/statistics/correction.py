@@ -1,0 +1,422 @@
+"""Judged means corrected with people's labels.
+
+A judge's mean is biased. Labels on a random sample correct it, and the judge's values on everything make the labels
+worth more than they are alone (prediction-powered inference: Angelopoulos, Duchi and Zrnic 2023, "PPI++"; in survey
+sampling the difference estimator: Saerndal, Swensson and Wretman 1992, chapter 6):
+
+    corrected = mean of labels + weight * (judge's mean over all - judge's mean over what is labelled)
+
+with the weight that makes the variance smallest: 0 for a judge that knows nothing, so that the interval is then that
+of the labels alone. What is estimated (the estimand) is one of
+
+- A, the mean over the passages of a fixed set (`corrected_mean` on passages, drawn at random or by strata);
+- B, the mean over queries, of which some are labelled whole (`corrected_mean` with one value per query);
+- C, the mean over queries of which only some passages are labelled (`corrected_query_mean`).
+
+Only labels that were drawn with a known probability may be given here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from germane.errors import InputError
+from germane.statistics.distributions import t_quantile
+from germane.statistics.intervals import cluster_codes, mean_interval
+
+__all__ = ["CorrectedMean", "corrected_mean", "corrected_query_mean"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+FEWEST = 10
+"""Labels below which nothing is corrected."""
+_RARE = 5
+"""Labels that must differ from the commonest one for a variance to be estimated from them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectedMean:
+    """A judged mean corrected with labels.
+
+    `mean` and `ends` are the corrected mean and its interval (None with the reason in `why`), `judged` the judge's
+    own mean over all, `human` and `human_ends` what the same labels say alone. `weight` is the weight of the judge,
+    `labels` of `total` were labelled, in `queries` queries where queries are known. `ess` is the number of labels
+    that alone would give the same precision.
+    """
+
+    mean: float | None
+    ends: tuple[float, float] | None
+    method: str
+    level: float
+    judged: float
+    human: float | None
+    human_ends: tuple[float, float] | None
+    weight: float
+    labels: int
+    total: int
+    queries: int | None
+    ess: float | None
+    why: str = ""
+
+
+def corrected_mean(
+    judged: ArrayLike,
+    labels: ArrayLike,
+    *,
+    proxy: ArrayLike | None = None,
+    strata: ArrayLike | None = None,
+    probabilities: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    value_range: tuple[float, float] | None = None,
+    level: float = 0.95,
+) -> CorrectedMean:
+    """Mean over a fixed set of N units (passages, or whole queries), of which a random sample is labelled.
+
+    Formula, with w = 1 / inclusion probability, y a label, f the judge's value:
+
+        theta(l) = mean of f over all + sum w (y - l f) / sum w, the first term times l
+        variance = sum over strata n_h / (n_h - 1) * sum (1 - 1/w) (w (e - mean e))^2 / (sum w)^2,  e = y - l f
+                   + (mean of f over all - weighted mean of f over the labelled)^2 * jackknife variance of l
+
+    which for a simple random sample is (1 - n/N) s_e^2 / n. l is the least-squares weight, not below 0; one degree of
+    freedom is taken off for it. The second term is the uncertainty of l itself. Hajek's ratio form is used, so
+    probabilities may come from several queues. Strata with one label are taken together.
+
+    Args:
+        judged: The judge's value of every unit, on the scale of the labels, shape (N,).
+        labels: People's value, shape (N,); nan where nobody was asked.
+        proxy: What stands in for `judged` in the correction, shape (N,): the judge's grade says more about a person's
+            yes or no than the judge's own yes or no. None = `judged`.
+        strata: Stratum that each unit was drawn from, shape (N,); None = one.
+        probabilities: Inclusion probability of every unit, shape (N,), read where labelled; None = labelled share of
+            the stratum.
+        clusters: What was drawn at random where that was not the unit itself: the query of each passage, if queries
+            were labelled whole; shape (N,).
+        value_range: Smallest and largest possible value; the interval is cut to it.
+        level: Nominal coverage.
+
+    Raises:
+        InputError: Shapes differ, or a probability is outside 0 to 1.
+    """
+    f_own, y = _pair(judged, labels)
+    f = f_own if proxy is None else _pair(proxy, labels)[0]
+    size = len(f)
+    known = ~np.isnan(y)
+    n = int(known.sum())
+    base = CorrectedMean(
+        mean=None, ends=None, method="PPI++", level=level, judged=float(f_own.mean()) if size else np.nan, human=None,
+        human_ends=None, weight=0.0, labels=n, total=size, queries=None, ess=None,
+    )  # fmt: skip
+    if clusters is not None:
+        groups = cluster_codes(clusters, size)
+        base = replace(base, queries=len(np.unique(groups[known])))
+    else:
+        groups = np.arange(size)
+    if n < FEWEST:
+        return replace(base, why=f"{n} labels: at least {FEWEST} are needed")
+    layer = cluster_codes(strata, size) if strata is not None else np.zeros(size, np.intp)
+    chance = _chances(probabilities, layer, known, groups)
+    if chance is None:
+        return replace(base, why="a stratum has no label")
+    y, w, groups = y[known], 1 / chance, groups[known]
+    human = float(w @ y / w.sum())
+    if n == size:
+        return replace(
+            base, mean=human, human=human, method="labels of all", ess=float(n), why="all are labelled"
+        )
+    limits = value_range or (-np.inf, np.inf)
+    f_known = f[known]
+    f_mean = float(w @ f_known / w.sum())
+    # One row per independently drawn unit: its share of the labels' mean and of the judge's, around the stratum's.
+    _, first, units = np.unique(groups, return_index=True, return_inverse=True)
+    layers, drawn = _collapsed(layer[known][first]), chance[first]
+    u = np.bincount(units, w * (y - human)) / w.sum()
+    v = np.bincount(units, w * (f_known - f_mean)) / w.sum()
+    count = np.bincount(layers)
+    if len(first) - len(count) < 2 or count.min() < 2:
+        return replace(
+            base, mean=None, human=human, why=f"labels in {len(first)} places drawn at random are too few"
+        )
+    u, v = (side - np.asarray(np.bincount(layers, side) / count)[layers] for side in (u, v))
+    scale = (1 - drawn) * (count / (count - 1))[layers]
+    df = len(first) - len(count)
+    fit = _fit(u, v, scale, df)
+    variance = fit.variance + (float(f.mean()) - f_mean) ** 2 * fit.weight_variance
+    alone = float(scale @ np.square(u))
+    if _unvaried(y) or alone <= 0 or variance <= 0:
+        return _labels_alone(base, y, human, value_range, groups if clusters is not None else None, level)
+    mean = human + fit.weight * (float(f.mean()) - f_mean)
+    half = t_quantile((1 + level) / 2, max(df - 1, 1)) * sqrt(variance)
+    half_alone = t_quantile((1 + level) / 2, df) * sqrt(alone)
+    return replace(
+        base,
+        mean=min(max(mean, limits[0]), limits[1]),
+        ends=_cut(mean, half, limits),
+        human=human,
+        human_ends=_cut(human, half_alone, limits),
+        weight=fit.weight,
+        ess=n * (half_alone / half) ** 2,
+    )
+
+
+def corrected_query_mean(
+    judged: ArrayLike,
+    labels: ArrayLike,
+    queries: ArrayLike,
+    *,
+    proxy: ArrayLike | None = None,
+    population: Literal["report", "queries"] = "report",
+    value_range: tuple[float, float] | None = None,
+    level: float = 0.95,
+) -> CorrectedMean:
+    """Mean over queries of the mean over each query's passages, of which only some are labelled (estimand C).
+
+    Two-stage sampling (Cochran 1977, Sampling Techniques, chapter 10): q of Q queries, in each m_i of its M_i
+    passages, both simple random samples. With y a label, f the judge's value, bars over passages of one query:
+
+        d_i = ybar_i(labelled) + l (fbar_i(all) - fbar_i(labelled)),   l fitted within queries
+        theta = mean d_i + b (mean of fbar over all queries - over the labelled ones),   b fitted between queries
+        variance = (1 - q/Q) s_between^2 / q + sum (1 - m_i/M_i) s_i^2 / m_i / (q Q) + jackknife terms of l and b
+
+    Where every query has labels, only the passages without a label leave doubt and the first term is 0. With
+    `population="queries"` the queries themselves are a sample of those to come: the first term loses its finite
+    population correction and the interval is much wider.
+
+    Args:
+        judged: The judge's value of every passage of every query, shape (N,).
+        labels: People's value, shape (N,); nan where nobody was asked.
+        queries: Identity of each passage's query, shape (N,).
+        proxy: What stands in for `judged` in the correction, shape (N,); see `corrected_mean`.
+        population: "report" = the mean that this report would show if all its passages were labelled; "queries" =
+            the mean over queries like these.
+        value_range: Smallest and largest possible value; the interval is cut to it.
+        level: Nominal coverage.
+
+    Raises:
+        InputError: Shapes differ.
+    """
+    f_own, y_all = _pair(judged, labels)
+    f_all = f_own if proxy is None else _pair(proxy, labels)[0]
+    codes = cluster_codes(queries, len(f_all))
+    known = ~np.isnan(y_all)
+    n, total = int(known.sum()), len(f_all)
+    sizes = np.bincount(codes)
+    base = CorrectedMean(
+        mean=None, ends=None, method="PPI++ by query", level=level, judged=float((np.bincount(codes, f_own) / sizes).mean()),
+        human=None, human_ends=None, weight=0.0, labels=n, total=total, queries=0, ess=None,
+    )  # fmt: skip
+    counts_all = np.bincount(codes[known], minlength=len(sizes))
+    held = np.flatnonzero(counts_all)
+    base = replace(base, queries=len(held))
+    if n < FEWEST:
+        return replace(base, why=f"{n} labels: at least {FEWEST} are needed")
+    if len(held) < 3:
+        return replace(base, why=f"labels in {len(held)} queries: at least 3 are needed")
+    group, counts = (np.cumsum(counts_all > 0) - 1)[codes[known]], counts_all[held]
+    y, f = y_all[known], f_all[known]
+    y_mean, f_mean = (np.bincount(group, side) / counts for side in (y, f))
+    f_query = np.bincount(codes, f_all) / sizes
+    human = float(y_mean.mean())
+    if n == total:
+        return replace(
+            base, mean=human, human=human, method="labels of all", ess=float(n), why="all are labelled"
+        )
+    limits = value_range or (-np.inf, np.inf)
+    if _unvaried(y):
+        return _labels_alone(base, y, human, value_range, codes[known], level)
+    y_in, f_in = y - y_mean[group], f - f_mean[group]
+    stages = _Stages(group, counts, sizes[held], len(sizes), population)
+    half_alone = stages.half_width(y_in, y_mean, (False, False), 0.0, level)
+    # Within queries each label has the weight that it has in the variance; queries are what the jackknife leaves out.
+    inner = _fit(y_in, f_in, stages.scale, stages.free, group)
+    gap = f_query[held] - f_mean
+    d = y_mean + inner.weight * gap
+    outer, shift = _NO_FIT, float(f_query.mean() - f_query[held].mean())
+    if len(held) < len(sizes):
+        outer = _fit(d - d.mean(), f_query[held] - f_query[held].mean(), np.ones(len(held)), len(held) - 1)
+    mean = float(d.mean()) + outer.weight * shift
+    doubt = float(gap.mean()) ** 2 * inner.weight_variance + shift**2 * outer.weight_variance
+    if population == "queries" and len(held) < len(sizes):
+        doubt += outer.weight**2 * float(f_query.var(ddof=1)) / len(sizes)
+    half = stages.half_width(
+        y_in - inner.weight * f_in,
+        d - outer.weight * f_query[held],
+        (inner.weight > 0, outer.weight > 0),
+        doubt,
+        level,
+    )
+    if half <= 0 or half_alone <= 0:
+        return _labels_alone(base, y, human, value_range, codes[known], level)
+    return replace(
+        base,
+        mean=min(max(mean, limits[0]), limits[1]),
+        ends=_cut(mean, half, limits),
+        human=human,
+        human_ends=_cut(human, half_alone, limits),
+        weight=inner.weight,
+        ess=n * (half_alone / half) ** 2,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """The judge's weight, the jackknife variance of that weight, and the sum of squares that is left."""
+
+    weight: float
+    weight_variance: float
+    variance: float
+
+
+_NO_FIT = _Fit(0.0, 0.0, 0.0)
+
+
+def _fit(u: Floats, v: Floats, scale: Floats, df: int, groups: Ints | None = None) -> _Fit:
+    """Least squares of u on v with weights `scale`, not below 0; jackknifed over `groups`, None = each row.
+
+    u and v are deviations from means; `df` is what these leave free. Where the judge does not vary the weight is 0.
+    """
+    cross, square = scale * u * v, scale * v * v
+    if groups is not None:
+        cross, square = np.bincount(groups, cross), np.bincount(groups, square)
+    total, count = float(square.sum()), len(square)
+    alone = _Fit(0.0, 0.0, float(scale @ np.square(u)))
+    rest = total - square
+    if df < 2 or total <= 0 or float(rest.min()) <= 1e-12 * total:
+        return alone
+    weight = max(0.0, float(cross.sum()) / total)
+    left_out = np.maximum(0.0, (cross.sum() - cross) / rest)
+    doubt = (count - 1) / count * float(np.square(left_out - left_out.mean()).sum())
+    # The jackknife variance counts for a weight cut to 0 as well: another sample might not have been cut.
+    if not weight:
+        return replace(alone, weight_variance=doubt)
+    return _Fit(weight, doubt, float(scale @ np.square(u - weight * v)) * df / (df - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stages:
+    """A two-stage sample: the query of each label, labels and passages of each labelled query, number of queries."""
+
+    group: Ints
+    counts: Ints
+    sizes: Ints
+    queries: int
+    population: str
+
+    @property
+    def free(self) -> int:
+        """Degrees of freedom within queries."""
+        return len(self.group) - len(self.counts)
+
+    @property
+    def scale(self) -> Floats:
+        """Weight of each label's squared deviation in the variance within queries."""
+        share = (1 - self.counts / self.sizes) / (self.counts * np.maximum(self.counts - 1, 1))
+        return np.asarray(share[self.group], float)
+
+    def half_width(
+        self, within: Floats, between: Floats, fitted: tuple[bool, bool], doubt: float, level: float
+    ) -> float:
+        """Half the interval, from deviations within queries, values per query, and what the weights add.
+
+        Queries with one label get the mean variance of the others; where all have one, the variance between queries
+        stands for both stages and no finite population correction is made, which is too wide, never too narrow.
+        """
+        q, free = len(self.counts), self.free - fitted[0]
+        spread = float(between.var(ddof=1)) * (q - 1) / max(q - 1 - fitted[1], 1) / q
+        second, first = 0.0, spread
+        if self.population == "report" and free > 0:
+            squares = np.bincount(self.group, np.square(within)) * self.free / free
+            each = np.where(
+                self.counts > 1, squares / np.maximum(self.counts - 1, 1), squares.sum() / self.free
+            )
+            second = float(((1 - self.counts / self.sizes) * each / self.counts).sum()) / (q * self.queries)
+            first = (1 - q / self.queries) * spread
+        variance = first + second
+        if variance <= 0:
+            return 0.0
+        # Satterthwaite: degrees of freedom of a sum of two estimated variances.
+        inverse = (first / variance) ** 2 / max(q - 1 - fitted[1], 1) + (second / variance) ** 2 / max(
+            free, 1
+        )
+        return t_quantile((1 + level) / 2, 1 / inverse) * sqrt(variance + doubt)
+
+
+def _pair(values: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
+    """The judge's values and the labels, both of shape (N,)."""
+    f, y = np.asarray(values, float), np.asarray(labels, float)
+    if f.ndim != 1 or f.shape != y.shape:
+        raise InputError(
+            f"judged values of shape {f.shape}, labels of shape {y.shape}", fix="give one of each per unit"
+        )
+    if not np.isfinite(f).all():
+        raise InputError("some judged values are missing", fix="leave those units out, labels too")
+    return f, y
+
+
+def _chances(
+    probabilities: ArrayLike | None, layer: Ints, known: NDArray[np.bool_], groups: Ints
+) -> Floats | None:
+    """Inclusion probability of each labelled unit; None where a stratum has no label."""
+    if probabilities is not None:
+        given = np.asarray(probabilities, float)
+        if given.shape != known.shape:
+            raise InputError(
+                f"probabilities of shape {given.shape}", fix=f"give {known.shape[0]}, one per unit"
+            )
+        given = given[known]
+        if not ((given > 0) & (given <= 1)).all():
+            raise InputError("an inclusion probability is not above 0 and at most 1")
+        return given
+    _, first = np.unique(groups, return_index=True)
+    drawn = np.bincount(layer[first], known[first].astype(float))
+    if not drawn.all():
+        return None
+    share = drawn / np.bincount(layer[first])
+    return np.asarray(share[layer[known]], float)
+
+
+def _collapsed(layers: Ints) -> Ints:
+    """Strata numbered from 0, those with one drawn unit joined (and with the smallest other, if there is one only)."""
+    codes, counts = np.unique(layers, return_inverse=True, return_counts=True)[1:]
+    single = counts == 1
+    if single.sum() == 1 and len(counts) > 1:
+        single[np.argmin(np.where(single, counts.max() + 1, counts))] = True
+    joined = np.where(single, int(np.flatnonzero(single)[0]) if single.any() else 0, np.arange(len(counts)))
+    return np.unique(joined[codes], return_inverse=True)[1]
+
+
+def _unvaried(labels: Floats) -> bool:
+    """Whether all but a few labels are equal: a variance of them says little."""
+    return int(np.unique(labels, return_counts=True)[1].max()) > len(labels) - _RARE
+
+
+def _labels_alone(
+    base: CorrectedMean,
+    labels: Floats,
+    human: float,
+    value_range: tuple[float, float] | None,
+    clusters: NDArray[np.generic] | None,
+    level: float,
+) -> CorrectedMean:
+    """What the labels say alone, by the rules for a mean, where too few differ for the judge to be weighed."""
+    alone = mean_interval(labels, clusters=clusters, value_range=value_range, level=level)
+    return replace(
+        base,
+        mean=human if alone.ends else None,
+        ends=alone.ends,
+        method=f"labels alone, {alone.method}",
+        human=human,
+        human_ends=alone.ends,
+        ess=float(len(labels)) if alone.ends else None,
+        why="" if alone.ends else "nearly all labels are equal and their range is not known",
+    )
+
+
+def _cut(mean: float, half: float, limits: tuple[float, float]) -> tuple[float, float]:
+    return max(mean - half, limits[0]), min(mean + half, limits[1])

@@ -1,0 +1,132 @@
+"""Comparison of rankings: of the systems by two sources of labels, and of two ranked lists for one query."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from germane.errors import InputError
+
+__all__ = ["ListChanges", "kendall_tau", "list_changes", "overlap_at", "rank_biased_overlap", "top_half_tau"]
+
+T = TypeVar("T", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class ListChanges(Generic[T]):
+    """What became of a list: items added, dropped, and moved as (item, old rank, new rank), ranks from 1."""
+
+    added: tuple[T, ...]
+    dropped: tuple[T, ...]
+    moved: tuple[tuple[T, int, int], ...]
+
+    def __bool__(self) -> bool:
+        """Whether anything changed."""
+        return bool(self.added or self.dropped or self.moved)
+
+
+def kendall_tau(a: ArrayLike, b: ArrayLike) -> float | None:
+    """Kendall's rank correlation with ties, tau-b (Kendall 1945, Biometrika 33).
+
+    (concordant - discordant) / sqrt((pairs - ties in a) (pairs - ties in b)), from -1 to 1; None where one of the
+    two ranks nothing (all equal, or fewer than two systems).
+
+    Args:
+        a: Score of each system by the first source, shape (systems,).
+        b: Score of each system by the second source, shape (systems,).
+
+    Raises:
+        InputError: Shapes differ or a score is not a number.
+    """
+    first, second = np.asarray(a, float), np.asarray(b, float)
+    if first.shape != second.shape or first.ndim != 1:
+        raise InputError(
+            f"scores of shapes {first.shape} and {second.shape}", fix="give the same systems of both"
+        )
+    if np.isnan(first).any() or np.isnan(second).any():
+        raise InputError("a system's score is not a number", fix="leave out systems without both scores")
+    agree = untied_a = untied_b = 0.0
+    for place in range(len(first) - 1):
+        x = np.sign(first[place + 1 :] - first[place])
+        y = np.sign(second[place + 1 :] - second[place])
+        agree += float(x @ y)
+        untied_a += float(np.abs(x).sum())
+        untied_b += float(np.abs(y).sum())
+    return agree / sqrt(untied_a * untied_b) if untied_a and untied_b else None
+
+
+def top_half_tau(a: ArrayLike, b: ArrayLike) -> float | None:
+    """Kendall's tau-b among the better half by the first source: ceil(systems / 2), and what ties with the last."""
+    first, second = np.asarray(a, float), np.asarray(b, float)
+    if not len(first):
+        return None
+    last = np.sort(first)[::-1][(len(first) + 1) // 2 - 1]
+    return kendall_tau(first[first >= last], second[first >= last])
+
+
+def overlap_at(a: Sequence[Hashable], b: Sequence[Hashable], k: int) -> float:
+    """Share of the first k places whose items both lists hold: |first k of a, and of b| / k, 0 to 1.
+
+    Lists shorter than k are compared over the longer one's length; two empty lists overlap fully.
+
+    Raises:
+        InputError: k is below 1.
+    """
+    if k < 1:
+        raise InputError(f"overlap at {k}", fix="give a cut-off of 1 or more")
+    depth = min(k, max(len(set(a)), len(set(b))))
+    return len(set(_distinct(a)[:k]) & set(_distinct(b)[:k])) / depth if depth else 1.0
+
+
+def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float = 0.9) -> float:
+    """Rank-biased overlap, extrapolated: RBO_EXT of Webber, Moffat and Zobel (2010, ACM TOIS 28), formula 32.
+
+    The expected agreement of two lists for a reader who goes on to the next rank with probability p, assuming that
+    agreement stays beyond the end of what is seen as it was there; 0 to 1. Lists may differ in length; of an item
+    that is repeated the first place counts. Two empty lists agree fully.
+
+    Raises:
+        InputError: p is not strictly between 0 and 1.
+    """
+    if not 0 < p < 1:
+        raise InputError(f"a persistence of {p}", fix="give a number above 0 and below 1, such as 0.9")
+    short, long_ = sorted((_distinct(a), _distinct(b)), key=len)
+    s, l = len(short), len(long_)  # noqa: E741 - the paper's letters
+    if not s:
+        return float(not l)
+    seen_short: set[Hashable] = set()
+    seen_long: set[Hashable] = set()
+    overlap, overlap_at_s, total = 0, 0, 0.0
+    for depth in range(1, l + 1):
+        item = long_[depth - 1]
+        overlap += item in seen_short
+        seen_long.add(item)
+        if depth <= s:
+            other = short[depth - 1]
+            overlap += other in seen_long
+            seen_short.add(other)
+            overlap_at_s = overlap
+        total += overlap / depth * p**depth
+        if depth > s:
+            total += overlap_at_s * (depth - s) / (s * depth) * p**depth
+    return (1 - p) / p * total + ((overlap - overlap_at_s) / l + overlap_at_s / s) * p**l
+
+
+def list_changes(a: Sequence[T], b: Sequence[T]) -> ListChanges[T]:
+    """What was added to, dropped from and moved in list a to make list b; of repeated items the first place counts."""
+    old = {item: rank for rank, item in enumerate(_distinct(a), 1)}
+    new = {item: rank for rank, item in enumerate(_distinct(b), 1)}
+    return ListChanges(
+        added=tuple(item for item in new if item not in old),
+        dropped=tuple(item for item in old if item not in new),
+        moved=tuple((item, old[item], rank) for item, rank in new.items() if old.get(item, rank) != rank),
+    )
+
+
+def _distinct(items: Sequence[T]) -> list[T]:
+    return list(dict.fromkeys(items))

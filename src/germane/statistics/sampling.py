@@ -1,0 +1,142 @@
+"""Which passages or queries to have labelled: random draws with known probabilities, and how to split a budget."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from germane.errors import InputError
+from germane.statistics.intervals import cluster_codes
+
+__all__ = ["draw_by_group", "draw_clusters", "draw_stratified", "neyman_allocation"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+
+def neyman_allocation(sizes: ArrayLike, deviations: ArrayLike, budget: int, *, fewest: int = 2) -> Ints:
+    """How many of each stratum to label, so that the variance of the mean is smallest (Neyman 1934, JRSS 97).
+
+    n_h = budget * N_h s_h / sum N_h s_h, but at least `fewest` (a variance needs two) and at most N_h; what a full
+    stratum leaves over goes to the others. Fractions are rounded to the largest remainders.
+
+    Args:
+        sizes: Units in each stratum, N_h, shape (strata,).
+        deviations: Standard deviation of the labels in each stratum, s_h, from earlier labels or a guess, shape
+            (strata,). All 0 = in proportion to the sizes.
+        budget: Labels to spend.
+        fewest: Labels that each stratum gets whatever its deviation.
+
+    Returns:
+        Labels per stratum, shape (strata,), summing to the budget, or to all units if there are fewer.
+
+    Raises:
+        InputError: The budget does not pay for `fewest` in each stratum, or a deviation is below 0.
+    """
+    units, spread = np.asarray(sizes, np.intp), np.asarray(deviations, float)
+    if units.shape != spread.shape or units.ndim != 1:
+        raise InputError(
+            f"{units.shape} stratum sizes, {spread.shape} deviations", fix="give one of each per stratum"
+        )
+    if not (spread >= 0).all():
+        raise InputError("a standard deviation is below 0 or missing", fix="give 0 or more for each stratum")
+    floor = np.minimum(units, fewest)
+    budget = min(int(budget), int(units.sum()))
+    if budget < floor.sum():
+        raise InputError(
+            f"{budget} labels do not cover {len(units)} strata", fix=f"ask for {int(floor.sum())} or more"
+        )
+    share = units * spread if (units * spread).any() else units.astype(float)
+    # Raise to the floor, or cut to the size, whatever the proportional share misses, until nothing does.
+    fixed = np.full(len(units), -1, np.intp)
+    exact = np.zeros(len(units))
+    for _ in range(2 * len(units) + 1):
+        free = fixed < 0
+        left = budget - int(fixed[~free].sum())
+        weights = np.where(free, share, 0.0)
+        weights = weights if weights.sum() > 0 else np.where(free, units, 0).astype(float)
+        exact = np.where(free, left * weights / max(float(weights.sum()), 1e-300), fixed)
+        over, under = free & (exact > units), free & (exact < floor)
+        if over.any() and (exact - units)[over].sum() >= (floor - exact)[under].sum():
+            fixed[over] = units[over]
+        elif under.any():
+            fixed[under] = floor[under]
+        else:
+            break
+    counts = np.floor(exact + 1e-9).astype(np.intp)
+    rest = np.where(counts < units, exact - counts, -1.0)
+    counts[np.argsort(-rest, kind="stable")[: budget - int(counts.sum())]] += 1
+    return counts
+
+
+def draw_stratified(strata: ArrayLike, counts: ArrayLike, rng: np.random.Generator) -> tuple[Ints, Floats]:
+    """A simple random sample of `counts[h]` units from each stratum.
+
+    Args:
+        strata: Stratum of each unit, shape (N,); sorted, they are in the order of `counts`.
+        counts: Units to draw from each stratum, shape (strata,).
+        rng: Source of randomness.
+
+    Returns:
+        Places of the drawn units in random order, shape (n,), and the inclusion probability of every unit, shape (N,).
+
+    Raises:
+        InputError: A stratum has fewer units than are to be drawn.
+    """
+    names = np.asarray(strata)
+    codes = cluster_codes(names, len(names))
+    sizes, wanted = np.bincount(codes), np.asarray(counts, np.intp)
+    if wanted.shape != sizes.shape or (wanted > sizes).any():
+        raise InputError(f"cannot draw {wanted.tolist()} from strata of {sizes.tolist()} units")
+    order = rng.permutation(len(codes))
+    order = order[np.argsort(codes[order], kind="stable")]
+    start = np.cumsum(sizes) - sizes
+    chosen = order[np.arange(len(codes)) - start[codes[order]] < wanted[codes[order]]]
+    return rng.permutation(chosen), (wanted / sizes)[codes]
+
+
+def draw_by_group(groups: ArrayLike, budget: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
+    """A few random units of every group, as even as the budget allows: passages of every query.
+
+    Each group gets budget / groups, those with fewer units all of theirs; what is left over goes to groups drawn at
+    random. A budget below one per group leaves groups out at random.
+
+    Args:
+        groups: Group of each unit, shape (N,).
+        budget: Units to draw.
+        rng: Source of randomness.
+
+    Returns:
+        As `draw_stratified`; the probabilities are those before the leftover was drawn, expected counts / sizes.
+    """
+    codes = cluster_codes(groups, len(np.asarray(groups)))
+    sizes = np.bincount(codes)
+    counts, left, chance = np.zeros(len(sizes), np.intp), min(int(budget), len(codes)), np.zeros(len(sizes))
+    while left:
+        room = np.flatnonzero(counts < sizes)
+        if left >= len(room):
+            counts[room] += 1
+            chance = counts.astype(float)
+            left -= len(room)
+        else:
+            chance[room] += left / len(room)
+            counts[rng.choice(room, left, replace=False)] += 1
+            left = 0
+    places, _ = draw_stratified(codes, counts, rng)
+    return places, (chance / sizes)[codes]
+
+
+def draw_clusters(clusters: ArrayLike, number: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
+    """Whole clusters at random: queries of which every passage is to be labelled.
+
+    Returns:
+        Places of all units of the drawn clusters, cluster by cluster, shape (n,), and the inclusion probability of
+        every unit, shape (N,).
+    """
+    codes = cluster_codes(clusters, len(np.asarray(clusters)))
+    total = int(codes.max()) + 1 if len(codes) else 0
+    chosen = rng.choice(total, min(number, total), replace=False)
+    turn = np.full(total, total, np.intp)
+    turn[chosen] = np.arange(len(chosen))
+    order = np.argsort(turn[codes], kind="stable")
+    return order[turn[codes[order]] < total], np.full(len(codes), min(number, total) / max(total, 1))
