@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from germane.cli.rank import rank
 from germane.errors import InputError
-from germane.ranking import DEFAULT_MEASURES
+from germane.evaluation.rank import DEFAULT_MEASURES
 
 TREC = Path(__file__).parent.parent / "data" / "trec_eval"
 

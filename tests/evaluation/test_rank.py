@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from germane.errors import InputError, MeasureError
 from germane.measures import Measure
-from germane.ranking import document_ids, rank
+from germane.evaluation.rank import document_ids, rank
 from germane.reports.report import Report
 from germane.samples.results import Results, Run
 from germane.samples.trec import read_qrels, read_run

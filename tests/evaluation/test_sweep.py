@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import InputError
-from germane.sweep import sweep
+from germane.evaluation.sweep import sweep
 from germane.types import Context, FrozenDict, Sample
 
 

@@ -12,7 +12,7 @@ from germane.errors import InputError, Interrupted, JudgeError, LedgerError
 from germane.judges import LLMJudge
 from germane.judging.patience import Patience
 from germane.judging.pool import Pool
-from germane.judging.questions import Relevance
+from germane.questions import Relevance
 from germane.ledger.store import SQLiteLedger
 from germane.testing import Act, ModelServer
 from germane.testing.asked import Asked

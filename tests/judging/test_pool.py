@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from germane.errors import Interrupted, JudgeError, LedgerError
-from germane.judging.judge import AnyQuestion, LocalJudge, Reply
+from germane.judges.judge import AnyQuestion, LocalJudge, Reply
 from germane.judging.pool import Pool
-from germane.judging.programs import Answer
-from germane.judging.questions import Claims, Relevance
+from germane.questions.asking import Answer
+from germane.questions import Claims, Relevance
 from germane.ledger.store import SQLiteLedger
 from germane.types import FrozenDict, Judgement, Usage
 

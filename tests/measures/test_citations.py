@@ -6,7 +6,7 @@ import pytest
 
 from germane.evaluation import evaluate
 from germane.judges import FakeJudge
-from germane.judging.questions import CitationSupport
+from germane.questions import CitationSupport
 from germane.measures.response import citing
 from germane.types import Context
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from germane.grading import grade
+from germane.evaluation.grade import grade
 from germane.judges import FakeJudge
 from germane.measures import Measure
 from germane.measures.measure import definitions

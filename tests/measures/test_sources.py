@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from germane import evaluate
 from germane.judges import FakeJudge, Reply
-from germane.judging.questions import Relevance
+from germane.questions import Relevance
 from germane.measures import Measure
 from germane.measures.labels import Settings
 from germane.measures.scoring import Block, Job, applicable, graders_of

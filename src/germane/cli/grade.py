@@ -33,9 +33,9 @@ def grade(
     from germane.evaluation.grade import document_sample, options_of
     from germane.evaluation.grade import grade as graded
     from germane.evaluation.options import JudgeOptions, filled, read_config
-    from germane.ledger.ledger import open_ledger
-    from germane.measures.measure import named
-    from germane.measures.settings import Settings
+    from germane.ledger.store import open_ledger
+    from germane.measures.declaration import named
+    from germane.measures.labels import Settings
     from germane.reports.clean import clean_lines
 
     try:

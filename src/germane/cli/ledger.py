@@ -170,7 +170,7 @@ def _chosen(
 def _file(flag: str | None) -> Path:
     """The file that is looked after: this much is done with SQLite's files only."""
     from germane.ledger.store import file_of
-    from germane.setup import ledger_place
+    from germane.evaluation.choice import ledger_place
 
     return file_of(ledger_place(flag))
 

@@ -20,7 +20,7 @@ from germane.judging.pool import Pool
 from germane.reports import formats, text
 from germane.reports.clean import clean_lines
 from germane.reports.report import Report
-from germane.watching import Watch
+from germane.evaluation.run import Watch
 
 __all__ = ["Progress", "finish", "print_json", "say"]
 

@@ -14,8 +14,7 @@ import typer
 from germane.errors import InputError
 
 if TYPE_CHECKING:
-    from germane.ranking import RankedSystem
-    from germane.reports.gates import Verdict
+    from germane.reports.report import Report
     from germane.samples.trec import Format
 
 __all__ = ["rank"]
@@ -88,9 +87,9 @@ def rank(
     Every query with gold counts; one without results counts 0. Ties in score are broken by document id, descending,
     as trec_eval does. Lists without scores keep their order.
     """
-    from germane import ranking
+    from germane.evaluation import rank as ranking
     from germane.measures.declaration import parse_measures
-    from germane.reports.gates import Gate, check_gate, decide
+    from germane.reports.gates import Gate
     from germane.samples.trec import read_qrels, read_run
 
     wanted = parse_measures(measures or [ranking.DEFAULT_MEASURES])
@@ -100,8 +99,8 @@ def rank(
     gold = read_qrels(
         qrels, fmt=_value(qrels_format), columns=named, keep_first=duplicates is _Duplicates.FIRST
     )
-    systems = [
-        ranking.rank(
+    parts = [
+        ranking.rank_part(
             read_run(run, fmt=_value(fmt), columns=named),
             gold,
             wanted,
@@ -112,26 +111,25 @@ def rank(
         )
         for run, system in zip(runs, _system_names(runs), strict=True)
     ]
-    summaries = [summary for system in systems for summary in system.summaries()]
-    verdict = decide([result for gate in gates for result in check_gate(gate, summaries)], summaries)
-    _print(systems, verdict, per_query=per_query, as_json=as_json)
-    raise typer.Exit(verdict.exit_code)
+    report = ranking.ranked_report(parts, gates)
+    _print(report, per_query=per_query, as_json=as_json)
+    raise typer.Exit(report.verdict.exit_code)
 
 
-def _print(systems: Sequence[RankedSystem], verdict: Verdict, *, per_query: bool, as_json: bool) -> None:
+def _print(report: Report, *, per_query: bool, as_json: bool) -> None:
     from germane.reports.clean import clean
-    from germane.reports.ranking import print_queries, print_table, to_json
+    from germane.reports.ranking import print_queries, print_table
 
-    for note in dict.fromkeys(note for system in systems for note in system.notes):
+    for note in report.manifest["notes"]:
         print(f"note: {clean(note)}", file=sys.stderr)
     if as_json:
-        print(json.dumps(to_json(systems, verdict, per_query=per_query), ensure_ascii=False, allow_nan=False))
+        print(json.dumps(report.to_json(scores=per_query), ensure_ascii=False, allow_nan=False))
     else:
         if per_query:
-            print_queries(systems, sys.stdout)
+            print_queries(report, sys.stdout)
             print()
-        print_table(systems, sys.stdout)
-    for reason in verdict.reasons if verdict.gates else ():
+        print_table(report, sys.stdout)
+    for reason in report.verdict.reasons if report.verdict.gates else ():
         print(clean(reason), file=sys.stderr)
 
 

@@ -13,7 +13,7 @@ from typing import IO, Literal, TypeAlias
 
 from germane.errors import InputError, TargetError
 from germane.judges.script import ScriptGrade
-from germane.measures.grader import CODE_JUDGE, Grader
+from germane.measures.scoring import CODE_JUDGE, Grader
 from germane.samples.cases import Case, GraderSpec
 from germane.samples.contexts import find_contexts
 from germane.samples.dumping import sample_to_json

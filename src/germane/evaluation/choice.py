@@ -12,8 +12,8 @@ from germane.evaluation.options import JudgeOptions, environment, filled, read_c
 from germane.judges.judge import AnyQuestion, Judge, Judges
 from germane.judges.panel import seated
 from germane.judges.script import ScriptGrade, ScriptJudge
-from germane.ledger.ledger import place_from
-from germane.measures.grader import Grader
+from germane.ledger.store import place_from
+from germane.measures.scoring import Grader
 from germane.measures.measure import Measure
 from germane.types import Json
 

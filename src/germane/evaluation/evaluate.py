@@ -20,21 +20,27 @@ from germane.judging.driver import Answerer
 from germane.judging.pool import Pool
 from germane.judging.recorded import Recorded
 from germane.judging.spending import Spent
-from germane.ledger.ledger import Ledger, open_ledger
-from germane.measures.grader import graders_of
-from germane.measures.measure import Measure, parse_measures
+from germane.ledger.store import Ledger, open_ledger
+from germane.measures.scoring import graders_of
+from germane.measures.measure import Measure
+from germane.measures.declaration import parse_measures
 from germane.measures.scoring import Job
-from germane.measures.settings import Settings
+from germane.measures.labels import Settings
 from germane.reports.gates import Gate
-from germane.reports.report import Report, settings_of
+from germane.reports.explain import settings_of
+from germane.reports.manifest import judge_entry
+from germane.reports.report import Report
 from germane.samples.reading import samples_from
-from germane.tables.tables import Tables
+from germane.tables.part import Part
 from germane.types import Json, Sample
 from germane.version import __version__
 
-__all__ = ["aevaluate", "evaluate", "judge_entry", "manifest_of", "rescore", "run_coroutine"]
+__all__ = ["aevaluate", "evaluate", "manifest_of", "rescore", "run_coroutine"]
 
 T = TypeVar("T")
+
+_OF_ROWS = {"graders", "notes", "prompts", "reads", "asked", "files", "status"}
+"""What a manifest says of its rows, which are others once a report is scored again."""
 
 
 def evaluate(
@@ -118,7 +124,7 @@ async def aevaluate(
     parsed = [Gate.parse(gate) for gate in gates]
     budget = Budget(max_cost, max_calls)
     jobs = (Job(sample=sample, graders=graders) for sample in samples_from(samples))
-    tables = Tables()
+    tables = Part()
     own = open_ledger(ledger) if isinstance(ledger, str | Path) else None
     try:
         async with Pool(Router(who), own or ledger, budget=budget) as pool:
@@ -128,17 +134,17 @@ async def aevaluate(
             own.close()
     return Report.build(
         tables,
-        manifest_of(tables, settings, who, pool.spent),
+        manifest_of(settings, who, pool.spent),
         gates=parsed,
         max_unmeasured=max_unmeasured,
         over=budget.exceeded,
     )
 
 
-async def judged(jobs: Iterable[Job], settings: Settings, answerer: Answerer, tables: Tables) -> None:
+async def judged(jobs: Iterable[Job], settings: Settings, answerer: Answerer, tables: Part) -> None:
     """Judge and score jobs, unit by unit, into tables."""
     async for part in evaluated(plan(jobs, settings), answerer):
-        tables.add(part)
+        tables.extend(part)
 
 
 def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = ()) -> Report:
@@ -154,11 +160,12 @@ def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str]
     settings = settings_of(report)
     answers = Recorded(report.judgements())
     graders = graders_of(tuple(measures))
-    tables = Tables()
+    tables = Part()
     jobs = (Job(sample=sample, graders=graders) for sample in report.samples())
     run_coroutine(judged(jobs, settings, answers, tables))
     entry = {**(report.manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
-    manifest = {**report.manifest, **tables.manifest(), "judge": entry}
+    kept = {name: value for name, value in report.manifest.items() if name not in _OF_ROWS}
+    manifest = {**kept, "judge": entry}
     scored = Report.build(tables, manifest, gates=parsed, max_unmeasured=limit)
     for summary in scored.summaries:
         if summary.n == 0 and answers.unknown and any("no stored judgement" in why for why, _ in summary.why):
@@ -179,24 +186,13 @@ def _measures(measures: Measure | str | Iterable[Measure | str]) -> tuple[Measur
     return tuple(found)
 
 
-def manifest_of(tables: Tables, settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """How a report came to be."""
+def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
+    """How a report came to be; what its rows say of themselves is added when it is built."""
     return {
         "germane": __version__,
         "created": now(),
         "judge": judge_entry(judge, spent),
         "settings": {"against": settings.against, "scale": settings.scale, "rubric": settings.rubric},
-        **tables.manifest(),
-    }
-
-
-def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """Who judged, and what that cost."""
-    return {
-        "source": judge.name if judge is not None else None,
-        "identity": dict(judge.identity) if judge is not None else None,
-        "stand_in": judge.stand_in if judge is not None else "",
-        **spent.as_json(),
     }
 
 

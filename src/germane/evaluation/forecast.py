@@ -23,12 +23,12 @@ from germane.evaluation.session import answers_so_far, ledger_of, read_stored
 from germane.judges.judge import AnyQuestion, Judge, members_of
 from germane.judges.panel import PanelJudge
 from germane.judging.spending import Receipts, Tally
-from germane.ledger.ledger import Ledger, open_ledger
-from germane.measures.grader import Grader
+from germane.ledger.store import Ledger, open_ledger
+from germane.measures.scoring import Grader
 from germane.measures.scoring import Block, Job, reading_of
-from germane.measures.settings import Settings
+from germane.measures.labels import Settings
 from germane.questions.asking import Answer, Program, answered
-from germane.questions.keys import Keyring
+from germane.judges.judge import Keyring
 from germane.types import Json, Judgement, Usage
 
 __all__ = ["Forecast", "ForecastLine", "Forecaster", "forecast"]

@@ -13,16 +13,16 @@ from germane.evaluation.choice import NAME_A_JUDGE, Router, needs_judge
 from germane.evaluation.evaluate import judged, manifest_of, run_coroutine
 from germane.judges.judge import Judge
 from germane.judging.pool import Pool
-from germane.ledger.ledger import Ledger
+from germane.ledger.store import Ledger
 from germane.measures.explaining import Explanation
-from germane.measures.grader import BORDERLINE, PASS, Grader
+from germane.measures.scoring import BORDERLINE, PASS, Grader
 from germane.measures.measure import Measure
 from germane.measures.scoring import Job
-from germane.measures.settings import Settings
+from germane.measures.labels import Settings
 from germane.reports.report import Report
 from germane.samples.contexts import find_contexts
 from germane.samples.reading import samples_from
-from germane.tables.tables import Tables
+from germane.tables.part import Part
 from germane.types import Json, Sample, Score
 
 __all__ = ["Graded", "document_sample", "grade", "options_of"]
@@ -151,10 +151,10 @@ def grade(
 async def _graded(
     sample: Sample, grader: Grader, judge: Judge | None, ledger: Ledger | None, settings: Settings
 ) -> Report:
-    tables = Tables()
+    tables = Part()
     async with Pool(Router(judge), ledger) as pool:
         await judged([Job(sample=sample, graders=(grader,))], settings, pool, tables)
-    return Report.build(tables, manifest_of(tables, settings, judge, pool.spent))
+    return Report.build(tables, manifest_of(settings, judge, pool.spent))
 
 
 def _result(grader: Grader, score: Score, explanation: Explanation) -> dict[str, Json]:

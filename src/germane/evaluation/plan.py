@@ -18,10 +18,11 @@ from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_jud
 from germane.evaluation.options import ASKED, Options, filled, read_config
 from germane.judges.judge import Judge
 from germane.judging.budget import check_price
-from germane.measures.grader import CODE_JUDGE, Grader, graders_of
-from germane.measures.measure import Measure, named, parse_measures
+from germane.measures.scoring import CODE_JUDGE, Grader, graders_of
+from germane.measures.measure import Measure
+from germane.measures.declaration import named, parse_measures
 from germane.measures.scoring import Job, applicable
-from germane.measures.settings import Settings
+from germane.measures.labels import Settings
 from germane.reports.gates import Gate
 from germane.samples.cases import Case, EvalFile, GraderSpec
 from germane.samples.docids import compile_rule

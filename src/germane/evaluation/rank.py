@@ -2,7 +2,7 @@
 
 ::
 
-    rank({"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": {"d2": 1}}, "nDCG@10 RR").mean("RR")    # 0.5
+    rank({"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": {"d2": 1}}, "nDCG@10 RR")["RR"].mean    # 0.5
 
 Every query with gold counts: one without results gets 0 (`missing="skip"` leaves it out), as does one without any
 relevant document. Results are ordered by score, higher first, compared as doubles; ties by document id, descending.
@@ -12,87 +12,30 @@ A list without scores keeps its order. Results of queries without gold are ignor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import fsum
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from germane.errors import InputError, MeasureError, Place
-from germane.measures.declaration import parse_measures
-from germane.measures.kernel import Bools, Floats, RankedLabels
 from germane.measures.measure import Measure
+from germane.measures.declaration import parse_measures
 from germane.measures.ranked import values
-from germane.reports.summary import MeasureSummary
+from germane.tables.labels import LabelTable
+from germane.reports.gates import Gate
+from germane.reports.report import Report
 from germane.samples.results import Qrels, Results, Run, as_run
-from germane.types import Score
+from germane.tables import Part, ScoreTable, merge
 
-__all__ = ["DEFAULT_MEASURES", "RankedSystem", "document_ids", "rank"]
+__all__ = ["DEFAULT_MEASURES", "document_ids", "rank", "rank_part", "ranked_report"]
 
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
 _ABSENT = "no results for this query"
 
 Listed: TypeAlias = Run | Mapping[str, Mapping[str, float] | Sequence[str]]
 DocumentId: TypeAlias = Callable[[str], str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankedSystem:
-    """The values of one system's run: `values[measure][i]` belongs to `queries[i]`; `counted[i]` = it counts."""
-
-    system: str
-    queries: tuple[str, ...]
-    counted: Bools
-    values: Mapping[Measure, Floats]
-    notes: tuple[str, ...] = ()
-
-    def mean(self, measure: Measure | str) -> float | None:
-        """The mean over the queries that count; None where none does."""
-        wanted = Measure.parse(measure) if isinstance(measure, str) else measure
-        counted = self.values[wanted][self.counted].tolist()
-        return fsum(counted) / len(counted) if counted else None
-
-    def summaries(self) -> list[MeasureSummary]:
-        """One summary a measure, in the order they were asked for."""
-        return [self._summary(measure) for measure in self.values]
-
-    def scores(self) -> Iterator[Score]:
-        """One score a query and measure, in the order of the gold file."""
-        for position, query in enumerate(self.queries):
-            for measure, found in self.values.items():
-                name, counts = str(measure), bool(self.counted[position])
-                yield Score(
-                    sample=query,
-                    system=self.system,
-                    measure=name,
-                    type=name,
-                    value=float(found[position]) if counts else None,
-                    status="ok" if counts else "skipped",
-                    why=None if counts else _ABSENT,
-                )
-
-    def _summary(self, measure: Measure) -> MeasureSummary:
-        counted = self.values[measure][self.counted].tolist()
-        mean = fsum(counted) / len(counted) if counted else None
-        low, high = min(counted, default=None), max(counted, default=None)
-        skipped = len(self.queries) - len(counted)
-        return MeasureSummary(
-            measure=str(measure),
-            type=str(measure),
-            system=self.system,
-            mean=mean,
-            mean_bounds=None if mean is None else (mean, mean),
-            low=low,
-            high=high,
-            edges=None if low is None or high is None else ((low, low), (high, high)),
-            n=len(counted),
-            total=len(self.queries),
-            skipped=skipped,
-            incomplete=0,
-            errors=0,
-            why=((_ABSENT, skipped),) if skipped else (),
-        )
 
 
 def rank(
@@ -104,13 +47,30 @@ def rank(
     missing: Literal["zero", "skip"] = "zero",
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
-) -> RankedSystem:
-    """The values of every query with gold.
+) -> Report:
+    """The report on one system's run: a score per query with gold and measure.
 
     `duplicates`: a document that stands twice in a query is an error, or only its best place counts. `doc_id` maps
     the ids of chunks to those of their documents, on both sides; of several chunks of one document the best counts.
     Raises InputError where no query of the run has gold, and MeasureError for measures that need other labels.
     """
+    part = rank_part(
+        run, qrels, measures, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
+    )
+    return ranked_report([part])
+
+
+def rank_part(
+    run: Listed,
+    qrels: Qrels,
+    measures: str | Iterable[Measure] = DEFAULT_MEASURES,
+    *,
+    system: str = "",
+    missing: Literal["zero", "skip"] = "zero",
+    duplicates: Literal["error", "first"] = "error",
+    doc_id: DocumentId | None = None,
+) -> Part:
+    """What `rank` reports on, as a part that merges with those of other systems; raises what `rank` raises."""
     listed = run if isinstance(run, Run) else as_run(run)
     wanted = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
     _check(wanted)
@@ -123,21 +83,25 @@ def rank(
         ranked.append(
             [] if results is None else _documents(results, query, listed.name, duplicates, doc_id, notes)
         )
-    absent = [query not in listed.queries for query in gold]
-    table = RankedLabels.of_lists(
+    table = LabelTable.of_lists(
         [[grades.get(doc) for doc in docs] for docs, grades in zip(ranked, gold.values(), strict=True)],
         [list(grades.values()) for grades in gold.values()],
     )
     notes.queries(listed, gold, missing)
-    return RankedSystem(
-        system=system,
-        queries=tuple(gold),
-        counted=~np.array(absent, dtype=np.bool_)
-        if missing == "skip"
-        else np.ones(len(absent), dtype=np.bool_),
-        values={measure: values(measure, table) for measure in wanted},
-        notes=(*listed.notes, *notes.said),
+    counted = [missing == "zero" or query in listed.queries for query in gold]
+    scores = ScoreTable.of_values(
+        [(query, system, 0) for query in gold],
+        {str(measure): values(measure, table) for measure in wanted},
+        counted=np.array(counted, dtype=np.bool_),
+        why=_ABSENT,
     )
+    return Part(scores=scores, notes=Counter([*listed.notes, *notes.said]))
+
+
+def ranked_report(parts: Iterable[Part], gates: Sequence[Gate] = ()) -> Report:
+    """One report on the runs of one or more systems."""
+    merged = merge(parts)
+    return Report.build(merged, {"judge": {"source": "gold"}, "notes": list(merged.notes)}, gates=gates)
 
 
 def document_ids(pattern: str) -> DocumentId:

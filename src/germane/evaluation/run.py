@@ -14,11 +14,13 @@ from typing import Any
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError, LimitReached
 from germane.evaluation.answers import PlannedCase, answered
 from germane.evaluation.choice import Router
-from germane.evaluation.evaluate import judge_entry, manifest_of
+from germane.evaluation.evaluate import manifest_of
+from germane.reports.manifest import judge_entry
 from germane.evaluation.options import Options
 from germane.evaluation.plan import Plan
 from germane.evaluation.session import Session, new_folder, read_stored
 from germane.evaluation.unit import evaluated, plan
+from germane.judges.judge import Judge, members_of
 from germane.judging.budget import Budget
 from germane.judging.pool import Pool
 from germane.judging.spending import Spent
@@ -131,14 +133,15 @@ class _Run:
                         self.watch.scored(done)
         finally:
             self.spent = pool.spent
+            session.folder.flush()
 
     def _stop(self, pool: Pool) -> None:
         pool.stop()
         self.watch.warn("interrupted: what is in flight is finished and kept; once more gives it up")
 
     def _report(self, session: Session) -> Report:
-        tables = session.folder.tables()
-        manifest = session.manifest(manifest_of(tables, self.plan.settings, self.plan.judge, session.total(self.spent)))
+        total = session.total(self.spent)
+        manifest = session.manifest(manifest_of(self.plan.settings, self.plan.judge, total))
         report = Report.build(
             session.folder,
             {**manifest, **self._warnings()},
@@ -146,8 +149,8 @@ class _Run:
             max_unmeasured=self.options.max_unmeasured,
             over=self.budget.exceeded,
         )
-        report.complete()
-        if tables.failed and self.plan.judge is not None:
+        report.finish()
+        if session.folder.failed and self.plan.judge is not None and _costs(self.plan.judge):
             self.watch.failed(session.command("--retry-errors"))
         return report
 
@@ -159,10 +162,10 @@ class _Run:
         with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
             session.write("interrupted", self._made(session))
             code = 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2
-            tables = session.folder.tables()
-            manifest = session.manifest(manifest_of(tables, self.plan.settings, self.plan.judge, total))
+            manifest = session.manifest(manifest_of(self.plan.settings, self.plan.judge, total))
             verdict = Verdict(code, (str(failure),))
-            self.watch.stopped(Report.so_far(session.folder, manifest, verdict, stopped=str(error)))
+            known = Report.so_far(session.folder, manifest, verdict, folder=session.path, stopped=str(error))
+            self.watch.stopped(known)
         return error
 
     def _made(self, session: Session) -> dict[str, Json]:
@@ -172,6 +175,10 @@ class _Run:
     def _warnings(self) -> dict[str, Json]:
         notices = self.plan.notices
         return {"warnings": [str(notice) for notice in notices]} if len(notices) else {}
+
+
+def _costs(judge: Judge) -> bool:
+    return any(member.stored for member in members_of(judge))
 
 
 async def _interruptibly(work: Any) -> Any:

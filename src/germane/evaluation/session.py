@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import json
 import shlex
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +13,10 @@ from germane.errors import GermaneError, InputError, Interrupted, JudgeError, Le
 from germane.evaluation.choice import ledger_place
 from germane.evaluation.options import Options
 from germane.judges.panel import whole
-from germane.judging.spending import Receipts, Spent, spent_in_words
-from germane.ledger.ledger import Ledger, open_ledger
-from germane.tables.folder import ReportFolder
+from germane.judging.spending import Receipts, Spent
+from germane.reports.manifest import spent_in_words
+from germane.ledger.store import Ledger, open_ledger
+from germane.tables.folder import ReportFolder, read_manifest
 from germane.types import Json, Judgement
 
 __all__ = ["Session", "answers_so_far", "ledger_of", "new_folder", "read_stored"]
@@ -25,10 +24,8 @@ __all__ = ["Session", "answers_so_far", "ledger_of", "new_folder", "read_stored"
 
 def read_stored(folder: Path) -> dict[str, Json]:
     """The manifest of a report folder that is to be continued, finished or not; InputError where there is none."""
-    manifest = None
-    with suppress(OSError, ValueError):
-        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("options", {}), dict):
+    manifest = read_manifest(folder)
+    if not isinstance(manifest.get("options", {}), dict):
         raise InputError(f"{folder} is no report folder that can be continued", fix="start a new run")
     return manifest
 
@@ -88,9 +85,13 @@ class Session:
         self.created: str = stored.get("created") or now()
         self.folder = ReportFolder(folder)
         self.existed = folder.exists()
-        self.folder.claim(force=options.force or self.resumed)
+        self.folder.lock()
         try:
-            self.replaces: bool = stored.get("replaces", False) if stored else self.folder.has_report
+            if not (stored or options.force):
+                self.folder.refuse_other()
+            self.replaces: bool = stored.get("replaces", False) if stored else self.folder.has_rows()
+            if not stored:
+                self.folder.forget_killed()
             self.known = answers_so_far(folder, stored, errors=not retry_errors)
             place = ledger_of(options, folder, stored)
             assert place is not None  # there is a folder
@@ -98,7 +99,7 @@ class Session:
                 _remove_ledger(Path(place))
             self.ledger: Ledger = open_ledger(place)
         except BaseException:
-            self.folder.release()
+            self.folder.close()
             raise
         self.receipts = Receipts(folder / "receipts.jsonl", resumed=self.resumed)
 
@@ -141,7 +142,7 @@ class Session:
         """Release the files; a ledger of the run's own is removed with the last session."""
         self.ledger.close()
         self.receipts.close()
-        self.folder.release()
+        self.folder.close()
         if complete and self.options.no_cache:
             _remove_ledger(self.path / "ledger.sqlite")
 

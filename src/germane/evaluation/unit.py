@@ -16,11 +16,11 @@ from typing import Any, TypeAlias
 
 from germane.judging.driver import Answerer, Drive
 from germane.judges.judge import AnyQuestion
-from germane.measures.grader import dump_grader
 from germane.measures.labels import turns
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job
-from germane.measures.settings import Settings
+from germane.measures.labels import Settings
+from germane.reports.manifest import dump_grader
 from germane.tables.items import item_rows
 from germane.tables.labels import label_rows
 from germane.tables.part import Part

@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from germane.judging.judge import AnyQuestion
+from germane.questions.question import AnyQuestion
 from germane.judging.pool import Answerer
-from germane.judging.programs import Answer, Program, answered
+from germane.questions.asking import Answer
+from germane.questions.asking import Program
+from germane.judging.completions import answered
 from germane.types import Judgement
 
 __all__ = ["Drive", "Trace", "replay"]

@@ -16,10 +16,13 @@ from typing import Any, Protocol, Self
 
 from germane.errors import Interrupted, JudgeError, LedgerError
 from germane.judging.budget import Budget
-from germane.judging.judge import AnyQuestion, Judge, Reply
-from germane.judging.judges.panel import Attendance, PanelJudge
-from germane.judging.keys import Keyring
-from germane.judging.programs import Answer, answered
+from germane.questions.question import AnyQuestion
+from germane.judges.judge import Judge
+from germane.judges.judge import Reply
+from germane.judges.panel import Attendance, PanelJudge
+from germane.judges.judge import Keyring
+from germane.questions.asking import Answer
+from germane.judging.completions import answered
 from germane.judging.queue import (
     Group,
     JudgeQueue,

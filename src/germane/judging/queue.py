@@ -13,10 +13,14 @@ from typing import Any, cast
 from germane.encoding import encode
 from germane.errors import AnswerError, GermaneError, InputError, JudgeError
 from germane.judging.flight import stop_token
-from germane.judging.judge import AnyQuestion, Judge, Reply
-from germane.judging.programs import Answer, Unanswered, answered
+from germane.questions.question import AnyQuestion
+from germane.judges.judge import Judge
+from germane.judges.judge import Reply
+from germane.questions.asking import Answer
+from germane.judging.attempts import Unanswered
+from germane.judging.completions import answered
 from germane.types import FrozenDict, Judgement, Usage
-from germane.utc import now
+from germane.encoding import now
 
 __all__ = ["Group", "JudgeQueue", "Pending", "acquire_judge", "release_judge", "replies_of"]
 

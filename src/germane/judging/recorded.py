@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from germane.judging.judge import AnyQuestion
-from germane.judging.programs import Answer, answered
+from germane.questions.question import AnyQuestion
+from germane.questions.asking import Answer
+from germane.judging.completions import answered
 from germane.types import Judgement
 
 __all__ = ["Recorded"]

@@ -40,7 +40,7 @@ from germane.measures.ranked import (
 )
 
 if TYPE_CHECKING:
-    from germane.judging.programs import ask, ask_all
+    from germane.questions.asking import ask, ask_all
     from germane.measures.context import (
         StR,
         alpha_nDCG,

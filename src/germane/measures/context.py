@@ -12,17 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum, inf
 
-from germane.judging.programs import Program, Unanswered, ask, ask_all
-from germane.judging.questions import (
-    Claims,
-    Entities,
-    Statement,
-    StatementRelevance,
-    Sufficiency,
-    Support,
-    Supported,
-)
-from germane.judging.text import blank
+from germane.questions.asking import Program, ask, ask_all
+from germane.judging.attempts import Unanswered
+from germane.questions.listing import Claims, Entities
+from germane.questions.relevance import Statement, StatementRelevance
+from germane.questions.support import Sufficiency, Support, Supported
+from germane.questions.text import blank
 from germane.measures.declaration import measure
 from germane.measures.gold import NO_GOLD, NO_IDS, documents, relevant
 from germane.measures.kernel import Column, alpha_ndcg, covered

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from math import fsum, inf
 
-from germane.judging.text import words
+from germane.questions.text import words
 from germane.measures.declaration import measure
 from germane.measures.labels import rankings
 from germane.measures.measure import Param

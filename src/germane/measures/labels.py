@@ -15,9 +15,11 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from germane.errors import InputError
-from germane.judging.programs import Missing, Program, Unanswered, ask_all
-from germane.judging.questions import Grade, Relevance, Scale
-from germane.judging.text import blank
+from germane.questions.asking import Missing, Program, ask_all
+from germane.judging.attempts import Unanswered
+from germane.questions.relevance import Grade, Relevance
+from germane.questions import Scale
+from germane.questions.text import blank
 from germane.measures.kernel import Floats, Ints, RankedLabels, pointers_of
 from germane.measures.measure import Source
 from germane.types import Context, Message, Sample

@@ -13,8 +13,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from germane.judging.programs import Missing, Program, Unanswered
-from germane.judging.questions import Scale
+from germane.questions.asking import Missing, Program
+from germane.judging.attempts import Unanswered
+from germane.questions import Scale
 from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, pointers_of
 from germane.measures.measure import Measure
 from germane.types import Status

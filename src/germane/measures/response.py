@@ -6,18 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from germane.judging.programs import Program, ask, ask_each
-from germane.judging.questions import (
-    CitationSupport,
-    Cited,
-    Claims,
-    Nuggeted,
-    NuggetSupport,
-    StatementRelevance,
-    Support,
-    Supported,
-)
-from germane.judging.text import blank, sentences, words
+from germane.questions.asking import Program, ask, ask_each
+from germane.questions.support import CitationSupport, Cited, Nuggeted, NuggetSupport, Support, Supported
+from germane.questions.listing import Claims
+from germane.questions.relevance import StatementRelevance
+from germane.questions.text import blank, sentences, words
 from germane.measures.context import nothing_in, supported_claims, supported_items, supporting_contexts
 from germane.measures.declaration import measure
 from germane.measures.labels import distinct_contexts, given, rankings, texts_of, turns

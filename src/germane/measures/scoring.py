@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from germane.judging.programs import Program, Unanswered, ask
-from germane.judging.text import blank
+from germane.questions.asking import Program, ask
+from germane.judging.attempts import Unanswered
+from germane.questions.text import blank
 from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
 from germane.measures.labels import (
@@ -33,7 +34,7 @@ from germane.measures.outcome import Outcome, Result, bounds, error, incomplete,
 from germane.types import FrozenDict, Sample
 
 if TYPE_CHECKING:
-    from germane.judging.judges.script import ScriptGrade
+    from germane.judges.script import ScriptGrade
 
 __all__ = [
     "CODE_JUDGE",
@@ -252,6 +253,8 @@ class Block:
     _direct: dict[tuple[int, str], int | Outcome] = field(default_factory=dict)
     _wanted: dict[Measure, list[tuple[int, Grader]]] = field(default_factory=dict)
     _programs: list[Program[Any]] = field(default_factory=list)
+    owners: list[ProgramOwner] = field(default_factory=list)
+    """For whom each program asks."""
 
     def programs(self) -> list[Program[Any]]:
         """Every program of the block, in the order of its samples."""
@@ -264,17 +267,17 @@ class Block:
                 plan = plans[id(job.graders)] = [self._plan(grader) for grader in job.graders]
             for grader, reading, depth, wanted in plan:
                 if grader.script is not None:
-                    self._direct[index, grader.name] = self._add(_script(grader))
+                    self._direct[index, grader.name] = self._add(_script(grader), index, [grader.measure])
                 elif (refusal := applicable(grader.measure, job.sample, self.settings)) is not None:
                     self._direct[index, grader.name] = refusal
                 elif reading is None:
                     program = program_of(grader.measure, job.sample, self.settings)
-                    self._direct[index, grader.name] = self._add(program)
+                    self._direct[index, grader.name] = self._add(program, index, [grader.measure])
                 else:
                     depths.setdefault(reading, []).append(depth)
                     wanted.append((index, grader))
             for reading, cuts in depths.items():
-                self._labels.setdefault(reading, {})[index] = self._add_labels(reading, cuts, job.sample)
+                self._labels.setdefault(reading, {})[index] = self._add_labels(reading, cuts, index)
         return self._programs
 
     def _plan(self, grader: Grader) -> _Planned:
@@ -284,15 +287,19 @@ class Block:
         wanted = self._wanted.setdefault(measure, [])
         return _Planned(grader, reading_of(measure), depth_of(measure), wanted)
 
-    def _add(self, program: Program[Any]) -> int:
+    def _add(self, program: Program[Any], index: int, measures: Iterable[Measure]) -> int:
         self._programs.append(program)
+        self.owners.append(ProgramOwner(index, tuple(map(str, measures))))
         return len(self._programs) - 1
 
-    def _add_labels(self, reading: _Reading, cuts: Sequence[int | None], sample: Sample) -> int:
+    def _add_labels(self, reading: _Reading, cuts: Sequence[int | None], index: int) -> int:
         if reading.source == "gold":
             return -1
         depth = None if None in cuts else max(cut for cut in cuts if cut is not None)
-        return self._add(reading.labels(sample, depth, self.settings))
+        job = self.jobs[index]
+        measures = {g.measure: None for g in job.graders if g.measure in self._wanted}
+        mine = [measure for measure in measures if reading_of(measure) == reading]
+        return self._add(reading.labels(job.sample, depth, self.settings), index, mine)
 
     def _note_empty(self, sample: Sample) -> None:
         if sample.calls and (empty := sum(not call.contexts for call in sample.calls)):
@@ -331,6 +338,13 @@ class Block:
         lists: dict[int, tuple[Ranking, ...]] = {index: results[program] for index, program in at.items()}
         table = fill_table([ranking for rankings in lists.values() for ranking in rankings], reading.source)
         return _Labelled(reading, samples, table, _rows_of(at, map(len, lists.values())), lists)
+
+
+class ProgramOwner(NamedTuple):
+    """For whom a program asks: the place of its job in the block, and the canonical names of the measures."""
+
+    job: int
+    measures: tuple[str, ...]
 
 
 class _Planned(NamedTuple):

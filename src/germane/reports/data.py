@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from germane.errors import InputError
-from germane.measures.graders import Grader
+from germane.measures.scoring import Grader
 from germane.measures.measure import Measure
 from germane.reports.cases import CaseResult, cases_of
 from germane.reports.gates import Verdict

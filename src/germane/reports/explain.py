@@ -6,21 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from germane.errors import InputError
-from germane.judging.driving import replay
-from germane.judging.judge import AnyQuestion, Judge
-from germane.judging.judges.panel import votes_on
-from germane.judging.judges.script import ScriptGrade, ScriptJudge, read_result
-from germane.judging.programs import Unanswered
+from germane.judging.driver import replay
+from germane.questions.question import AnyQuestion
+from germane.judges.judge import Judge
+from germane.judges.panel import votes_on
+from germane.judges.script import ScriptGrade, ScriptJudge, read_result
+from germane.judging.attempts import Unanswered
 from germane.judging.recorded import Recorded
 from germane.measures import ranked
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
-from germane.measures.graders import CODE_JUDGE
-from germane.measures.labels import Label, Place, Ranking
+from germane.measures.scoring import CODE_JUDGE
+from germane.tables.labels import Label
+from germane.measures.labels import Place, Ranking
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import depth_of, is_relevant, labels_for, program_of
-from germane.measures.settings import Settings
-from germane.measures.tables import fill_table
+from germane.measures.labels import Settings
+from germane.measures.labels import fill_table
 from germane.reports.clean import shorten
 from germane.reports.data import ReportData
 from germane.types import Json, Sample, Score

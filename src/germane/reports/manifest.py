@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 
-from germane.judging.judge import Judge
+from germane.judges.judge import Judge
 from germane.judging.spending import Spent
-from germane.measures.graders import Grader
+from germane.measures.scoring import Grader
 from germane.measures.measure import Measure
 from germane.types import Json, freeze
 

@@ -19,7 +19,7 @@ from germane.integrations.mastra.formulas import (
 from germane.integrations.mastra.metrics import check_parity
 from germane.integrations.measuring import measure_case, required
 from germane.judges.judge import Judge
-from germane.measures.passages import distinct_contexts
+from germane.measures.labels import distinct_contexts
 from germane.types import Json, Sample
 
 __all__ = ["ContextPrecisionScorer", "ContextRecallScorer", "ContextRelevanceScorer", "ScorerResult"]
