@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, filled, read_config
-from germane.judges.judge import AnyQuestion, Judge, Judges
+from germane.judges.judge import Judge, Judges
+from germane.questions import AnyQuestion
 from germane.judges.panel import seated
 from germane.judges.script import ScriptGrade, ScriptJudge
 from germane.ledger.store import place_from

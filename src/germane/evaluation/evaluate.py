@@ -16,7 +16,7 @@ from germane.evaluation.choice import Router, needs_judge, resolve_judge
 from germane.evaluation.unit import evaluated, plan
 from germane.judges.judge import Judge, Judges
 from germane.judging.budget import Budget, check_price
-from germane.judging.driver import Answerer
+from germane.judging.pool import Answerer
 from germane.judging.pool import Pool
 from germane.judging.recorded import Recorded
 from germane.judging.spending import Spent
@@ -125,13 +125,13 @@ async def aevaluate(
     budget = Budget(max_cost, max_calls)
     jobs = (Job(sample=sample, graders=graders) for sample in samples_from(samples))
     tables = Part()
-    own = open_ledger(ledger) if isinstance(ledger, str | Path) else None
+    store = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
     try:
-        async with Pool(Router(who), own or ledger, budget=budget) as pool:
+        async with Pool(Router(who), store, budget=budget) as pool:
             await judged(jobs, settings, pool, tables)
     finally:
-        if own is not None:
-            own.close()
+        if isinstance(ledger, str | Path) and store is not None:
+            store.close()
     return Report.build(
         tables,
         manifest_of(settings, who, pool.spent),
@@ -144,7 +144,7 @@ async def aevaluate(
 async def judged(jobs: Iterable[Job], settings: Settings, answerer: Answerer, tables: Part) -> None:
     """Judge and score jobs, unit by unit, into tables."""
     async for part in evaluated(plan(jobs, settings), answerer):
-        tables.extend(part)
+        tables.add(part)
 
 
 def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = ()) -> Report:

@@ -20,7 +20,8 @@ from germane.evaluation.options import Options
 from germane.evaluation.plan import Feasibility, Plan
 from germane.evaluation.run import Watch
 from germane.evaluation.session import answers_so_far, ledger_of, read_stored
-from germane.judges.judge import AnyQuestion, Judge, members_of
+from germane.judges.judge import Judge, members_of
+from germane.questions import AnyQuestion
 from germane.judges.panel import PanelJudge
 from germane.judging.spending import Receipts, Tally
 from germane.ledger.store import Ledger, open_ledger

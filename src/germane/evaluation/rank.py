@@ -83,7 +83,7 @@ def rank_part(
         ranked.append(
             [] if results is None else _documents(results, query, listed.name, duplicates, doc_id, notes)
         )
-    table = LabelTable.of_lists(
+    table = RankedLabels.of_lists(
         [[grades.get(doc) for doc in docs] for docs, grades in zip(ranked, gold.values(), strict=True)],
         [list(grades.values()) for grades in gold.values()],
     )

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
-from germane.judging.driver import Answerer, Drive
-from germane.judges.judge import AnyQuestion
+from germane.judging.driver import Drive
+from germane.judging.pool import Answerer
+from germane.questions import AnyQuestion
 from germane.measures.labels import turns
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job

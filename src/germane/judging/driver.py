@@ -10,7 +10,7 @@ from germane.questions.question import AnyQuestion
 from germane.judging.pool import Answerer
 from germane.questions.asking import Answer
 from germane.questions.asking import Program
-from germane.judging.completions import answered
+from germane.questions.asking import answered
 from germane.types import Judgement
 
 __all__ = ["Drive", "Trace", "replay"]

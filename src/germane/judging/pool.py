@@ -22,7 +22,7 @@ from germane.judges.judge import Reply
 from germane.judges.panel import Attendance, PanelJudge
 from germane.judges.judge import Keyring
 from germane.questions.asking import Answer
-from germane.judging.completions import answered
+from germane.questions.asking import answered
 from germane.judging.queue import (
     Group,
     JudgeQueue,

@@ -16,9 +16,10 @@ from germane.judging.flight import stop_token
 from germane.questions.question import AnyQuestion
 from germane.judges.judge import Judge
 from germane.judges.judge import Reply
+from germane.questions import key_of
 from germane.questions.asking import Answer
-from germane.judging.attempts import Unanswered
-from germane.judging.completions import answered
+from germane.questions.asking import Unanswered
+from germane.questions.asking import answered
 from germane.types import FrozenDict, Judgement, Usage
 from germane.encoding import now
 
@@ -69,8 +70,16 @@ class Pending:
         answer = answered(self.question, judgement)
         if isinstance(answer.value, Unanswered) and judgement.error is None:
             return Answer(replace(judgement, answer=None, error=answer.value.why), answer.value)
-        children = tuple([replace(child, parent=self.key) for child in reply.children])
-        return answer._replace(children=children) if children else answer
+        if not reply.children:
+            return answer
+        identity = self.judge.identity
+        children = (
+            Pending(key_of(window, identity, judgement.prompt), window, self.judge, self.future)._read(part)
+            for window, part in reply.children
+        )
+        return answer._replace(
+            children=tuple([replace(child.judgement, parent=self.key) for child in children])
+        )
 
     def settle(self, answer: Answer) -> None:
         """Hand the answer to everybody who waits for it."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from germane.questions.question import AnyQuestion
 from germane.questions.asking import Answer
-from germane.judging.completions import answered
+from germane.questions.asking import answered
 from germane.types import Judgement
 
 __all__ = ["Recorded"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import fsum, inf
 
 from germane.questions.asking import Program, ask, ask_all
-from germane.judging.attempts import Unanswered
+from germane.questions.asking import Unanswered
 from germane.questions.listing import Claims, Entities
 from germane.questions.relevance import Statement, StatementRelevance
 from germane.questions.support import Sufficiency, Support, Supported

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import isinf
 from typing import Any
 
-from germane.judging.attempts import Unanswered
+from germane.questions.asking import Unanswered
 from germane.questions.question import Question
 from germane.measures.labels import Place, PlaceLabel, Ranking
 from germane.measures.measure import Definition, Measure, Param

@@ -16,7 +16,7 @@ import numpy as np
 
 from germane.errors import InputError
 from germane.questions.asking import Missing, Program, ask_all
-from germane.judging.attempts import Unanswered
+from germane.questions.asking import Unanswered
 from germane.questions.relevance import Grade, Relevance
 from germane.questions import Scale
 from germane.questions.text import blank

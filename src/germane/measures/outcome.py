@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from germane.questions.asking import Missing, Program
-from germane.judging.attempts import Unanswered
+from germane.questions.asking import Unanswered
 from germane.questions import Scale
 from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, pointers_of
 from germane.measures.measure import Measure

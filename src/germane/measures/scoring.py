@@ -13,7 +13,7 @@ from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from germane.questions.asking import Program, ask
-from germane.judging.attempts import Unanswered
+from germane.questions.asking import Unanswered
 from germane.questions.text import blank
 from germane.measures import ranked
 from germane.measures.kernel import RankedLabels

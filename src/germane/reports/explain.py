@@ -11,7 +11,7 @@ from germane.questions.question import AnyQuestion
 from germane.judges.judge import Judge
 from germane.judges.panel import votes_on
 from germane.judges.script import ScriptGrade, ScriptJudge, read_result
-from germane.judging.attempts import Unanswered
+from germane.questions.asking import Unanswered
 from germane.judging.recorded import Recorded
 from germane.measures import ranked
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
@@ -68,7 +68,7 @@ def settings_of(report: ReportData) -> Settings:
 
 def recorded(report: ReportData) -> Recorded:
     """The report's judgements, by question; only those that are wanted are read."""
-    return Recorded(StoredJudge(report), report.tables.judgements.find)
+    return Recorded(report.tables.judgements)
 
 
 def explain_score(report: ReportData, score: Score) -> Explanation:
