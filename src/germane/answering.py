@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 from germane.errors import InputError, TargetError
-from germane.judges.script import ScriptGrade
 from germane.measures.graders import CODE_JUDGE, Grader
+from germane.questions.script import ScriptGrade
 from germane.samples.contexts import find_contexts
 from germane.samples.dumping import sample_to_json
 from germane.samples.reading import samples_from

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from germane.errors import InputError
 from germane.judges.judge import Judge, Judges
-from germane.judges.script import ScriptGrade, ScriptJudge
+from germane.judges.script import ScriptJudge
 from germane.measures.graders import Grader
 from germane.measures.measure import Measure
 from germane.questions import AnyQuestion
+from germane.questions.script import ScriptGrade
 
 __all__ = ["NAME_A_JUDGE", "Router", "needs_judge", "resolve_judge"]
 

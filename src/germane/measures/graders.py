@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from germane.judges.script import ScriptGrade
 from germane.measures.measure import Definition, Measure, define
+from germane.questions.script import ScriptGrade
 from germane.types import FrozenDict
 
 __all__ = ["CODE_JUDGE", "Grader", "graders_of"]

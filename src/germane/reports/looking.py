@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from germane.errors import InputError
 from germane.judges.judge import Judge
 from germane.judges.panel import votes_on
-from germane.judges.script import ScriptGrade, ScriptJudge, read_result
+from germane.judges.script import ScriptJudge
 from germane.judging.driving import replay
 from germane.judging.recorded import Recorded
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
@@ -19,6 +19,7 @@ from germane.measures.scoring import is_relevant, labels_for, program_of
 from germane.measures.settings import Settings
 from germane.questions import AnyQuestion
 from germane.questions.asking import Unanswered
+from germane.questions.script import ScriptGrade, read_result
 from germane.types import Json, Sample, Score
 
 if TYPE_CHECKING:
