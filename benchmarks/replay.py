@@ -23,8 +23,8 @@ from typing import NamedTuple
 from benchmarks.running import SUITE, head, row
 from germane import evaluate
 from germane.judges.judge import Reply
-from germane.questions import AnyQuestion
 from germane.judging.judges.llm import LLMJudge
+from germane.questions import AnyQuestion
 from germane.types import Usage
 
 CONTEXTS, WORDS = 10, 115

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from germane.judges.gold import GoldJudge
 from germane.judges.judge import LocalJudge
-from germane.judges.labels import LabelsJudge
+from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.questions import Claims, Grade, Relevance, Support, key_of
 from germane.types import Context
 

@@ -150,7 +150,7 @@ def test_the_request_is_anthropics_own() -> None:
     assert headers["x-team"] == "search"
     assert "sk-secret-0123" in headers.get("x-api-key", headers.get("authorization", ""))
     assert "Grade the passage's relevance" in heard["system"]
-    assert heard["messages"][0]["content"][0]["text"].endswith("<passage>the sky is blue</passage>")
+    assert heard["messages"][0]["content"][0]["text"].rpartition("</")[0].endswith(">the sky is blue")
     assert (heard["temperature"], heard["max_tokens"], heard["top_k"]) == (0.1, 4096, 5)
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from germane.judges.fake import FakeJudge
-    from germane.judges.gold import GoldJudge
     from germane.judges.judge import Judge, LocalJudge, Reply, as_judge
-    from germane.judges.labels import LabelsJudge
+    from germane.judges.labels import GoldJudge, LabelsJudge
     from germane.judges.lexical import LexicalJudge
     from germane.judges.naming import judge_from, judge_named
     from germane.judges.panel import PanelJudge, repeated
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "germane.judges.fake": ("FakeJudge",),
-    "germane.judges.gold": ("GoldJudge",),
     "germane.judges.judge": ("Judge", "LocalJudge", "Reply", "as_judge"),
-    "germane.judges.labels": ("LabelsJudge",),
+    "germane.judges.labels": ("GoldJudge", "LabelsJudge"),
     "germane.judges.lexical": ("LexicalJudge",),
     "germane.judges.naming": ("judge_from", "judge_named"),
     "germane.judges.panel": ("PanelJudge", "repeated"),

@@ -1,4 +1,4 @@
-"""The judge that reads people's grades on the contexts."""
+"""The judges that read labels: people's grades on the contexts, and gold document ids (qrels)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from germane.questions import AnyQuestion, Relevance
 from germane.questions.relevance import HELPS
 from germane.types import FrozenDict, Json
 
-__all__ = ["LabelsJudge"]
+__all__ = ["GoldJudge", "LabelsJudge"]
 
 
 class LabelsJudge(LocalJudge):
@@ -44,3 +44,30 @@ def _payload(label: Json, scale: str) -> dict[str, Json]:
     if scale == "binary":
         return {"relevant": label >= HELPS, "reasoning": f"a person's grade is {label} of 3"}
     return {"grade": label, "reasoning": ""}
+
+
+class GoldJudge(LabelsJudge):
+    """Answers relevance with the qrels: a document of grade 1 or more is relevant.
+
+    Gold grades are on the collection's own scale, so the answer is yes or no and the grade is named in the
+    reasoning. A document that the qrels do not list reaches the judge as grade 0, as trec_eval has it; a
+    passage that cannot be looked up at all (no document id, or a sample without qrels) is an error.
+    """
+
+    name = "gold"
+    identity = FrozenDict(judge="gold", reads="gold")
+
+    source: ClassVar[str] = "gold labels"
+
+    def read(self, question: Relevance) -> Reply:
+        """Yes or no with the gold grade, or why there is none."""
+        grade = question.label("gold")
+        if grade is None:
+            return Reply(error=_why_none(question))
+        return Reply(payload={"relevant": grade >= 1, "reasoning": f"gold grade {grade}"})
+
+
+def _why_none(question: Relevance) -> str:
+    if question.context is not None and question.context.id is None:
+        return "no gold label: the passage has no document id"
+    return "no gold label: the sample has no qrels"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import difflib
 
 from germane.errors import InputError
-from germane.judges.gold import GoldJudge
 from germane.judges.judge import Judge, Judges, as_judge
-from germane.judges.labels import LabelsJudge
+from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judges.lexical import LexicalJudge
 from germane.judges.panel import seated
 from germane.types import Json

@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pydantic import Field
-
 from germane.questions.payload import PayloadModel, Text
 from germane.questions.question import Question
 from germane.questions.text import blank
@@ -19,13 +17,13 @@ __all__ = ["Claims", "Entities"]
 class ClaimsPayload(PayloadModel):
     """`{claims: [string]}`."""
 
-    claims: list[Text] = Field(description="each a full statement that stands alone")
+    claims: list[Text]
 
 
 class EntitiesPayload(PayloadModel):
     """`{entities: [string]}`."""
 
-    entities: list[Text] = Field(description="each once, as the text spells it")
+    entities: list[Text]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -151,6 +151,19 @@ def _shown(value: object) -> str:
         return json.dumps(value, ensure_ascii=False)[:80]
     except TypeError:
         return type(value).__name__
+
+
+def described(kind: type[PayloadModel]) -> list[str]:
+    """What the fields tell a model, `grade: 0 to 3`: part of a question's wording, and so of its prompt's hash."""
+    return [
+        f"{name}: {field.description}" for name, field in kind.model_fields.items() if field.description
+    ] + [
+        line
+        for field in kind.model_fields.values()
+        for inner in get_args(field.annotation)
+        if isinstance(inner, type) and issubclass(inner, PayloadModel)
+        for line in described(inner)
+    ]
 
 
 @cache

@@ -8,9 +8,12 @@ looked at for further variables, and cannot close the section they stand in.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
+import secrets
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, lru_cache
@@ -18,6 +21,7 @@ from pathlib import Path
 
 from germane.errors import InputError, Place
 from germane.questions import AnyQuestion, Question
+from germane.questions.payload import described
 from germane.types import Json
 
 __all__ = [
@@ -32,27 +36,21 @@ __all__ = [
     "place",
     "sections",
     "show",
+    "tag_code",
 ]
 
 FOLDER = Path(__file__).with_name("prompts")
-FIRST = ("history", "query", "reference", "response")
+FIRST = ("history", "query", "reference", "response", "criterion")
 LAST = ("passage", "contexts", "text", "claims", "statements", "nuggets")
 TAGGED = {"contexts", "passages"}
 NONE = "(none)"
 
-_UNSEEN = (
-    r"[\s\x00-\x1f\x7f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    r"\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*+"
-)
-"""What a reader does not see and a model may pass over: white space, controls, zero widths, fillers, selectors.
-
-Possessive: what is passed over is never tried again, so that no text makes the search slow.
-"""
-
 _VARIABLE = re.compile(r"\{\{([^{}\n]*)\}\}")
 _WORDS = re.compile(r"\W+")
 _OWN_TAG = re.compile(r"<\s*/?\s*(\w[\w.:-]*)")
-_CONTROL = r"\||｜|/?(?:s|bos|eos|pad|unk|sys|tool_calls?|tool_response|end_of_utterance)[>＞﹥]|/?(?:start|end)_of_turn"  # noqa: RUF001
+_CONTROL = (
+    r"\||/?(?:s|bos|eos|pad|unk|sys|tool_calls?|tool_response|end_of_utterance)>|/?(?:start|end)_of_turn"
+)
 """What follows the bracket in control tokens of chat templates."""
 _SQUARE = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)\])")
 """Those of Mistral's and Llama 2's, which are written in capitals."""
@@ -155,7 +153,8 @@ def load(name: str, path: Path | None = None) -> Prompt:
     notes = (part(known) for known in sorted(_shape(_asked_by(name)).known))
     tags = frozenset(_OWN_TAG.findall("".join(pieces[::2])))
     said = _VARIABLE.sub(lambda found: f"{{{{{found[1].strip()}}}}}", text) if pieces else text
-    return Prompt(name, text, fingerprint(part("frame"), *notes, said), pieces, tags)
+    fields = described(_asked_by(name).Payload)
+    return Prompt(name, text, fingerprint(part("frame"), *notes, *fields, said), pieces, tags)
 
 
 @cache
@@ -200,30 +199,80 @@ def place(name: str) -> int:
     return FIRST.index(name) if name in FIRST else len(FIRST)
 
 
+_OPENING = "<\u2039\u3008\u27e8\u300a\u276e\u27ea\u02c2\u1438\u226e"
+"""Brackets that a model may take for the beginning of a tag; what is compatible with one of them is found too."""
+_SUSPECT = re.compile(f"[{_OPENING}\uff1c\ufe64\u226e]")
+_CLOSING, _SLASH = "[>\u203a\u3009\u27e9\u300b\u276f\u27eb\u02c3\u1433]", "[/\u2215\u2044\u29f8\u2571]"
+_FILLERS = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
+"""Letters and symbols that show nothing."""
+_DROPPED = frozenset({"Cc", "Cf", "Mn", "Me", "Zs", "Zl", "Zp"})
+"""Categories that a reader does not see and a model may pass over: controls, formats, combining marks, white space."""
+
+
+@lru_cache(4096)
+def _bare(character: str) -> str:
+    """A character as it is matched: its compatible letters without marks; "" where nothing of it can be seen."""
+    if character in _FILLERS:
+        return ""
+    decomposed = unicodedata.normalize("NFKD", character)
+    return "".join(c for c in decomposed if unicodedata.category(c) not in _DROPPED and c not in _FILLERS)
+
+
+def _view(text: str) -> tuple[str, list[int]]:
+    """The text as it is matched, with single spaces for white space, and where each of its characters came from.
+
+    It is the NFKC form without combining marks, formats and fillers: a full-width slash reads as a slash.
+    """
+    seen: list[str] = []
+    origin: list[int] = []
+    for place, character in enumerate(text):
+        for one in " " if character.isspace() else _bare(character):
+            if one != " " or (seen and seen[-1] != " "):
+                seen.append(one)
+                origin.append(place)
+    return "".join(seen), origin
+
+
 @lru_cache(64)
 def _tags(more: frozenset[str]) -> re.Pattern[str]:
     """What begins a tag of ours, a numbered one or a control token: its bracket.
 
     A number closes an item whatever follows it; it opens one where a bracket follows before the next tag, so that
-    hearts and comparisons stay.
+    hearts and comparisons stay. White space may stand anywhere; possessive, so that no text makes the search slow.
     """
     words = {*FIRST, *LAST, *TAGGED, *more}
     words |= {word.removesuffix("s") for word in words}
-    names = "|".join(_UNSEEN.join(map(re.escape, word)) for word in sorted(words))
-    slash, digits = f"/{_UNSEEN}", rf"(?:\d{_UNSEEN})"
-    opened = rf"{digits}++(?:(?<=\D)[^<>＜＞﹤﹥]*+)?[>＞﹥]"  # noqa: RUF001
-    ours = rf"(?:{slash})?(?:{names})\b|{slash}\d|{opened}"
-    return re.compile(rf"[<＜﹤](?={_UNSEEN}(?:{ours}|{_CONTROL}))", re.IGNORECASE)  # noqa: RUF001
+    names = "|".join(" ?+".join(map(re.escape, word)) for word in sorted(words))
+    slash, digits = f"{_SLASH} ?+", r"(?:\d ?+)"
+    opened = rf"{digits}++(?:(?<=\D)[^{_OPENING}>]*+)?{_CLOSING}"
+    ours = rf"(?:{slash})?(?:{names})\b|{slash}\d|{opened}|\d++-"
+    return re.compile(rf"[{_OPENING}](?= ?+(?:{ours}|{_CONTROL}))", re.IGNORECASE)
 
 
 def clean(text: str, names: frozenset[str] = frozenset()) -> str:
-    """The text with tags of sections, and control tokens of chat templates, made harmless."""
-    if "<" in text or "＜" in text or "﹤" in text:  # noqa: RUF001
-        text = _tags(names).sub("&lt;", text)
+    """The text with look-alikes of sections' tags, and control tokens of chat templates, made harmless."""
+    if _SUSPECT.search(text):
+        view, origin = _view(text)
+        for found in reversed(list(_tags(names).finditer(view))):
+            at = origin[found.start()]
+            text = f"{text[:at]}&lt;{text[at + 1 :]}"
     return _SQUARE.sub("&#91;", text) if "[" in text else text
 
 
-def inside(name: str, value: Json, tags: frozenset[str] = frozenset()) -> str:
+_SECRET = secrets.token_bytes(16)
+
+
+def tag_code(first: Json) -> str:
+    """What the tags of a request end in, so that no text can know them: four letters and digits.
+
+    It is drawn anew in every process and for each text that requests begin with, and not for each request: a provider
+    can then cache what the requests of one query begin with. It is in no key.
+    """
+    drawn = hashlib.blake2b(json.dumps(first).encode(), key=_SECRET, digest_size=5).digest()
+    return base64.b32encode(drawn).decode().lower()[:4]
+
+
+def inside(name: str, value: Json, tags: frozenset[str] = frozenset(), code: str = "") -> str:
     """What stands inside a section: text, a numbered list, turns of a conversation, or JSON.
 
     No text in it can close the section, nor what has one of the `tags` around it.
@@ -232,7 +281,8 @@ def inside(name: str, value: Json, tags: frozenset[str] = frozenset()) -> str:
     if isinstance(value, str):
         return clean(value, names)
     if name in TAGGED:
-        return "".join(f"<{n}>{clean(item, names)}</{n}>" for n, item in enumerate(value, 1))
+        ends = f"-{code}" if code else ""
+        return "".join(f"<{n}{ends}>{clean(item, names)}</{n}{ends}>" for n, item in enumerate(value, 1))
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         return "\n".join(f"{n}. {_line(clean(item, names))}" for n, item in enumerate(value, 1))
     if isinstance(value, list | tuple) and all(
@@ -249,6 +299,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def show(name: str, value: Json) -> str:
-    """One section with its tags."""
-    return f"<{name}>{inside(name, value)}</{name}>"
+def show(name: str, value: Json, code: str = "") -> str:
+    """One section with its tags, which end in the code."""
+    tag = f"{name}-{code}" if code else name
+    return f"<{tag}>{inside(name, value, code=code)}</{tag}>"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from germane.errors import AnswerError
 from germane.questions import AnyQuestion
-from germane.questions.prompts import Prompts, part, place, sections, show
+from germane.questions.prompts import Prompts, part, place, sections, show, tag_code
 from germane.types import Json
 
 __all__ = ["Ask", "Reading", "listed", "readings", "word"]
@@ -187,25 +187,24 @@ def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
     if template.pieces and len(items) == 1:
         question = first.questions[0]
         return Ask(
-            question.kind, part("frame"), template.fill(sections(question)), question.schema(), (first,)
+            _name(first), part("frame"), template.fill(sections(question)), question.schema(), (first,)
         )
     if len(items) == 1:
-        shown = sorted(first.shown.items(), key=lambda section: place(section[0]))
-        user = "".join(show(name, value) for name, value in shown)
+        user = _sections(first.shown)
         return Ask(_name(first), _instructions(first, prompts), user, _schema(first), (first,))
     items = sorted(items, key=_shuffle)
     return Ask(
         f"{_name(first)}_list",
         _instructions(first, prompts, many=True),
-        _list(items),
+        _sections({**first.shared(), f"{first.text}s": [item.about for item in items]}),
         _list_schema(items[0]),
         tuple(items),
     )
 
 
 def _name(reading: Reading) -> str:
-    """The first thing that is asked, as the name of the schema."""
-    return reading.questions[0].kind
+    """What is asked, as the name of the schema: `relevance-statements`."""
+    return "-".join(question.kind for question in reading.questions)
 
 
 _replica = ContextVar("replica", default=1)
@@ -230,12 +229,16 @@ def _shuffle(reading: Reading) -> bytes:
 def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> str:
     """What is the same in every request first, then what some samples only have: notes on what else is shown."""
     parts = [f"{part('frame')} {part('list')}" if many else part("frame")]
-    headed = len(reading.questions) > 1 and not reading.flat()
     for question in reading.questions:
         text = prompts[question.prompt].text
-        parts.append(f"# {question.kind}\n{text}" if headed else text)
+        parts.append(f"# {_fields(reading, question)}\n{text}" if len(reading.questions) > 1 else text)
     notes = " ".join(filter(None, map(part, sorted(reading.shown, key=place))))
     return "\n".join(filter(None, [*parts, notes]))
+
+
+def _fields(reading: Reading, question: AnyQuestion) -> str:
+    """The fields of the answer that a task fills: `reasoning, grade`."""
+    return ", ".join(_properties(question)) if reading.flat() else question.kind
 
 
 def _schema(reading: Reading) -> dict[str, Json]:
@@ -266,6 +269,8 @@ def _object(properties: Mapping[str, Json]) -> dict[str, Json]:
     }
 
 
-def _list(items: Sequence[Reading]) -> str:
-    before = [show(key, value) for key, value in items[0].shared().items()]
-    return "".join([*before, show(f"{items[0].text}s", [item.about for item in items])])
+def _sections(shown: Mapping[str, Json]) -> str:
+    """The data, in the order in which it is shown."""
+    ordered = sorted(shown.items(), key=lambda section: place(section[0]))
+    code = tag_code(ordered[0][1])
+    return "".join(show(name, value, code) for name, value in ordered)

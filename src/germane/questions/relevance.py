@@ -35,14 +35,14 @@ class Grade(NamedTuple):
 class GradePayload(PayloadModel):
     """`{reasoning, grade}`."""
 
-    reasoning: Reason = Field("", description="why, in one or two sentences")
-    grade: Whole = Field(ge=0, le=3, description="0, 1, 2 or 3")
+    reasoning: Reason = Field("", description="1-2 sentences in the passage's language")
+    grade: Whole = Field(ge=0, le=3, description="0 to 3")
 
 
 class RelevantPayload(PayloadModel):
     """`{reasoning, relevant}`."""
 
-    reasoning: Reason = Field("", description="why, in one or two sentences")
+    reasoning: Reason = Field("", description="1-2 sentences in the passage's language")
     relevant: YesNo
 
 
@@ -170,7 +170,7 @@ class StatementItem(PayloadModel):
 class StatementsPayload(PayloadModel):
     """`{statements: [{statement, relevant}]}`."""
 
-    statements: list[StatementItem] = Field(description="all that the passage states")
+    statements: list[StatementItem]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -151,11 +151,9 @@ class Supported:
 class SupportItem(PayloadModel):
     """`{claim, reasoning, contexts}`."""
 
-    claim: Whole = Field(description="the claim's number")
-    reasoning: Reason = Field("", description="why, in one sentence")
-    contexts: Numbers = Field(
-        description="numbers of the contexts that support the claim; none: an empty list"
-    )
+    claim: Whole = Field(description="its number")
+    reasoning: Reason = Field("", description="one sentence in the claim's language, no context numbers")
+    contexts: Numbers = Field(description="numbers of those that support it; none: an empty list")
 
 
 class SupportPayload(PayloadModel):
@@ -220,7 +218,7 @@ class Sufficient:
 class SufficiencyPayload(PayloadModel):
     """`{reasoning, sufficient}`."""
 
-    reasoning: Reason = Field("", description="what decides or is missing, in one or two sentences")
+    reasoning: Reason = Field("", description="what decides or is missing: 1-2 sentences, no context numbers")
     sufficient: YesNo
 
 
@@ -284,10 +282,10 @@ class Cited:
 class CitationItem(PayloadModel):
     """`{statement, reasoning, supported, contexts}`."""
 
-    statement: Whole = Field(description="the statement's number")
-    reasoning: Reason = Field("", description="why, in one sentence")
+    statement: Whole = Field(description="its number")
+    reasoning: Reason = Field("", description="one sentence in the statement's language, no context numbers")
     supported: YesNo
-    contexts: Numbers = Field(description="numbers of the cited contexts that have a part in the support")
+    contexts: Numbers = Field(description="numbers of the cited contexts that have a part in it")
 
 
 class CitationsPayload(PayloadModel):
@@ -364,8 +362,8 @@ class Nuggeted:
 class NuggetItem(PayloadModel):
     """`{nugget, reasoning, support}`."""
 
-    nugget: Whole = Field(description="the nugget's number")
-    reasoning: Reason = Field("", description="why, in one sentence")
+    nugget: Whole = Field(description="its number")
+    reasoning: Reason = Field("", description="one sentence in the nugget's language, no context numbers")
     support: Degree
 
 

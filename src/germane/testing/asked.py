@@ -11,11 +11,10 @@ from germane.types import Json
 
 __all__ = ["Asked"]
 
-_SECTION = re.compile(r"<([a-z]\w*)>(.*?)</\1>", re.DOTALL)
-_NUMBERED = re.compile(r"<(\d+)>(.*?)</\1>", re.DOTALL)
+_SECTION = re.compile(r"<([a-z]\w*)((?:-\w+)?)>(.*?)</\1\2>", re.DOTALL)
+_NUMBERED = re.compile(r"<(\d+)((?:-\w+)?)>(.*?)</\1\2>", re.DOTALL)
+_CODE = re.compile(rb"(?<=[a-z0-9])-[a-z2-7]{4}>")
 _SPELT = re.compile(r'\{"title":')
-_LISTS, _WHOLE = ("statements", "entities", "claims"), {"support", "citations", "nuggets", "sufficiency"}
-"""What a Reading may ask for besides its first question; and what is always asked alone."""
 
 
 class Asked:
@@ -94,22 +93,20 @@ class Asked:
     @cached_property
     def kinds(self) -> list[str]:
         """The kinds of question that are asked, in order."""
-        name, schema = self.named
-        name = name.removesuffix("_list")
-        if name != self.named[0]:
-            schema = schema["properties"]["items"]["items"]
-        parts = schema.get("properties", {})
-        if name in parts and parts[name].get("type") == "object":
-            return list(parts)
-        return [name, *(kind for kind in _LISTS if kind in parts and kind != name and name not in _WHOLE)]
+        return self.named[0].removesuffix("_list").split("-")
+
+    @property
+    def content(self) -> bytes:
+        """The body without the code that tags end in, which is another in every process."""
+        return _CODE.sub(b">", self.raw)
 
     @cached_property
     def sections(self) -> dict[str, str]:
         """The tagged sections; what is numbered inside of `contexts` also as `context 1`, `context 2`."""
         found = {}
-        for name, text in _SECTION.findall(self.user):
+        for name, _, text in _SECTION.findall(self.user):
             found[name] = text
-            found |= {f"{name.removesuffix('s')} {place}": item for place, item in _NUMBERED.findall(text)}
+            found |= {f"{name.removesuffix('s')} {place}": item for place, _, item in _NUMBERED.findall(text)}
         return found
 
 

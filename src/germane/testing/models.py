@@ -19,16 +19,15 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from germane.errors import InputError
-from germane.testing.acts import FINE, Act
+from germane.testing.acts import FINE, Act, check
 from germane.testing.asked import Asked
-from germane.testing.checks import check
-from germane.testing.payloads import payload_for
-from germane.testing.rules import Rule, by_overlap, rule_from
-from germane.testing.takes import Takes
+from germane.testing.rules import Rule, by_overlap, payload_for, rule_from
 from germane.testing.wire import Connection, response
 from germane.types import Json
 
 __all__ = ["ModelServer", "Script"]
+
+_LIMITS = {"max_tokens", "max_completion_tokens"}
 
 Script: TypeAlias = Iterable[Act | None] | Callable[[Asked], Act | None]
 """What to do with each request: a list that ends in good behaviour, or a function. None = answer as one should."""
@@ -75,9 +74,8 @@ class ModelServer:
         check("ModelServer", system=system, limit_name=limit_name)
         self._next = script if callable(script) else _one_by_one(script)
         self._answer, self._latency, self._keep, self._port = rule_from(answer), latency, keep, port
-        self._takes = Takes(
-            schema=schema, tools=tools, temperature=temperature, system=system, limit_name=limit_name
-        )
+        self._takes = {"response_format": schema, "tools": tools, "temperature": temperature}
+        self._system, self._limit_name = system, limit_name
         self.asked: list[Asked] = []
         self.count = self.bytes = self.in_flight = self.most_in_flight = 0
         self.fault: Exception | None = None
@@ -186,12 +184,29 @@ class ModelServer:
 
     def _judge(self, asked: Asked) -> Act:
         """The script's act, unless the request holds what this server does not take."""
-        if refusal := self._takes.refusal(asked):
+        if refusal := self._refusal(asked):
             return refusal
         act = self._next(asked) or FINE
         if not isinstance(act, Act):
             raise TypeError(f"a script gives an Act or None, not {act!r}")
         return act
+
+    def _refusal(self, asked: Asked) -> Act | None:
+        """The 400 (or 404) for a request that this server does not take; None where it takes it."""
+        if not asked.path.endswith("/v1/chat/completions"):
+            return Act(status=404, error=f"there is no {asked.path} here")
+        if wrong := asked.malformed:
+            return Act(status=400, error=f"not a chat completion: {wrong}")
+        for name, takes in self._takes.items():
+            if not takes and name in asked.json:
+                return Act(status=400, error=f"'{name}' is not supported with this model")
+        if not self._system and asked.system:
+            return Act(status=400, error="System role not supported")
+        for name in _LIMITS - {self._limit_name} if self._limit_name else ():
+            if name in asked.json:
+                use = f"Use '{self._limit_name}' instead."
+                return Act(status=400, error=f"Unsupported parameter: '{name}'. {use}")
+        return None
 
     def _send(self, connection: Connection, asked: Asked, act: Act) -> None:
         if not connection.answered():
