@@ -49,12 +49,12 @@ class JudgeOptions:
 
     def keywords(self, judges: int = 1) -> dict[str, Json]:
         """The arguments of the model judge that these are. Several judges that get the same keep to the limits together."""
-        from germane.judging.patience import Patience
-        from germane.judging.prices import Price
-        from germane.judging.rates import Limits
+        from germane.judges.client.limits import RateLimiter
+        from germane.judges.client.prices import Price
+        from germane.judges.client.retry import RetryPolicy
 
-        waits = self.timeout and Patience(
-            read=self.timeout, deadline=max(Patience().deadline, 5 * self.timeout)
+        retry = self.timeout and RetryPolicy(
+            read=self.timeout, deadline=max(RetryPolicy().deadline, 5 * self.timeout)
         )
         said: dict[str, Json] = {
             "base_url": self.base_url,
@@ -63,8 +63,8 @@ class JudgeOptions:
             "temperature": self.temperature,
             "parameters": dict(self.parameters),
             "concurrency": self.jobs,
-            "limits": Limits(rpm=self.rpm, tpm=self.tpm, in_flight=self.jobs if judges > 1 else None),
-            "patience": waits,
+            "limiter": RateLimiter(rpm=self.rpm, tpm=self.tpm, in_flight=self.jobs if judges > 1 else None),
+            "retry": retry,
             "price": self.price and Price(input=self.price[0], output=self.price[1]),
         }
         given = {name: value for name, value in said.items() if value not in (None, {})}
@@ -98,7 +98,7 @@ def _check(options: JudgeOptions) -> None:
 
 def _check_shared(judges: list[Judge], options: JudgeOptions) -> None:
     if len(judges) > 1 and (options.base_url or options.headers):
-        from germane.judging.judges.llm import check_shared
+        from germane.judges.llm import check_shared
 
         check_shared(judges, options.base_url, options.headers)
 

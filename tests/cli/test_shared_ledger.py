@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from germane import Report, aevaluate
-from germane.judging.judges.llm import LLMJudge
+from germane.judges.llm import LLMJudge
 from germane.judging.ledger import SQLiteLedger
 from germane.testing import ModelServer
 from germane.types import Json

@@ -58,7 +58,7 @@ class ListedToo:
     @staticmethod
     def rows(judgements: Sequence[Judgement]) -> list[Judgement]:
         """As they lie in the ledger, in their order."""
-        return [_alone(one) if "list" not in one.provenance else one for one in judgements]
+        return [_alone(one) if "list_size" not in one.provenance else one for one in judgements]
 
     def ready(self) -> None:
         """LedgerError where nothing can be kept just now."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
 
+from germane.judges.client.limits import stop_token
 from germane.judging.waiting import Asked
 
-__all__ = ["Flight", "current"]
+__all__ = ["Flight"]
 
 
 class Flight:
@@ -32,7 +32,7 @@ class Flight:
         self.asked, self._news = asked, news
         self.called_back = self.stopped = self._left = self._waits = self._recalls = False
         self._task = asyncio.current_task()
-        _current.set(self)
+        stop_token.set(self)
 
     def call_back(self) -> None:
         """Let it not leave any more, if it has not left: its task is cancelled where it waits."""
@@ -83,11 +83,3 @@ class Flight:
             self.called_back = True
             raise asyncio.CancelledError
         self._left, self._waits = True, False
-
-
-_current: ContextVar[Flight | None] = ContextVar("germane_flight", default=None)
-
-
-def current() -> Flight | None:
-    """The flight in whose task this runs."""
-    return _current.get()

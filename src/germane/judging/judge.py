@@ -25,6 +25,7 @@ class Reply:
     error: str | None = None
     usage: Usage = field(default_factory=Usage)
     ms: float | None = None
+    request: str | None = None
     provenance: FrozenDict = field(default_factory=FrozenDict)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import httpx2
 
 from germane.errors import AnswerError, JudgeError
-from germane.judging.answers import fitted, object_in
+from germane.judges.client.parsing import fitted, object_in
 from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.prompting import Prompts
 from germane.judging.questions import canonical
