@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from germane import Report, aevaluate
-from germane.judging.judges.llm import LLMJudge
-from germane.ledger.store import SQLiteLedger
+from germane.judges.llm import LLMJudge
+from germane.judging.ledger import SQLiteLedger
 from germane.testing import ModelServer
 from germane.types import Json
 from tests.cli.conftest import write_jsonl

@@ -19,7 +19,7 @@ import pytest
 
 from germane import evaluate
 from germane.errors import InputError
-from germane.judges import LLMJudge, Patience
+from germane.judges import LLMJudge, RetryPolicy
 from germane.testing import Act, Asked, ModelServer
 
 SAMPLES = [
@@ -283,8 +283,8 @@ class TestInFlight:
         """Neither after a hang nor after an answer that came too late."""
         acts = [Act(hang=True), Act(latency=0.4)]
         with ModelServer(acts) as server:
-            patience = Patience(read=0.2, backoff=0.01)
-            judge = LLMJudge("openai:m", base_url=server.url, patience=patience, concurrency=1)
+            patience = RetryPolicy(read=0.2, backoff=0.01)
+            judge = LLMJudge("openai:m", base_url=server.url, retry=patience, concurrency=1)
             report = evaluate(SAMPLES, "context_precision@5", judge=judge)
         assert report["context_precision@5"].n == 1
         assert (server.count, server.in_flight, server.most_in_flight) == (4, 0, 1)

@@ -1,0 +1,1 @@
+"""The HTTP client under the model judge: providers, transport, limits, retries, output modes, parsing, prices."""

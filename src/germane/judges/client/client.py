@@ -1,0 +1,510 @@
+"""One model endpoint: a request is sent, its response classified, and sent again where that can help.
+
+Asked to wait (429, 503, 529), the client waits as long as Retry-After says, or backs off, until the call's deadline.
+Failures on the way (5xx, timeouts, broken connections) have `attempts`, and open the circuit breaker when they come
+in a row. What no other request can mend (no such key, no such model, no money) is a JudgeError for all calls.
+Unusable answers are the caller's to count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from time import monotonic
+from typing import NamedTuple
+from uuid import uuid4
+
+from germane.errors import AnswerError, JudgeError, LimitReached
+from germane.judges.client import errors
+from germane.judges.client.limits import (
+    AdaptiveConcurrency,
+    CircuitBreaker,
+    CircuitOpen,
+    Pause,
+    RateLimiter,
+    StopToken,
+    Taken,
+    stop_token,
+)
+from germane.judges.client.output import PROMPT, ROOM, Correction, ModelCapabilities
+from germane.judges.client.parsing import Completion, completion_in, tokens_in
+from germane.judges.client.retry import RetryPolicy, retry_after
+from germane.judges.client.transport import Transport
+from germane.judging.reading import Ask
+from germane.types import Json
+
+__all__ = ["CallState", "ModelClient"]
+
+STEPS = 12
+"""Requests for one answer at most, whatever the endpoint does not take."""
+
+BYTES_PER_TOKEN = 4
+"""Of a request, where the endpoint does not count: more than most texts have."""
+
+SHOWN = 8000
+"""Bytes of an error that are read."""
+
+_SHORT_WAIT = 0.05
+"""Seconds: a shorter Retry-After keeps nobody from asking at once, so that the client backs off instead."""
+
+_YEARS = 3e8
+"""Seconds: nobody cares for a later date."""
+
+_LONG_TEXT, _SMALLEST_CONTEXT = 4000, 512
+"""Characters of a text that no server cuts off, and tokens of the smallest context."""
+_SPARSE, _DENSE = 8, 5
+"""Characters per token that no script reaches, and that few texts reach: above the one a prompt was cut off, above the
+other where as many tokens were read as a context of the usual sizes holds."""
+_CONTEXT_SIZES = {1024 << n for n in range(8)}
+_SAME = 16
+"""Tokens by which two counts of a full context differ."""
+
+_log = logging.getLogger("germane")
+
+
+class _Composed(NamedTuple):
+    """A request in bytes, and what it was made by."""
+
+    body: bytes
+    version: int
+    limit: int | None
+
+
+@dataclass(slots=True)
+class CallState:
+    """What one call (a group of questions) has used, and what it has learned for its next request.
+
+    Attributes:
+        left: Seconds of its deadline.
+        id: Identifies the call in judgements.
+        waits, faults: Requests that were asked to wait, and that failed on the way.
+        failures: Attempts that these faults have cost the current question.
+        reasked: Unusable answers that were asked again.
+        estimated: Whether tokens were counted from bytes, since the endpoint does not count.
+        mode: The mode of the last request.
+        room: Tokens that the next answer may have, since the last was cut off; `had` are those that it had.
+        most: The most that the endpoint allows beside this prompt; 0 = not known.
+    """
+
+    left: float
+    id: str = field(default_factory=lambda: uuid4().hex)
+    started: float = field(default_factory=monotonic)
+    requests: int = 0
+    waits: int = 0
+    faults: int = 0
+    failures: int = 0
+    reasked: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    estimated: bool = False
+    mode: int = 0
+    model: str = ""
+    fingerprint: str = ""
+    room: int = 0
+    had: int = 0
+    most: int = 0
+    sent: _Composed | None = None
+    taken: Taken | None = None
+
+    def begin(self) -> None:
+        """Another question: it has attempts of its own, and how long its answer is, is not known."""
+        self.failures = self.room = self.had = self.most = 0
+
+    def count(self, sent: int | None, back: int | None, cached: int) -> None:
+        """Add the tokens of one request."""
+        self.input_tokens += sent or 0
+        self.output_tokens += back or 0
+        self.cached_tokens += cached
+
+
+class ModelClient:
+    """Asks one model at one endpoint.
+
+    Args:
+        transport: The far end.
+        capabilities: What the model takes; learned from its refusals.
+        policy: Timeouts, attempts, backoff.
+        concurrency: How many requests may be in flight.
+        limiter: Requests and tokens per minute.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        capabilities: ModelCapabilities,
+        policy: RetryPolicy,
+        concurrency: AdaptiveConcurrency,
+        limiter: RateLimiter,
+    ) -> None:
+        self.transport, self.capabilities, self.policy = transport, capabilities, policy
+        self.concurrency, self.limiter = concurrency, limiter
+        self.breaker, self.pause = CircuitBreaker(policy), Pause()
+        self._unusable = ""
+        self._worked = False
+        self._rejected = 0
+        self._answers = self._output = 0
+        self._cuts_at = 0
+
+    async def close(self) -> None:
+        """Close connections; a later call opens new ones."""
+        self._unusable = ""
+        await self.transport.close()
+
+    # one answer
+
+    async def complete(self, ask: Ask, call: CallState, note: Correction | None = None) -> Completion:
+        """One answer of the model, in the first output mode that the endpoint takes.
+
+        Args:
+            ask: What is asked.
+            call: Counted on.
+            note: What was wrong with the answer before.
+
+        Raises:
+            Refused: The model or its provider declined; TooLong where the texts are too long for it.
+            Rejected: The endpoint does not take the request in any mode.
+            Unanswered: Attempts or time are used up.
+            AnswerError: The endpoint itself threw the answer away.
+            JudgeError: The endpoint cannot be used at all.
+            LimitReached: The endpoint asks to wait longer than a call may take.
+        """
+        for step in range(1, STEPS + 1):
+            try:
+                got = await self._request(ask, note, call)
+            except errors.Rejected as error:
+                if errors.is_unfinished(error.text):
+                    return Completion("", "length")
+                self._learn(error, call)
+                if step == STEPS:
+                    raise
+                continue
+            if note is None and call.sent is not None:
+                self._check_read(got, ask, len(call.sent.body))
+            return got
+        raise AssertionError
+
+    async def _request(self, ask: Ask, note: Correction | None, call: CallState) -> Completion:
+        call.sent = sent = self._compose(ask, note, call)
+
+        def body() -> bytes:
+            """What was learned while the request waited for its turn is in it."""
+            nonlocal sent
+            if sent.version != self.capabilities.version:
+                call.sent = sent = self._compose(ask, note, call)
+            return sent.body
+
+        found = await self._post(body, partial(self._expected_tokens, ask, len(sent.body)), call)
+        got = completion_in(found, ask.name)
+        self._count(got, call, len(sent.body))
+        if got.refusal:
+            raise errors.Refused(got.refusal)
+        return replace(got, finish="length") if _at_limit(got, sent.limit) else got
+
+    def _compose(self, ask: Ask, note: Correction | None, call: CallState) -> _Composed:
+        known = self.capabilities
+        call.mode, limit = max(call.mode, known.mode), self._limit(call)
+        return _Composed(known.body(ask, note, limit, call.mode), known.version, limit)
+
+    def _limit(self, call: CallState) -> int | None:
+        """Tokens that the answer may have: no more than the model allows; None = not sent."""
+        known = self.capabilities
+        if not known.limit_name or not (wanted := call.room or known.max_tokens):
+            return None
+        return min([wanted, *(most for most in (call.most, known.largest) if most)])
+
+    def widen(self, got: Completion, call: CallState) -> None:
+        """Give the next answer more room, since this one was cut off; Refused where there is no more."""
+        limit = (call.sent.limit if call.sent else None) or 0
+        if not limit and (got.output_tokens or ROOM) < ROOM:
+            self.capabilities.name_limit()  # the server's own is short
+        call.had = max(got.output_tokens or 0, limit, 1)
+        call.room = max(2 * call.had, ROOM)
+        self._check_room(call, "it was cut off there")
+
+    def give_room(self, got: Completion, call: CallState) -> bool:
+        """Name a limit for the next answer where this one has no end, as the server's own may have cut it; whether it did."""
+        if (call.sent is not None and call.sent.limit is not None) or not got.unfinished:
+            return False
+        call.room = ROOM
+        return True
+
+    def _check_room(self, call: CallState, why: str) -> None:
+        if call.had and not self.capabilities.limit_name:
+            raise errors.Refused(
+                "the answer was cut off, and the endpoint takes no limit that could be raised"
+            )
+        if (limit := self._limit(call)) is not None and limit <= call.had:
+            raise errors.Refused(
+                f"the answer is longer than the {limit:,} tokens that the endpoint allows ({why})"
+            )
+
+    def _learn(self, error: errors.Rejected, call: CallState) -> None:
+        """Learn from a rejection how to ask instead, or raise what it means."""
+        known, sent = self.capabilities, call.sent
+        assert sent is not None
+        if sent.limit and (less := errors.token_limit(error.text, sent.limit)):
+            call.most = min(less, call.most or less)
+            if "context" not in error.text.lower():  # else it is what this prompt leaves
+                known.largest = min(less, known.largest or less)
+            self._check_room(call, str(error))
+        elif error.too_long:
+            raise errors.TooLong(
+                f"the texts are too long for the model: about {len(sent.body) // BYTES_PER_TOKEN:,} tokens ({error})"
+            )
+        elif errors.is_filtered(error.text):
+            raise errors.Refused(f"the provider's content filter refused the texts ({error})")
+        elif errors.is_unfit(error.text):
+            raise AnswerError(f"the endpoint says that it is not of the schema: {error.text}")
+        elif known.version == sent.version:  # else another call has learned meanwhile
+            self._step_down(error, call, limited=sent.limit is not None)
+
+    def _step_down(self, error: errors.Rejected, call: CallState, *, limited: bool) -> None:
+        """Leave out what the error names, or try the next output mode; raise it where nothing is left to try."""
+        if self.capabilities.learn(error.text, call.mode, limited=limited):
+            self._check_room(call, str(error))
+            return
+        self._rejected += 1
+        if self._rejected >= self.policy.hopeless and not self._worked:
+            self._unusable = f"{self.transport.url} cannot be used: it took none of {self._rejected} requests, the last: {error}"
+            raise JudgeError(self._unusable)
+        if self.capabilities.proven or call.mode == PROMPT:
+            raise error
+        call.mode += 1
+
+    def _check_read(self, got: Completion, ask: Ask, sent: int) -> None:
+        """TooLong where the server says that it read far fewer tokens than it was sent (Ollama cuts off in silence)."""
+        if got.input_tokens is None or len(ask.user) <= _LONG_TEXT:
+            return
+        read, size = got.input_tokens, len(" ".join(ask.user.split()))
+        if read > self._cuts_at + _SAME:
+            self._cuts_at = 0  # it reads more after all
+        sparse = read >= _SMALLEST_CONTEXT and read * _SPARSE < size
+        full = read in _CONTEXT_SIZES and read * _DENSE < size
+        if sparse or full or (self._cuts_at and self._cuts_at - read < _SAME):
+            self._cuts_at = max(read, self._cuts_at)
+            raise errors.TooLong(
+                f"the server read {read:,} tokens of about {sent // BYTES_PER_TOKEN:,}: it cuts off in silence what is"
+                " longer than its context; give the model a longer one (Ollama: OLLAMA_CONTEXT_LENGTH)"
+            )
+
+    def _expected_tokens(self, ask: Ask, size: int) -> float:
+        """Tokens of a request and its answer: as long as answers here are, before the first as is typical."""
+        if self._answers:
+            return size / BYTES_PER_TOKEN + self._output / self._answers
+        return (
+            size + sum(len(str(q.typical())) for item in ask.items for q in item.questions)
+        ) / BYTES_PER_TOKEN
+
+    def _count(self, got: Completion, call: CallState, size: int) -> None:
+        sent, back = got.input_tokens, got.output_tokens
+        if sent is None or back is None:
+            call.estimated = True
+            sent, back = size // BYTES_PER_TOKEN, len(got.text.encode("utf-8", "replace")) // BYTES_PER_TOKEN
+        call.count(sent, back, got.cached_tokens)
+        call.model, call.fingerprint = got.model, got.fingerprint
+        self._answers += 1
+        self._output += back
+        self.limiter.correct(call.taken, sent + back)
+
+    # one request until there is a response
+
+    async def _post(
+        self, body: Callable[[], bytes], tokens: Callable[[], float], call: CallState
+    ) -> dict[str, Json]:
+        """The JSON object that the endpoint answers with; `body` is called when the request is sent."""
+        pause = 0.0
+        while True:
+            if call.left <= pause:
+                raise errors.Unanswered(f"no answer within {self.policy.deadline:g} s")
+            call.left -= pause
+            try:
+                sent = await self._admit(tokens, call, pause)
+                return await self._send(body, call, sent)
+            except errors.Stopped:
+                raise errors.Unanswered("interrupted before it was asked again") from None
+            except CircuitOpen as error:
+                raise self._gone(f"{error}; not asked any more") from None
+            except errors.Throttled as error:
+                call.waits += 1
+                pause, why = self._wait(error.seconds, call), f"asked to wait ({error})"
+            except errors.TransportError as error:
+                self._fail(error, call)
+                pause, why = self.policy.delay(call.failures), str(error)
+            if 0 < call.left <= pause:
+                rest = (
+                    f"a wait of {pause:.0f} s is more than is left of {self.policy.deadline:.0f} s per call"
+                )
+                raise errors.Unanswered(f"{why}; {rest}")
+
+    async def _admit(self, tokens: Callable[[], float], call: CallState, pause: float) -> float:
+        """Wait for the backoff, the circuit breaker, a pause, a place and the rates; when the request is sent (monotonic).
+
+        Raises:
+            Stopped: The pool was stopped.
+            CircuitOpen: The endpoint is down.
+            JudgeError: It cannot be used.
+        """
+        token = stop_token.get()
+        try:
+            if token is not None and not token.wait():
+                raise errors.Stopped
+            if pause:
+                await asyncio.sleep(pause)
+            while True:
+                probes = self.breaker.open and await self.breaker.acquire()
+                await self.pause.wait()
+                if await self._enter(tokens, call, token, probes=probes):
+                    return monotonic()
+        except asyncio.CancelledError:
+            if token is not None and token.recalled():
+                raise errors.Stopped from None
+            raise
+
+    async def _enter(
+        self, tokens: Callable[[], float], call: CallState, token: StopToken | None, *, probes: bool
+    ) -> bool:
+        """Take a place and the rates; False, and they are given back, where the request may not be sent after all."""
+        await self.concurrency.acquire()
+        call.taken, entered = None, False
+        try:
+            call.taken = await self.limiter.acquire(tokens)
+            if self._unusable:
+                raise JudgeError(self._unusable)
+            if not self.pause.active and (probes or not self.breaker.open):
+                if token is not None:
+                    await token.leave()
+                entered = True
+            return entered
+        finally:
+            if not entered:
+                self.concurrency.release()
+                self.limiter.give_back(call.taken)
+
+    async def _send(self, body: Callable[[], bytes], call: CallState, sent: float) -> dict[str, Json]:
+        """One request; what its response says, or the error that it is."""
+        seconds = min(self.policy.read, call.left)
+        try:
+            content = body()
+            call.requests += 1
+            async with asyncio.timeout(seconds):
+                status, headers, raw = await self.transport.send(content)
+            found = _json(raw) if 200 <= status < 300 else None
+        except TimeoutError:
+            self.concurrency.throttled(sent)
+            raise self._failed(f"no answer within {seconds:.3g} s") from None
+        except errors.TransportError as error:
+            raise self._failed(str(error)) from None
+        finally:
+            call.left -= monotonic() - sent
+            self.concurrency.release()
+            self.limiter.release()
+        if found is None:
+            raise self._error(status, headers, raw, sent)
+        if (failure := errors.failure_in(found)) is None:
+            self._worked = True
+            self.breaker.succeeded()
+            self.pause.answered(sent)
+            self.concurrency.succeeded(sent)
+            return found
+        call.count(*tokens_in(found))
+        status, raw = failure[0], json.dumps(failure[1]).encode()
+        raise self._error(status, headers, raw, sent, ", sent as a success")
+
+    def _error(
+        self, status: int, headers: Mapping[str, str], raw: bytes, sent: float, more: str = ""
+    ) -> Exception:
+        """What an error of the endpoint means."""
+        text, body = errors.message_of(raw, status, headers), raw[:SHOWN].decode("utf-8", "replace")
+        for secret in self.transport.secrets:
+            text = text.replace(secret, "***")
+        text += more
+        poor = errors.is_out_of_money(text, body)
+        if errors.is_too_long(status, text):
+            self.breaker.succeeded()
+            return errors.Rejected(status, text, too_long=True)
+        if status in {429, 503, 529} and not poor:
+            return self._throttled(retry_after(headers, body), f"HTTP {status}: {text}", sent)
+        if poor or errors.is_useless(status, text, worked=self._worked):
+            self.breaker.succeeded()
+            self._unusable = f"{self.transport.url} cannot be used: HTTP {status}: {text}"
+            return JudgeError(self._unusable)
+        if status >= 500 or status in {errors.UNKNOWN, 408, 409, 425}:
+            self.breaker.reached = self.breaker.reached or status != errors.UNKNOWN
+            return self._failed(f"HTTP {status}: {text}")
+        self.breaker.succeeded()
+        return errors.Rejected(status, text)
+
+    def _throttled(self, seconds: float | None, text: str, sent: float) -> Exception:
+        """Less is in flight from now on; a Retry-After pauses all requests, and ends the run if it is too long."""
+        self.breaker.succeeded()
+        self.concurrency.throttled(sent)
+        if seconds is not None:
+            if seconds > self.policy.deadline:
+                return LimitReached(f"{self.transport.url} asks to wait until {_clock(seconds)} ({text})")
+            self.pause.start(sent, seconds)
+        return errors.Throttled(seconds, text)
+
+    def _wait(self, seconds: float | None, call: CallState) -> float:
+        """How long a call waits that was asked to: as told, and from the second time on no less than the backoff."""
+        backoff = self.policy.delay(call.waits)
+        if seconds is None:
+            return backoff
+        seconds += random.uniform(0, min(1.0, seconds / 10))  # noqa: S311 - no secret
+        return max(seconds, backoff) if call.waits > 1 or seconds < _SHORT_WAIT else seconds
+
+    def _failed(self, why: str) -> errors.TransportError:
+        if self.breaker.failed(why):
+            seconds = self.breaker.outage
+            _log.warning("%s does not answer: %s; trying for %.0f s more", self.transport.url, why, seconds)
+        return errors.TransportError(why)
+
+    def _fail(self, error: errors.TransportError, call: CallState) -> None:
+        """Count a failure; raise where there is no further attempt. While the circuit is open it costs none."""
+        call.faults += 1
+        call.failures += not self.breaker.open
+        if call.failures >= self.policy.attempts:
+            raise self._gone(f"no answer in {call.failures} attempts: {error}") from None
+        if self.breaker.exhausted:
+            raise self._gone(f"{self.breaker.why}; not asked any more") from None
+
+    def _gone(self, why: str) -> Exception:
+        """JudgeError where the endpoint has never answered, else Unanswered."""
+        if self.breaker.reached:
+            return errors.Unanswered(why)
+        self._unusable = f"{self.transport.url} does not answer: {why}"
+        return JudgeError(self._unusable)
+
+
+def _at_limit(got: Completion, limit: int | None) -> bool:
+    """Whether an answer that is no JSON used all of its tokens: it was cut off, whatever the server calls that."""
+    if got.cut or limit is None or (got.output_tokens or 0) < limit:
+        return False
+    try:
+        got.payload()
+    except AnswerError:
+        return True
+    return False
+
+
+def _json(raw: bytes) -> dict[str, Json]:
+    try:
+        found = json.loads(raw)
+    except ValueError:
+        raise errors.TransportError("the body of the response is cut short or no JSON") from None
+    if not isinstance(found, dict):
+        raise errors.TransportError("the body of the response is no JSON object")
+    return found
+
+
+def _clock(seconds: float) -> str:
+    """The time then, with its date where that is not today's."""
+    now = datetime.now().astimezone()
+    then = now + timedelta(seconds=min(seconds, _YEARS))
+    return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}"

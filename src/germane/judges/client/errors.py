@@ -1,0 +1,263 @@
+"""What the errors of model endpoints mean, in whatever words and status they come.
+
+The exceptions are how a request or a call can fail; the functions read the body of a response.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+
+from germane.types import Json
+
+__all__ = [
+    "UNKNOWN",
+    "Refused",
+    "Rejected",
+    "Stopped",
+    "Throttled",
+    "TooLong",
+    "TransportError",
+    "Unanswered",
+    "failure_in",
+    "is_filtered",
+    "is_out_of_money",
+    "is_too_long",
+    "is_unfinished",
+    "is_unfit",
+    "is_useless",
+    "message_of",
+    "token_limit",
+]
+
+
+class TransportError(Exception):
+    """A request failed on the way: no connection, a timeout, a 5xx, a broken body. Worth another attempt."""
+
+
+class Throttled(Exception):
+    """The endpoint asked to wait so many seconds; None = it did not say how long."""
+
+    def __init__(self, seconds: float | None, text: str) -> None:
+        super().__init__(text)
+        self.seconds = seconds
+
+
+class Rejected(Exception):
+    """The endpoint does not take this request as it stands (400, 404, 422, ...)."""
+
+    def __init__(self, status: int, text: str, *, too_long: bool = False) -> None:
+        super().__init__(f"HTTP {status}: {text}")
+        self.text, self.too_long = text, too_long
+
+
+class Unanswered(Exception):
+    """A call got no answer in its attempts or its time; other calls may fare better."""
+
+
+class Refused(Exception):
+    """The model or its provider declined to answer; asking again would not help."""
+
+
+class TooLong(Refused):
+    """The texts are more than the model takes at once."""
+
+
+class Stopped(Exception):
+    """The pool was stopped: no further request is sent."""
+
+
+UNKNOWN = 200
+"""The status of a body that is no answer and does not say what it is instead."""
+
+_NOWHERE = re.compile(
+    r"(?:404:? )?(?:page |file )?not found(?: \(\w+\))?|method not allowed|(?:invalid url|unexpected endpoint).*|<.*|",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"<(?:script|style).*?</(?:script|style)>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_INSIDE = ("error", "errors", "base_resp")
+_MESSAGE = ("message", "detail", "status_msg", "msg")
+_CODES = ("code", "status", "status_code")
+_ERROR = re.compile(r"[45][0-9]{2}")
+_MEANS = (
+    (429, re.compile(r"rate.?limit|too many requests|resource.?exhausted|throttl|overloaded", re.IGNORECASE)),
+    (401, re.compile(r"unauthori[sz]ed|unauthenticated|authentication", re.IGNORECASE)),
+    (404, re.compile(rf"\A(?=.)(?:{_NOWHERE.pattern})\Z", re.IGNORECASE)),
+)
+"""What an error without a number means by its words."""
+
+
+def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None = None) -> str:
+    """The message in an error's body, on one line, and what to do where the base URL is wrong."""
+    if 300 <= status < 400 and (location := (headers or {}).get("location")):
+        return f"the server points to {location[:300]}; give the base URL that leads there"
+    text = _message(raw)
+    nobody = status in {404, 405} and _NOWHERE.fullmatch(text) is not None
+    text = " ".join(_TAG.sub(" ", text).split()) if text.startswith("<") else text
+    if nobody:
+        return f"{text[:80] or 'not found'}; is that the whole base URL? Most end in /v1"
+    return text or "no reason given"
+
+
+def failure_in(body: Mapping[str, Json]) -> tuple[int, Json] | None:
+    """The error in a body that came with success, and the status that it should have had; None where there is none.
+
+    It stands beside the choices, in the first of them (OpenRouter), or it is all that there is. The status is its own
+    number or what its words mean, else 500; UNKNOWN where nothing says that it is an error. A completion without
+    choices is an empty answer.
+    """
+    choices = body.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if error := body.get("error") or (isinstance(first, dict) and first.get("error")):
+        return _status(error) or 500, error
+    if isinstance(choices, list) or body.get("object") == "chat.completion":
+        return None
+    return _status(body) or UNKNOWN, body
+
+
+def _status(error: Json) -> int | None:
+    inner, text = _inner(error), _text(error)
+    codes = [inner.get(name) for name in _CODES] if isinstance(inner, dict) else []
+    numbers = (int(code) for code in map(str, codes) if _ERROR.fullmatch(code))
+    means = (status for status, words in _MEANS if words.search(text))
+    return next(numbers, None) or next(means, None)
+
+
+def _message(raw: bytes) -> str:
+    text = raw[:4000].decode("utf-8", "replace")
+    with suppress(ValueError, RecursionError):
+        text = _text(json.loads(raw), text)
+    return "".join(c if c.isprintable() else " " for c in " ".join(text.split())[:500])
+
+
+def _text(error: Json, raw: str = "") -> str:
+    """The words of an error and, where it has one, its code."""
+    inner = _inner(error)
+    if not isinstance(inner, dict):
+        return str(inner)
+    text = str(next((inner[name] for name in _MESSAGE if inner.get(name)), raw))
+    code = inner.get("code") or inner.get("type")
+    return f"{text} ({code})" if code else text
+
+
+def _inner(error: Json) -> Json:
+    """Where the words stand: Google lists one error, Cloudflare several, MiniMax has its own name for it."""
+    if isinstance(error, list) and error:
+        return _inner(error[0])
+    inside = (error.get(name) for name in _INSIDE) if isinstance(error, dict) else ()
+    found = next((one for one in inside if one and isinstance(one, (str, list, dict))), None)
+    return error if found is None else _inner(found)
+
+
+_TOO_LONG = re.compile(
+    r"context[ _](?:length|window|size)|maximum context|exceed_context|too long|too many (?:input )?tokens"
+    r"|input token count|maximum (?:number of tokens|prompt length|model length|allowed number of input tokens)"
+    r"|reduce the length|(?:request|prompt|message|input|content)s?[ _](?:is |are )?too[ _]large|input length"
+    r"|max_new_tokens|must have less than \d+ tokens|max(?:imum)? input tokens|input tokens \d+ cannot exceed"
+    r"|longer than (?:the )?model|exceeds n_ctx|string_above_max_length|configured limit of \d+ tokens|tokens? limit exceeded"
+)
+"""How servers say it: OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, LM Studio, Anthropic, Gemini, Bedrock, ..."""
+
+_BROKE = ("insufficient_quota", "insufficient balance", "credit balance is too low")
+_QUOTA = "exceeded your current quota"
+_FOR_NOW = re.compile(r"retry in|per ?minute|retry ?delay")
+_FOR_GOOD = re.compile(r"per ?day|limit: 0(?![.\d])")
+_KEY = re.compile(
+    r"(?:invalid|incorrect|wrong|expired|missing|no)[ _](?:x-)?api[ _-]?key"
+    r"|api key (?:not (?:valid|found)|(?:is |was )?(?:invalid|expired|missing|required))"
+    r"|unauthenticated|no auth credentials|invalid authentication|login fail"
+)
+_NO_MODEL = re.compile(
+    r"\bmodels?\b\S*(?:\s+\S+){0,4}?\s+(?:does not exist|not exist|(?:is |was )?not (?:found|loaded)|could not be found)"
+    r"|(?:unknown|no such)[ _]model\b|not a valid model|model_not_found|invalid_model\b|invalid model(?: id| name|:)"
+)
+_UNSUPPORTED = re.compile(
+    r"support\w*\b.{0,60}(?:tool|function|json|schema|structured|response.format)|requested parameters|response_format"
+)
+"""What servers answer with a 404 to a request for something that no model of theirs does (OpenRouter)."""
+
+
+def is_out_of_money(text: str, body: str = "") -> bool:
+    """Whether there is no money left, which no waiting mends.
+
+    An allowance a minute comes back, though Google says of it what OpenAI says of an empty account: the whole
+    `body` tells them apart. One a day, or of none at all, does not come back soon enough.
+    """
+    low = text.lower()
+    if any(words in low for words in _BROKE):
+        return True
+    body = (body or text).lower()
+    return _QUOTA in low and (_FOR_GOOD.search(body) is not None or not _FOR_NOW.search(body))
+
+
+def is_too_long(status: int, text: str) -> bool:
+    """Whether the texts are more than the model takes at once; asked to wait, only a request beyond the limit is."""
+    low = text.lower()
+    if status in {429, 503, 529}:
+        return "request too large" in low
+    return status not in {401, 402, 403, 404} and (status == 413 or _TOO_LONG.search(low) is not None)
+
+
+def is_useless(status: int, text: str, *, worked: bool = False) -> bool:
+    """Whether no other request can fare better: no key, no money, no such model or path.
+
+    Of an endpoint that has `worked`, only the first two are believed: the rest may be a hiccup, or about one text.
+    """
+    low = text.lower()
+    if status in {401, 402} or is_out_of_money(text) or _KEY.search(low):
+        return True
+    if status == 403 and not worked:
+        return not ("moderation" in low or "flagged" in low)
+    if worked:
+        return status == 405 or 300 <= status < 400
+    missing = _NO_MODEL.search(low) is not None or (status == 404 and not _UNSUPPORTED.search(low))
+    return missing or status == 405 or 300 <= status < 400
+
+
+_FILTERED = ("content_filter", "content management policy", "content policy", "moderation", "flagged")
+_UNFIT = ("json_validate_failed", "tool_use_failed", "failed_generation")
+_UNFINISHED = ("try again with higher max_tokens", "output limit was reached")
+_ROOM = re.compile(
+    r"max_(?:completion_|output_|new_)?tokens|maxoutputtokens|(?:completion|output) tokens|in the completion"
+)
+_OVER = re.compile(
+    r"too (?:large|big|high)|at most|less than|maximum|exceed|greater than|>|supported range|up to"
+)
+_CONTEXT = re.compile(r"context (?:length|window|size)(?: is| of)? (\d+)")
+_PROMPT = re.compile(r"(\d+) (?:input tokens|prompt tokens|in the messages|tokens from the input)")
+_NUMBER = re.compile(r"\d[\d,]*")
+_LEAST = 64
+"""Tokens in which no answer fits."""
+
+
+def is_filtered(text: str) -> bool:
+    """Whether a filter of the provider's refused the texts."""
+    low = text.lower()
+    return any(words in low for words in _FILTERED)
+
+
+def is_unfit(text: str) -> bool:
+    """Whether the server itself threw an answer away that did not fit the schema (Groq)."""
+    low = text.lower()
+    return any(words in low for words in _UNFIT)
+
+
+def is_unfinished(text: str) -> bool:
+    """Whether the answer was longer than the room it was given, and nothing of it came back (OpenAI)."""
+    low = text.lower()
+    return any(words in low for words in _UNFINISHED)
+
+
+def token_limit(text: str, asked: int) -> int | None:
+    """How many tokens an answer may be asked to have instead of `asked`; None where the error is about another thing."""
+    low = text.lower()
+    if not (_ROOM.search(low) and _OVER.search(low)):
+        return None
+    if (whole := _CONTEXT.search(low)) and (prompt := _PROMPT.search(low)):
+        left = int(whole[1]) - int(prompt[1])
+        return left if _LEAST <= left < asked else None
+    told = [int(number.replace(",", "")[:9]) for number in _NUMBER.findall(low)]
+    left = max((number for number in told if _LEAST <= number < asked), default=asked // 2)
+    return left if left >= _LEAST else None

@@ -1,0 +1,256 @@
+"""Providers that do not speak the OpenAI protocol, through pydantic-ai's direct requests.
+
+Only the last step differs: what would have been posted is put into pydantic-ai's messages, and what comes back
+is put into the shape of a chat completion. Retries, limits, output modes and the parsing of answers stay the same.
+The provider's own library is an extra (`pip install "germane[anthropic]"`), imported with the first request; its own
+retries are switched off, since ours count what they cost (boto3's cannot be: they stand under ours, uncounted).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from germane.errors import JudgeError, MissingPart
+from germane.judges.client.errors import TransportError
+from germane.judges.client.output import LIMIT_NAMES, MODES
+from germane.judges.client.providers import Service
+from germane.judges.client.transport import Response, secrets_in
+from germane.types import Json
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+
+__all__ = ["ForeignTransport"]
+
+_MODELS = {
+    "anthropic": ("AnthropicModel", "AnthropicProvider"),
+    "google": ("GoogleModel", "GoogleProvider"),
+    "bedrock": ("BedrockConverseModel", "BedrockProvider"),
+    "cohere": ("CohereModel", "CohereProvider"),
+}
+_OURS = {
+    "model",
+    "messages",
+    "response_format",
+    "tools",
+    "tool_choice",
+    *LIMIT_NAMES,
+    "temperature",
+    "reasoning_effort",
+}
+_FINISH = {"tool_call": "stop"}
+_NO_KEY = "none"
+"""In place of a key that must not be sent: without it a provider's library would read the environment itself."""
+
+
+class ForeignTransport:
+    """One model of a provider with a protocol of its own; takes and gives bodies as OpenAI-compatible servers do."""
+
+    def __init__(self, service: Service, key: str, headers: Mapping[str, str]) -> None:
+        self.url = service.url
+        self.secrets: Sequence[str] = secrets_in([key, *headers.values()])
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._provider = service.provider
+        self._extra_headers: dict[str, Any] = {**_withheld(service), **headers}
+        self._model = _model(service, key)
+        self._entered = False
+
+    @property
+    def takes_temperature(self) -> bool:
+        """Whether pydantic-ai would send one; it warns where it would not."""
+        from pydantic_ai.models import ModelRequestParameters
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            settings, _ = self._model.prepare_request({"temperature": 0.0}, ModelRequestParameters())
+        return "temperature" in (settings or {})
+
+    @property
+    def mode(self) -> int:
+        """The first output mode that this model takes, as far as pydantic-ai knows."""
+        profile = self._model.profile
+        if profile.get("supports_json_schema_output", False):
+            return MODES.index("schema")
+        return MODES.index("tool" if profile.get("supports_tools", True) else "prompt")
+
+    async def send(self, body: bytes) -> Response:
+        """One request, put to the provider by pydantic-ai."""
+        from pydantic_ai.direct import model_request
+        from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
+
+        request = json.loads(body)
+        await self._enter()
+        try:
+            response = await model_request(
+                self._model,
+                _messages(request["messages"]),
+                model_settings=self._settings(request),
+                model_request_parameters=_parameters(request),
+            )
+        except ModelHTTPError as error:
+            return error.status_code, error.headers or {}, _said(error.body, str(error))
+        except UserError as error:  # what this model does not take: as a server would say with a 400
+            return 400, {}, _said(None, str(error))
+        except (ModelAPIError, UnexpectedModelBehavior) as error:
+            raise TransportError(f"{type(error).__name__}: {error}") from None
+        except Exception as error:  # noqa: BLE001 - a provider's library raises whatever it likes
+            if "credential" in type(error).__name__.lower():
+                return 401, {}, _said(None, str(error))
+            raise TransportError(f"{type(error).__name__}: {error}") from None
+        return 200, {}, json.dumps(_completion(response), ensure_ascii=False).encode("utf-8", "replace")
+
+    def _settings(self, request: Mapping[str, Json]) -> ModelSettings:
+        """Temperature and limits by pydantic-ai's names; settings it knows as they are, the rest into the body."""
+        from pydantic_ai.settings import ModelSettings
+
+        settings: dict[str, Json] = {} if self._provider == "bedrock" else {"max_retries": 0}
+        settings |= {name: request[name] for name in ("max_tokens", "temperature") if name in request}
+        if "max_completion_tokens" in request:
+            settings["max_tokens"] = request["max_completion_tokens"]
+        if effort := request.get("reasoning_effort"):
+            settings["thinking"] = effort != "none" and effort
+        if self._extra_headers:
+            settings["extra_headers"] = self._extra_headers
+        more = {name: value for name, value in request.items() if name not in _OURS}
+        prefix = f"{self._provider}_"
+        known = {name for name in more if name in ModelSettings.__annotations__ or name.startswith(prefix)}
+        settings |= {name: more[name] for name in known}
+        if rest := {name: value for name, value in more.items() if name not in known}:
+            settings["extra_body"] = rest
+        return settings  # type: ignore[return-value]
+
+    async def _enter(self) -> None:
+        """Open connections on the running loop; those left over from another are dropped."""
+        loop = asyncio.get_running_loop()
+        if not self._entered or self._loop is not loop:
+            self._entered, self._loop = True, loop
+            await self._model.__aenter__()
+
+    async def close(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        entered, self._entered = self._entered, False
+        if entered and self._loop is asyncio.get_running_loop():
+            await self._model.__aexit__(None, None, None)
+
+
+def _model(service: Service, key: str) -> Model:
+    """pydantic-ai's model with its provider; JudgeError where that lacks something."""
+    model_class, provider_class = _load(service.provider)
+    from pydantic_ai.exceptions import UserError
+
+    given: dict[str, Any] = {"api_key": key} if key else {}
+    if not key and (not service.trusted or (service.custom and service.provider != "bedrock")):
+        given = {"api_key": _NO_KEY}
+    if service.custom and service.provider == "cohere":
+        from cohere import AsyncClientV2
+
+        given = {"cohere_client": AsyncClientV2(api_key=given.get("api_key"), base_url=service.custom)}
+    elif service.custom:
+        given["base_url"] = service.custom
+    try:
+        model: Model = model_class(service.model, provider=provider_class(**given))
+    except (UserError, ValueError) as error:
+        raise JudgeError(f"{service.name} cannot be used: {error}") from None
+    return model
+
+
+def _withheld(service: Service) -> dict[str, Any]:
+    """The headers that Anthropic's library takes from the environment, left out: they are not for a file's URL."""
+    if service.provider != "anthropic" or service.trusted:
+        return {}
+    from anthropic import Omit
+
+    lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n")
+    return {line.partition(":")[0].strip(): Omit() for line in lines if ":" in line}
+
+
+def _load(provider: str) -> tuple[Any, Any]:
+    """The classes of a provider; MissingPart where its extra is not installed."""
+    model, access = _MODELS[provider]
+    try:
+        return (
+            getattr(import_module(f"pydantic_ai.models.{provider}"), model),
+            getattr(import_module(f"pydantic_ai.providers.{provider}"), access),
+        )
+    except ImportError as error:
+        fix = f'pip install "germane[{provider}]"'
+        raise MissingPart(f"the judge {provider} is an extra that is not installed", fix=fix) from error
+
+
+def _messages(messages: list[Mapping[str, str]]) -> list[ModelMessage]:
+    from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
+
+    found: list[ModelMessage] = []
+    for message in messages:
+        text = message["content"]
+        if message["role"] == "assistant":
+            found.append(ModelResponse(parts=[TextPart(text)]))
+            continue
+        part = SystemPromptPart(text) if message["role"] == "system" else UserPromptPart(text)
+        if found and isinstance(found[-1], ModelRequest):
+            found[-1] = ModelRequest(parts=[*found[-1].parts, part])
+        else:
+            found.append(ModelRequest(parts=[part]))
+    return found
+
+
+def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:
+    """The output mode, in pydantic-ai's words."""
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.output import OutputObjectDefinition
+    from pydantic_ai.tools import ToolDefinition
+
+    if "response_format" in request:
+        wanted = request["response_format"]["json_schema"]
+        output = OutputObjectDefinition(name=wanted["name"], json_schema=wanted["schema"], strict=True)
+        return ModelRequestParameters(output_mode="native", output_object=output)
+    if "tools" in request:
+        function = request["tools"][0]["function"]
+        tool = ToolDefinition(
+            name=function["name"],
+            description=function["description"],
+            parameters_json_schema=function["parameters"],
+            kind="output",
+        )
+        return ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)
+    return ModelRequestParameters()
+
+
+def _completion(response: ModelResponse) -> dict[str, Json]:
+    """What came back, as a chat completion."""
+    from pydantic_ai.messages import TextPart, ToolCallPart
+
+    message: dict[str, Json] = {
+        "content": "".join(part.content for part in response.parts if isinstance(part, TextPart))
+    }
+    if calls := [part for part in response.parts if isinstance(part, ToolCallPart)]:
+        message["tool_calls"] = [
+            {"function": {"name": call.tool_name, "arguments": call.args_as_json_str()}} for call in calls
+        ]
+    finish = _FINISH.get(response.finish_reason or "", response.finish_reason)
+    used = response.usage
+    found: dict[str, Json] = {
+        "choices": [{"message": message, "finish_reason": finish}],
+        "model": response.model_name,
+    }
+    if used.input_tokens or used.output_tokens:
+        found["usage"] = {
+            "prompt_tokens": used.input_tokens,
+            "completion_tokens": used.output_tokens,
+            "prompt_tokens_details": {"cached_tokens": used.cache_read_tokens},
+        }
+    return found
+
+
+def _said(body: object, text: str) -> bytes:
+    """An error's body as `errors.message_of` reads it."""
+    found = body if isinstance(body, dict) else {"error": {"message": text}}
+    return json.dumps(found, ensure_ascii=False, default=str).encode("utf-8", "replace")

@@ -1,0 +1,397 @@
+"""How many requests an endpoint gets: concurrency, requests and tokens per minute, pauses, the circuit breaker.
+
+Nothing here knows HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from math import floor, inf
+from time import monotonic
+from typing import Protocol, TypeAlias
+
+from germane.errors import InputError
+from germane.judges.client.retry import RetryPolicy
+
+__all__ = [
+    "AdaptiveConcurrency",
+    "CircuitBreaker",
+    "CircuitOpen",
+    "Pause",
+    "RateLimiter",
+    "SlidingWindow",
+    "StopToken",
+    "Taken",
+    "stop_token",
+]
+
+SLOW = 2.5
+"""Latency of this many times the lowest seen means that more requests would only queue."""
+
+MINUTE = 61.0
+"""Seconds of a rate's window: a minute, and one more for what is on its way to whoever counts."""
+
+BURST = 5.0
+"""Seconds' worth of a rate that may leave at once after a quiet time; the rest is spread evenly."""
+
+PROBES_SLOW_TO = 5
+"""By how much the time between probes of an open circuit may grow."""
+
+
+class AdaptiveConcurrency:
+    """A semaphore that finds its own size: additive increase, multiplicative decrease (AIMD) after a slow start.
+
+    With `start` it begins there and grows by one per answer (doubling per round trip) until the endpoint throttles
+    or answers `SLOW` times slower than its fastest round; from then on by one per round trip. Without `start` it
+    begins at the limit. A throttled request halves it, at most once per round trip.
+
+    Args:
+        limit: Requests in flight at most.
+        start: Requests in flight to begin with.
+    """
+
+    def __init__(self, limit: int, start: int | None = None) -> None:
+        self.limit = max(1, limit)
+        self.size = float(min(self.limit, start or self.limit))
+        self.in_flight = 0
+        self._slow_start = start is not None
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._halved_at = -1.0
+        self._answers, self._latency = 0, 0.0
+        self._fastest_round, self._fastest = 0.0, inf
+        self._round = int(self.size)
+
+    async def acquire(self) -> None:
+        """Wait for a place."""
+        if not self._waiting and self.in_flight < int(self.size):
+            self.in_flight += 1
+            return
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self.release()  # it was admitted and cancelled at once
+            elif place in self._waiting:
+                self._waiting.remove(place)
+            raise
+
+    def release(self) -> None:
+        """Give the place back."""
+        self.in_flight -= 1
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and self.in_flight < int(self.size):
+            place = self._waiting.popleft()
+            if not place.done():
+                self.in_flight += 1
+                place.set_result(None)
+
+    def succeeded(self, sent: float) -> None:
+        """The endpoint answered a request that was sent at that time (monotonic): increase."""
+        latency = monotonic() - sent
+        self._answers += 1
+        self._latency += latency
+        self._fastest = min(self._fastest, latency)
+        queued = (
+            not self._fastest_round and latency > SLOW * self._fastest
+        )  # in the first round nothing else is known
+        if self._answers >= self._round:
+            self._end_round()
+        if self.size < self.limit and not queued:
+            self.size = min(self.limit, self.size + (1 if self._slow_start else 1 / self.size))
+            self._admit()
+
+    def _end_round(self) -> None:
+        mean = self._latency / self._answers
+        self._answers, self._latency = 0, 0.0
+        if not self._fastest_round or mean < self._fastest_round:
+            self._fastest_round = mean
+        if self._slow_start and mean > SLOW * self._fastest_round:
+            self._slow_start = False
+            self.size = max(1.0, self.size / 2)
+        self._round = int(self.size)
+
+    def throttled(self, sent: float) -> None:
+        """The endpoint refused or timed out a request that was sent at that time: halve, once per round trip."""
+        self._slow_start = False
+        if sent > self._halved_at:
+            self._halved_at = monotonic()
+            self.size = max(1.0, self.size / 2)
+
+
+@dataclass(slots=True)
+class _Entry:
+    at: float
+    units: float
+
+
+class SlidingWindow:
+    """At most so many units in any minute; a single request of more leaves when nothing else did for a minute.
+
+    Args:
+        per_minute: How many; less than one is one in a longer time.
+    """
+
+    def __init__(self, per_minute: float) -> None:
+        self._limit = max(1.0, per_minute)
+        self._period = MINUTE * max(1.0, 1 / per_minute)
+        self._interval = 60 / per_minute
+        self._log: deque[_Entry] = deque()
+        self._sum = self._next = 0.0
+
+    def wait(self, units: float) -> float:
+        """Seconds until so many may be taken, as far as is known now."""
+        now = monotonic()
+        while self._log and self._log[0].at + self._period <= now:
+            self._sum -= self._log.popleft().units
+        if not self._log:
+            self._sum = 0.0
+        spread = self._next if units <= self._limit else now
+        return max(0.0, spread - now, self._free_at(units) - now)
+
+    def _free_at(self, units: float) -> float:
+        """When enough of what was taken has left the window."""
+        over, at = self._sum + units - self._limit, 0.0
+        for entry in self._log:
+            if over <= 0:
+                break
+            over -= entry.units
+            at = entry.at + self._period
+        return at
+
+    def take(self, units: float) -> _Entry:
+        """Take so many, now."""
+        now = monotonic()
+        self._next = min(max(self._next, now - BURST) + units * self._interval, now + self._period)
+        self._sum += units
+        self._log.append(entry := _Entry(now, units))
+        return entry
+
+    def correct(self, entry: _Entry, units: float) -> None:
+        """It was so many in truth; 0 gives it back."""
+        more = units - entry.units
+        self._next += more * self._interval
+        if self._log and entry.at >= self._log[0].at:
+            self._sum += more
+            entry.units = units
+
+
+Taken: TypeAlias = tuple[_Entry | None, _Entry | None]
+"""What one request has taken of a RateLimiter: of its requests and of its tokens."""
+
+
+class RateLimiter:
+    """Requests and tokens per minute, and requests in flight, for all judges that share it; None = no limit.
+
+    Who waits is served in the order of arrival.
+
+    Args:
+        rpm, tpm: Requests and tokens per minute, more than 0.
+        in_flight: Requests in flight, from 1.
+
+    Raises:
+        InputError: A rate is not a number more than 0.
+    """
+
+    def __init__(
+        self, *, rpm: float | None = None, tpm: float | None = None, in_flight: int | None = None
+    ) -> None:
+        for name, value in (("rpm", rpm), ("tpm", tpm)):
+            if value is not None and not 0 < value < inf:
+                raise InputError(
+                    f"{name}={value!r} is not possible", fix="write how many a minute: more than 0"
+                )
+        self._requests = SlidingWindow(floor(rpm) if rpm >= 1 else rpm) if rpm else None
+        self._tokens = SlidingWindow(tpm) if tpm else None
+        self._places = AdaptiveConcurrency(in_flight) if in_flight else None
+        self._queue: deque[asyncio.Future[None]] = deque()
+
+    async def acquire(self, tokens: Callable[[], float]) -> Taken:
+        """Wait until a request of about so many tokens may leave, as estimated then; cancelled, it takes nothing."""
+        if self._places is not None:
+            await self._places.acquire()
+        try:
+            if self._queue or self._wait(tokens) > 0:
+                await self._turn(tokens)
+        except asyncio.CancelledError:
+            self.release()
+            raise
+        return (
+            self._requests.take(1) if self._requests else None,
+            self._tokens.take(tokens()) if self._tokens else None,
+        )
+
+    async def _turn(self, tokens: Callable[[], float]) -> None:
+        """The first in the queue waits for the windows, the others wait for it."""
+        turn = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            if self._queue[0] is not turn:
+                await turn
+            wait = self._wait(tokens)
+            while wait > 0:
+                await asyncio.sleep(min(wait, 1.0))  # what others took may turn out to be less
+                wait = self._wait(tokens)
+        finally:
+            self._queue.remove(turn)
+            if self._queue and not self._queue[0].done():
+                self._queue[0].set_result(None)
+
+    def _wait(self, tokens: Callable[[], float]) -> float:
+        wait = self._requests.wait(1) if self._requests else 0.0
+        return max(wait, self._tokens.wait(tokens())) if self._tokens else wait
+
+    def correct(self, taken: Taken | None, tokens: float) -> None:
+        """The request and its answer were so many tokens in truth."""
+        if self._tokens and taken and taken[1]:
+            self._tokens.correct(taken[1], tokens)
+
+    def give_back(self, taken: Taken | None) -> None:
+        """The request was not sent; None = it had taken nothing yet."""
+        if taken is None:
+            return
+        if self._requests and taken[0]:
+            self._requests.correct(taken[0], 0)
+        self.correct(taken, 0)
+        self.release()
+
+    def release(self) -> None:
+        """The request is not in flight any more."""
+        if self._places is not None:
+            self._places.release()
+
+
+class Pause:
+    """Holds all requests to one endpoint back until a time that it named in a Retry-After.
+
+    An answer to a request that was sent after the refused one ends the pause early: it was not meant for all.
+    """
+
+    def __init__(self) -> None:
+        self._until = self._refused = 0.0
+        self._ended: asyncio.Event | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether requests are held back."""
+        return self._until > 0 and self._until > monotonic()
+
+    def start(self, sent: float, seconds: float) -> None:
+        """A request that was sent at that time (monotonic) was told to wait."""
+        if not self.active:
+            self._ended = asyncio.Event()
+        self._refused = max(self._refused, sent)
+        self._until = max(self._until, monotonic() + seconds)
+
+    def answered(self, sent: float) -> None:
+        """A request that was sent at that time was answered."""
+        if self._until and sent >= self._refused:
+            self._until = 0.0
+            if self._ended is not None:
+                self._ended.set()
+
+    async def wait(self) -> None:
+        """Return when the pause is over; those who wait return spread over a tenth of it, a second at most."""
+        spread = random.random()  # noqa: S311 - no secret
+        while (left := self._until - monotonic()) > 0 and self._ended is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left + spread * min(1.0, left / 10)):
+                    await self._ended.wait()
+
+
+class CircuitOpen(Exception):
+    """The endpoint is down and not asked for now."""
+
+
+class CircuitBreaker:
+    """Opens after failures in a row; while it is open, one request at a time probes whether the endpoint is back.
+
+    Everybody else waits for a probe to succeed, which closes it. Once a probe has failed after the endpoint was
+    down for `outage` (or `startup`) seconds, all who wait get CircuitOpen.
+    """
+
+    def __init__(self, policy: RetryPolicy) -> None:
+        self.reached = False
+        """Whether the endpoint has ever answered."""
+
+        self._policy = policy
+        self._failures, self._last = 0, ""
+        self._opened: float | None = None
+        self._failed_at = self._probe_at = self._between = 0.0
+
+    @property
+    def open(self) -> bool:
+        """Whether requests are held back."""
+        return self._opened is not None
+
+    @property
+    def outage(self) -> float:
+        """Seconds for which a dead endpoint is probed."""
+        return self._policy.outage if self.reached else min(self._policy.startup, self._policy.outage)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the endpoint was down for so long."""
+        return self._opened is not None and self._failed_at - self._opened >= self.outage
+
+    @property
+    def why(self) -> str:
+        """What has opened it."""
+        return f"{self._failures} requests in a row failed, the last with: {self._last}"
+
+    async def acquire(self) -> bool:
+        """Return when the circuit is closed, or True as the one probe that is due; else wait or raise CircuitOpen."""
+        while self._opened is not None:
+            now = monotonic()
+            if now >= self._probe_at:
+                self._between = min(self._between * 2, PROBES_SLOW_TO * self._policy.probe_every)
+                self._probe_at = now + self._between
+                return True
+            if self.exhausted:
+                raise CircuitOpen(self.why)
+            await asyncio.sleep(min(self._probe_at - now, 1.0))
+        return False
+
+    def succeeded(self) -> None:
+        """Any answer, even a refusal, shows that the endpoint is up."""
+        self._failures, self._opened, self.reached = 0, None, True
+
+    def failed(self, why: str) -> bool:
+        """One more failure; whether it opened the circuit."""
+        self._failures += 1
+        self._last, self._failed_at = why, monotonic()
+        if self._opened is not None or self._failures < self._policy.circuit_failures:
+            return False
+        self._opened = self._failed_at
+        self._between = self._policy.probe_every
+        self._probe_at = self._opened + self._between
+        return True
+
+
+class StopToken(Protocol):
+    """What a pool can still stop of the requests of one group of questions."""
+
+    def wait(self) -> bool:
+        """A request waits from here on; False where no more may be sent. CancelledError where none was sent yet."""
+        ...
+
+    async def leave(self) -> None:
+        """A request is sent now; CancelledError where it must not be."""
+        ...
+
+    def recalled(self) -> bool:
+        """Whether a CancelledError in a wait means that no more may be sent, and the call is to end with what it has."""
+        ...
+
+
+stop_token: ContextVar[StopToken | None] = ContextVar("germane_stop_token", default=None)
+"""Set by the pool in the task of each group that it hands over; None = nothing is ever stopped."""

@@ -1,0 +1,239 @@
+"""How one model at one endpoint is asked: the body of a request, and what the endpoint's refusals teach.
+
+An answer is asked for in the first mode that the endpoint takes: a strict JSON Schema, a call of a tool with that
+schema, or the schema in the words of the prompt. What is refused is remembered per endpoint and model.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from germane.judging.reading import Ask
+from germane.judging.text import blank
+from germane.types import Json
+
+__all__ = ["LIMIT_NAMES", "MODES", "PROMPT", "ROOM", "Correction", "ModelCapabilities"]
+
+MODES = ("schema", "tool", "prompt")
+PROMPT = MODES.index("prompt")
+
+LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
+"""How the limit of an answer's tokens is called: OpenAI has renamed it, and not all have followed."""
+
+ROOM = 4096
+"""Tokens to ask for where an answer was cut off without a limit of ours."""
+
+_SHAPELESS = 2
+"""First answers that are not of the schema after which a server is taken to ignore it."""
+
+_REASONING: Mapping[str, tuple[str, ...]] = {"off": ("none", "minimal", "low"), "low": ("low",)}
+"""`reasoning_effort` to try for each setting, the first that the model takes."""
+
+_MENTIONS = {
+    "schema": ("response_format", "response format", "schema", "structured", "guided", "grammar"),
+    "tool": ("tool", "function"),
+}
+_SYSTEM = re.compile(
+    r"system.*(?:role|message)|(?:role|message).*system|developer (?:instruction|message|role)|roles? must alternate",
+    re.DOTALL,
+)
+_EFFORT = re.compile(r"reasoning[._ ]?effort|thinking")
+_UNKNOWN = re.compile(
+    r"un(?:supported|recogni[sz]ed|known|expected)|not (?:supported?|permitted|allowed)|does not support|extra"
+)
+
+_log = logging.getLogger("germane")
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """An unusable answer and what was wrong with it, to be shown to the model."""
+
+    answer: str
+    problem: str
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelCapabilities:
+    """What a model at an endpoint takes, as far as its answers and refusals have shown.
+
+    Attributes:
+        model: Its name.
+        temperature: Sent unless None.
+        parameters: The user's own, sent as they are.
+        reasoning: Values of `reasoning_effort` that may be taken, the first is sent.
+        max_tokens: The user's limit of an answer's tokens; None = not sent, unless an answer was cut off.
+        limit_name: The name of that limit; "" = it is taken under none.
+        largest: The largest limit that the model takes; 0 = not known.
+        mode: The index in MODES.
+        proven: Whether an answer in that mode could be used.
+        system: Whether a system message is taken.
+        left_out: What was refused and is sent no more.
+        version: Counts the changes of all of these.
+    """
+
+    model: str
+    temperature: float | None = None
+    parameters: Mapping[str, Json] = field(default_factory=dict)
+    reasoning: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    limit_name: str = LIMIT_NAMES[0]
+    largest: int = 0
+    mode: int = 0
+    proven: bool = False
+    system: bool = True
+    left_out: tuple[str, ...] = ()
+    version: int = 0
+    _limits_refused: set[str] = field(default_factory=set)
+    _shapeless: int = 0
+
+    def __post_init__(self) -> None:
+        """A token limit among the user's own parameters is the limit, under the name that they gave it."""
+        own = dict(self.parameters)
+        for name in LIMIT_NAMES:
+            if type(own.get(name)) is int:
+                self.max_tokens, self.limit_name = own.pop(name), name
+        self.parameters = own
+
+    def reason(self, setting: str | None, provider: str) -> None:
+        """Ask the model to reason as the setting says: "off", "low" or None = as it likes."""
+        self.reasoning = _REASONING[setting] if setting else ()
+        if setting == "off" and provider in {"vllm", "llamacpp"}:  # they leave it to the template of the chat
+            self.parameters = {"chat_template_kwargs": {"enable_thinking": False}, **self.parameters}
+
+    def body(
+        self, ask: Ask, note: Correction | None = None, limit: int | None = None, mode: int = 0
+    ) -> bytes:
+        """The request: constant instructions first, the text last; `limit` is how many tokens the answer may have."""
+        mode = max(mode, self.mode)
+        request: dict[str, Json] = {"model": self.model, "messages": self._messages(ask, note, mode)}
+        if self.temperature is not None:
+            request["temperature"] = self.temperature
+        if self.reasoning:
+            request["reasoning_effort"] = self.reasoning[0]
+        request.update(_structure(ask, mode))
+        request.update(self.parameters)
+        if (limit := limit or self.max_tokens) and self.limit_name:
+            request = {name: value for name, value in request.items() if name not in LIMIT_NAMES}
+            request[self.limit_name] = limit
+        return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+    def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
+        system, user = ask.system, ask.user
+        if mode == PROMPT:
+            system = f"{system}\n\nAnswer with one JSON object of this JSON Schema and nothing else:\n{_schema(ask)}"
+        if not self.system:
+            system, user = "", f"{system}\n\n{user}"
+        messages: list[Json] = [{"role": "system", "content": system}] if system else []
+        messages.append({"role": "user", "content": user})
+        if note is not None:
+            wrong = f"That cannot be used: {note.problem}. Answer again, all of it, as one JSON object of this JSON Schema:"
+            again = f"{wrong}\n{_schema(ask)}"
+            if blank(note.answer):  # some servers refuse a message of white space
+                messages[-1] = {"role": "user", "content": f"{user}\n\n{again}"}
+            else:
+                messages += [
+                    {"role": "assistant", "content": note.answer},
+                    {"role": "user", "content": again},
+                ]
+        return messages
+
+    def learn(self, error: str, mode: int, *, limited: bool = False) -> bool:
+        """Whether the text of a refusal says what to leave out, rename or ask for otherwise; it is remembered.
+
+        Args:
+            error: The text.
+            mode: The mode of the request that was refused.
+            limited: Whether that request named a limit of tokens.
+        """
+        text = error.lower()
+        parameter = next((name for name in self.parameters if name.lower() in text), None)
+        if "temperature" in text and self.temperature is not None:
+            self.temperature = None
+            self._leave_out("temperature")
+        elif self.reasoning and _EFFORT.search(text):
+            self.reasoning = self.reasoning[1:]
+            if not self.reasoning:
+                self._leave_out("reasoning_effort")
+        elif limited and self._rename_limit(text):
+            pass
+        elif parameter is not None and _UNKNOWN.search(text):
+            self.parameters = {name: value for name, value in self.parameters.items() if name != parameter}
+            self._leave_out(parameter)
+        elif self.system and _SYSTEM.search(text):
+            self.system = False
+            self._leave_out("system")
+        elif mode < PROMPT and any(word in text for word in _MENTIONS[MODES[mode]]):
+            self.lower(mode + 1, error)
+        else:
+            return False
+        self.version += 1
+        return True
+
+    def _leave_out(self, name: str) -> None:
+        self.left_out = (*self.left_out, name)
+
+    def _rename_limit(self, text: str) -> bool:
+        """Whether an error is about the name of the limit; then it has the other one, or none if that was refused too."""
+        if not self.limit_name:
+            return False
+        (other,) = set(LIMIT_NAMES) - {self.limit_name}
+        if other not in text and not (self.limit_name in text and _UNKNOWN.search(text)):
+            return False
+        self._limits_refused.add(self.limit_name)
+        self.limit_name = "" if other in self._limits_refused else other
+        if not self.limit_name:
+            self._leave_out("max_tokens")
+        return True
+
+    def name_limit(self) -> None:
+        """The server's own limit is short: every request names one from now on, not each after a cut answer."""
+        if self.max_tokens is None:
+            self.max_tokens = ROOM
+            self.version += 1
+
+    def lower(self, mode: int, why: str) -> None:
+        """Ask in that mode from now on; asking without any constraint of the answer is logged."""
+        if mode <= self.mode:
+            return
+        self.mode = mode
+        self.version += 1
+        if mode == PROMPT:
+            _log.warning(
+                "%s is asked without structured output (%s): its answers follow the schema only as far as it heeds"
+                " the prompt",
+                self.model,
+                why[:200],
+            )
+
+    def usable(self, mode: int) -> None:
+        """An answer to a request in that mode could be used."""
+        if not self.proven:
+            self.proven = True
+            self.lower(mode, "it took no other request")
+
+    def shapeless(self) -> None:
+        """An answer was not of the schema: a server that takes a schema and ignores it is asked by the prompt."""
+        if not self.proven:
+            self._shapeless += 1
+            if self._shapeless >= _SHAPELESS:
+                self.lower(PROMPT, "its first answers were not of the schema")
+
+
+def _schema(ask: Ask) -> str:
+    return json.dumps({"title": ask.name, **ask.schema}, ensure_ascii=False, separators=(",", ":"))
+
+
+def _structure(ask: Ask, mode: int) -> dict[str, Json]:
+    if MODES[mode] == "schema":
+        schema = {"name": ask.name, "strict": True, "schema": ask.schema}
+        return {"response_format": {"type": "json_schema", "json_schema": schema}}
+    if MODES[mode] == "tool":
+        function = {"name": ask.name, "description": "Give the answer.", "parameters": ask.schema}
+        choice = {"type": "function", "function": {"name": ask.name}}
+        return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
+    return {}

@@ -1,0 +1,225 @@
+"""Who serves which models where: `provider:model`, base URLs, keys, headers.
+
+A key goes to its provider's own host, or to a base URL given in a call, by flag or by environment; never
+to a base URL that stands in a file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from germane.errors import InputError, JudgeError
+
+__all__ = ["PROVIDERS", "Provider", "Service", "check_headers", "find"]
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One provider: base URL, environment variables of the key and of the base URL, and what else is particular.
+
+    Attributes:
+        url: The base URL; "" = it must be given.
+        key, base: The environment variables that hold the key and another base URL.
+        model: The default model.
+        path: What a base URL without a path is continued with.
+        header: The header that carries the key.
+        local: Whether it works without a key.
+        extra: Whether it has a protocol of its own, brought by the extra of the same name.
+    """
+
+    url: str
+    key: str
+    base: str
+    model: str = ""
+    path: str = ""
+    header: str = "authorization"
+    local: bool = False
+    extra: bool = False
+
+
+_GOOGLE = "https://generativelanguage.googleapis.com"
+
+PROVIDERS: Mapping[str, Provider] = {
+    "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY", "OPENAI_BASE_URL", "gpt-4o-mini"),
+    "azure": Provider(
+        "", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", path="/openai/v1", header="api-key"
+    ),
+    "ollama": Provider("http://localhost:11434/v1", "OLLAMA_API_KEY", "OLLAMA_HOST", path="/v1", local=True),
+    "vllm": Provider("http://localhost:8000/v1", "VLLM_API_KEY", "VLLM_BASE_URL", local=True),
+    "llamacpp": Provider("http://localhost:8080/v1", "LLAMA_API_KEY", "LLAMACPP_BASE_URL", local=True),
+    "lmstudio": Provider("http://localhost:1234/v1", "LMSTUDIO_API_KEY", "LMSTUDIO_BASE_URL", local=True),
+    "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "OPENROUTER_BASE_URL"),
+    "groq": Provider("https://api.groq.com/openai/v1", "GROQ_API_KEY", "GROQ_BASE_URL"),
+    "mistral": Provider("https://api.mistral.ai/v1", "MISTRAL_API_KEY", "MISTRAL_BASE_URL"),
+    "deepseek": Provider("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", "DEEPSEEK_BASE_URL"),
+    "together": Provider("https://api.together.xyz/v1", "TOGETHER_API_KEY", "TOGETHER_BASE_URL"),
+    "fireworks": Provider("https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", "FIREWORKS_BASE_URL"),
+    "xai": Provider("https://api.x.ai/v1", "XAI_API_KEY", "XAI_BASE_URL"),
+    "cerebras": Provider("https://api.cerebras.ai/v1", "CEREBRAS_API_KEY", "CEREBRAS_BASE_URL"),
+    "gemini": Provider(f"{_GOOGLE}/v1beta/openai", "GEMINI_API_KEY", "GEMINI_BASE_URL"),
+    "huggingface": Provider("https://router.huggingface.co/v1", "HF_TOKEN", "HUGGINGFACE_BASE_URL"),
+    "anthropic": Provider("https://api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", extra=True),
+    "google": Provider(_GOOGLE, "GOOGLE_API_KEY", "GOOGLE_BASE_URL", extra=True),
+    "bedrock": Provider(  # without a token, AWS's own chain of credentials decides
+        "https://bedrock-runtime.amazonaws.com",
+        "AWS_BEARER_TOKEN_BEDROCK",
+        "BEDROCK_BASE_URL",
+        local=True,
+        extra=True,
+    ),
+    "cohere": Provider("https://api.cohere.com", "CO_API_KEY", "CO_BASE_URL", extra=True),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """Where one model is asked: resolved, without the key. `custom` is the base URL where it is not the default."""
+
+    provider: str
+    model: str
+    url: str
+    custom: str = ""
+    trusted: bool = True
+
+    @property
+    def name(self) -> str:
+        """`provider:model`."""
+        return f"{self.provider}:{self.model}"
+
+    @property
+    def extra(self) -> bool:
+        """Whether it has a protocol of its own."""
+        return PROVIDERS[self.provider].extra
+
+    @property
+    def completions(self) -> str:
+        """The URL to post to: a query of the base URL stays behind the path."""
+        scheme, host, path, query, _ = urlsplit(self.url)
+        return urlunsplit((scheme, host, f"{path}/chat/completions", query, ""))
+
+    def headers(self, api_key: str | None, own: Mapping[str, str]) -> dict[str, str]:
+        """The user's `own` headers, and the one with the key unless it is among them or there is no key."""
+        header, found = PROVIDERS[self.provider].header, {name.lower(): value for name, value in own.items()}
+        if header not in found and (key := self.secret(api_key)):
+            found[header] = key if header != "authorization" else f"Bearer {key}"
+        return found
+
+    def secret(self, api_key: str | None) -> str:
+        """The key, from the call or the environment; JudgeError where one is needed and absent."""
+        provider = PROVIDERS[self.provider]
+        key = api_key or (os.environ.get(provider.key, "").strip() if self.trusted else "")
+        if not key:
+            if provider.local or self.custom:
+                return ""
+            raise JudgeError(
+                f"{self.name} needs a key: set {provider.key}, or name a local model (ollama:MODEL) as the judge"
+            )
+        if not key.isascii() or any(c.isspace() for c in key):
+            raise JudgeError(f"the key in {provider.key} holds characters that no key has")
+        return key
+
+
+def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Service:
+    """The service that `provider:model`, `provider` or `provider:model@URL` names.
+
+    `trusted` is false where `spec` stands in a file: a URL in it is then asked without the environment's key.
+    """
+    name, url = _split(spec.strip())
+    provider_name, _, model = name.partition(":")
+    provider_name = provider_name.strip()
+    provider = PROVIDERS.get(provider_name.lower())
+    if provider is None:
+        raise InputError(
+            f"no provider is called {provider_name!r}",
+            fix=f"use PROVIDER:MODEL with one of {', '.join(PROVIDERS)}; any OpenAI-compatible server: openai:MODEL@URL",
+        )
+    model = model.strip() or provider.model
+    if not model:
+        raise InputError(f"{provider_name} has no default model", fix=f"write {provider_name}:MODEL")
+    given = base_url or url or _from_environment(provider)
+    if not (given or provider.url):
+        raise InputError(f"{provider_name} has no base URL", fix=f"set {provider.base} or give base_url")
+    base = _tidy(given, provider) if given else provider.url
+    return Service(
+        provider=provider_name.lower(),
+        model=model,
+        url=base,
+        custom="" if base == provider.url else base,
+        trusted=trusted or bool(base_url) or not url or urlsplit(base)[:2] == urlsplit(provider.url)[:2],
+    )
+
+
+_URL = re.compile(r"@(https?://.*)", re.DOTALL | re.IGNORECASE)
+_LIKE_A_URL = re.compile(
+    r"@([a-z][a-z0-9+.-]*://.*|(?:localhost|\d+(?:\.\d+){3}|\[[\da-f:]+\])(?:[:/].*)?"
+    r"|[\w.-]+:\d+(?:/.*)?|[\w-]+(?:\.[\w-]+)+/.*)",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """InputError where a header cannot be sent. Its value may be a key: it is not shown."""
+    for name, value in headers.items():
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            raise InputError(
+                f"{name!r} is not the name of a header", fix="write NAME=VALUE, as x-team=search"
+            )
+        if not re.fullmatch(r"[\t -~]*", value):
+            raise InputError(
+                f"the value of the header {name} holds characters that no header has",
+                fix="use printable ASCII on one line",
+            )
+
+
+def _split(spec: str) -> tuple[str, str]:
+    """The name, and the URL after its @; InputError where that only looks like one, since else it were a model's name."""
+    if found := _URL.search(spec):
+        return spec[: found.start()], found[1]
+    if "@" in spec and (wrong := _LIKE_A_URL.fullmatch(spec, spec.index("@"))):
+        rest = wrong[1].rpartition("://")[2]
+        host = rest.partition("/")[0]
+        near = ":" in host or host == "localhost" or host[:1].isdigit()
+        url = f"{'http' if near else 'https'}://{rest}"
+        raise InputError(f"{wrong[1]!r} is no URL of a server", fix=f"write {spec[: wrong.start()]}@{url}")
+    return spec, ""
+
+
+def _from_environment(provider: Provider) -> str:
+    value = os.environ.get(provider.base, "").strip()
+    return _ollama(value.strip("\"'")) if value and provider is PROVIDERS["ollama"] else value
+
+
+def _ollama(host: str) -> str:
+    """OLLAMA_HOST as Ollama itself takes it: where it listens, with any part left out."""
+    scheme, mark, rest = host.partition("://") if "://" in host else ("http", "", host)
+    parts = urlsplit(f"//{rest}")
+    name = "127.0.0.1" if parts.hostname in {None, "0.0.0.0", "::"} else str(parts.hostname)  # noqa: S104 - read, not bound
+    port = parts.netloc.rpartition(":")[2] if _port(parts) else "" if mark else "11434"
+    return f"{scheme}://{f'[{name}]' if ':' in name else name}{port and f':{port}'}{parts.path}"
+
+
+def _port(parts: SplitResult) -> int | None:
+    try:
+        return parts.port
+    except ValueError:
+        raise InputError(
+            f"{parts.netloc!r} has no port that there is", fix="write http://HOST:PORT/v1"
+        ) from None
+
+
+def _tidy(url: str, provider: Provider) -> str:
+    """The one spelling of a base URL: no path of the call, no slash at its ends; a bare host is http."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise InputError(f"{url!r} is not the base URL of a server", fix="write http://HOST:PORT/v1")
+    _port(parts)
+    if parts.username or parts.password:
+        raise InputError("a base URL must not hold a password", fix="give the key by environment or api_key")
+    path = f"/{parts.path.strip('/')}".removesuffix("/chat/completions").rstrip("/") or provider.path
+    if provider.extra:
+        path = path.removesuffix("/v1")
+    return urlunsplit((parts.scheme, parts.netloc.lower(), path, parts.query, ""))

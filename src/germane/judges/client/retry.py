@@ -1,0 +1,120 @@
+"""When a request is tried again: timeouts, attempts, exponential backoff, Retry-After."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from email.utils import parsedate_to_datetime
+from time import time
+
+from germane.errors import InputError
+
+__all__ = ["RetryPolicy", "retry_after"]
+
+_COUNTS = ("attempts", "list_attempts", "circuit_failures", "hopeless")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How long the client waits and how often it tries. Times are in seconds, counts are whole numbers from 1.
+
+    A 429, 503 or 529 costs waiting time but no attempt. A timeout, a broken connection or a 5xx costs one of
+    `attempts`; an answer that cannot be used costs one of as many attempts of its own.
+
+    Attributes:
+        connect: To open a connection.
+        read: For one whole answer.
+        deadline: For one call: all of its requests and the waits between them. The time in which it waits for its
+            turn does not count. A Retry-After longer than this ends the run.
+        attempts: Requests that may fail, and unusable answers that are asked again, per question.
+        list_attempts: Unusable answers about a list before each of its texts is asked by itself.
+        backoff: The n-th wait is a random time up to `backoff * 2**n` (exponential backoff with full jitter).
+        longest: The longest such wait.
+        circuit_failures: Failures in a row, over all calls, that open the circuit breaker.
+        outage: How long an endpoint that has answered before is probed while the circuit is open.
+        startup: The same for an endpoint that has never answered.
+        probe_every: Between the first two probes; the time doubles up to five times that.
+        hopeless: Requests that an endpoint which never answered may refuse before it is given up.
+
+    Raises:
+        InputError: A time is not more than 0, or a count is not a whole number from 1.
+    """
+
+    connect: float = 10.0
+    read: float = 120.0
+    deadline: float = 600.0
+    attempts: int = 3
+    list_attempts: int = 2
+    backoff: float = 0.5
+    longest: float = 60.0
+    circuit_failures: int = 10
+    outage: float = 30.0
+    startup: float = 5.0
+    probe_every: float = 1.0
+    hopeless: int = 30
+
+    def __post_init__(self) -> None:
+        """A judge that never waits, or never tries, would fail every question."""
+        for field in fields(self):
+            value, wrong = getattr(self, field.name), f"RetryPolicy({field.name}={{!r}}) is not possible"
+            if field.name in _COUNTS:
+                if type(value) is not int or value < 1:
+                    raise InputError(wrong.format(value), fix="write a whole number from 1")
+            elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise InputError(wrong.format(value), fix="write seconds: a number more than 0")
+
+    def delay(self, failures: int) -> float:
+        """Seconds to wait after so many failures, from 1: exponential backoff with full jitter."""
+        return random.uniform(0, min(self.longest, self.backoff * 2.0**failures))  # noqa: S311 - no secret
+
+
+_DURATION = (
+    r"((?:\d+(?:\.\d+)?\s*(?:milliseconds?|ms|minutes?|mins?|seconds?|secs?|hours?|h|m|s)\b\s*|(?:\d+[hm]))+)"
+)
+_WORDS = re.compile(
+    rf"retrydelay\W{{1,8}}{_DURATION}|(?:retry|try again) (?:in|after) (?:about )?{_DURATION}", re.IGNORECASE
+)
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(m(?:s|illi)|h|m|s)", re.IGNORECASE)
+_SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
+    """Seconds that a response asks to wait; None where it names no time.
+
+    The headers go first: `retry-after-ms`, then `retry-after` in seconds or as a date; then what the body says in
+    Google's `retryDelay` or in words ("Please try again in 7m26.4s"). A negative time and a past date say nothing.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    header = headers.get("retry-after", "")
+    if (seconds := _number(header)) is not None:
+        return seconds
+    try:
+        seconds = parsedate_to_datetime(header).timestamp() - time()
+    except ValueError:
+        pass
+    else:
+        return seconds if seconds > 0 else _in_words(body)
+    return _in_words(body)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if 0 <= number < math.inf else None
+
+
+def _in_words(body: str) -> float | None:
+    """The longest time in the body, since Google rounds it in one place and not in the other."""
+    durations = [match[1] or match[2] for match in _WORDS.finditer(body)]
+    return max((_seconds(duration) for duration in durations), default=None)
+
+
+def _seconds(duration: str) -> float:
+    return sum(float(number) * _SECONDS[unit.lower()] for number, unit in _PART.findall(duration))

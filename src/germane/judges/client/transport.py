@@ -1,0 +1,144 @@
+"""Requests over HTTP: bytes to one URL and back, without retries, limits or meaning."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Protocol
+
+from germane import __version__
+from germane.judges.client.errors import TransportError
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["LARGEST", "HTTPTransport", "Response", "Transport", "secrets_in"]
+
+LARGEST = 8_000_000
+"""Bytes of a response at most: no verdict is that long."""
+
+SHARED_BY = 8
+"""Requests per client: its pool walks over all of its connections for each, so that many small pools are cheaper."""
+
+Response = tuple[int, Mapping[str, str], bytes]
+"""Status, headers, body."""
+
+_HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json",
+    "accept-encoding": "identity",
+    "user-agent": f"germane/{__version__}",
+}
+
+
+class Transport(Protocol):
+    """The far end of one model endpoint.
+
+    Attributes:
+        url: What error messages name.
+        secrets: What must not be shown, even where a server repeats it.
+    """
+
+    url: str
+    secrets: Sequence[str]
+
+    async def send(self, body: bytes) -> Response:
+        """One request; TransportError where there is no response."""
+        ...
+
+    async def close(self) -> None:
+        """Close connections; a later request opens new ones."""
+        ...
+
+
+def secrets_in(values: Sequence[str]) -> list[str]:
+    """The keys and header values that are long enough to be secrets, without a scheme such as Bearer."""
+    return [value.split()[-1] for value in values if len(value) > 8]
+
+
+@dataclass(slots=True)
+class _Client:
+    """One client and its requests in flight."""
+
+    http: httpx2.AsyncClient
+    in_flight: int = 0
+
+
+_in_flight = attrgetter("in_flight")
+
+
+class HTTPTransport:
+    """POST to one URL.
+
+    Args:
+        url: Where to.
+        headers: Sent with every request.
+        connect: Seconds for a connection. The timeout of an answer is the caller's.
+        most: Requests in flight at most.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], *, connect: float, most: int) -> None:
+        self.url = url
+        self.secrets: Sequence[str] = secrets_in(list(headers.values()))
+        self._headers = {**_HEADERS, **headers}
+        self._timeouts = {"timeout": {"connect": connect, "read": None, "write": None, "pool": None}}
+        self._count = -(-most // SHARED_BY)
+        self._parsed: httpx2.URL | str = url
+        self._clients: list[_Client] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def send(self, body: bytes) -> Response:
+        """One request over the client that has least to do; TransportError where there is no whole response."""
+        import httpx2
+
+        client = min(self._open(), key=_in_flight)
+        client.in_flight += 1
+        try:
+            request = httpx2.Request(
+                "POST", self._parsed, headers=self._headers, content=body, extensions=self._timeouts
+            )
+            response = await client.http.send(request, stream=True)
+            try:
+                return response.status_code, response.headers, await _read(response)
+            finally:
+                await response.aclose()
+        except httpx2.RequestError as error:
+            text = str(error)
+            raise TransportError(f"{type(error).__name__}{': ' + text if text else ''}") from None
+        finally:
+            client.in_flight -= 1
+
+    def _open(self) -> list[_Client]:
+        """The clients of the running loop; those left over from another loop are dropped."""
+        loop = asyncio.get_running_loop()
+        if not self._clients or self._loop is not loop:
+            import httpx2
+
+            self._parsed = httpx2.URL(self.url)
+            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=2 * SHARED_BY)
+            secure = httpx2.create_ssl_context() if self.url.startswith("https") else False
+            opened = (httpx2.AsyncClient(limits=limits, verify=secure) for _ in range(self._count))
+            self._clients, self._loop = [_Client(http) for http in opened], loop
+        return self._clients
+
+    async def close(self) -> None:
+        """Close connections; a later request opens new ones."""
+        clients, self._clients = self._clients, []
+        if self._loop is asyncio.get_running_loop():
+            for client in clients:
+                await client.http.aclose()
+
+
+async def _read(response: httpx2.Response) -> bytes:
+    """The body as it arrives, up to LARGEST bytes: nothing is decompressed, so that none is larger than it looks."""
+    if (encoding := response.headers.get("content-encoding", "identity").lower()) != "identity":
+        raise TransportError(f"the body is encoded as {encoding[:20]}, though only identity was accepted")
+    parts, size = [], 0
+    async for part in response.aiter_raw():
+        parts.append(part)
+        size += len(part)
+        if size > LARGEST:
+            raise TransportError(f"the body is longer than {LARGEST:,} bytes")
+    return b"".join(parts)

@@ -1,0 +1,278 @@
+"""The judge that asks a language model: any OpenAI-compatible endpoint, and other providers as extras."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from germane.errors import InputError
+from germane.judges.client.call import GroupCall
+from germane.judges.client.client import ModelClient
+from germane.judges.client.limits import AdaptiveConcurrency, RateLimiter
+from germane.judges.client.output import ROOM, ModelCapabilities
+from germane.judges.client.prices import Price, price_of
+from germane.judges.client.providers import Service, check_headers, find
+from germane.judges.client.retry import RetryPolicy
+from germane.judges.client.transport import HTTPTransport, Transport
+from germane.judging.judge import AnyQuestion, Reply
+from germane.judging.prompting import Prompts, fingerprint, part
+from germane.judging.questions.base import Listed
+from germane.judging.reading import listed, readings, word
+from germane.judging.unasked import apart, without_asking
+from germane.types import FrozenDict, Json, Usage, freeze
+
+__all__ = ["LLMJudge", "check_shared"]
+
+START = 16
+"""Requests in flight to begin with where no number was given."""
+
+MOST = 64
+"""Requests in flight at most where no number was given."""
+
+_STRUCTURE = "leave it out: how answers are structured is found out"
+_OURS = {
+    "model": "name it as PROVIDER:MODEL",
+    "messages": "write a prompt of your own: prompts={'relevance': 'my.md'}, or --prompt relevance=my.md",
+    "response_format": _STRUCTURE,
+    "tools": _STRUCTURE,
+    "tool_choice": _STRUCTURE,
+    "stream": "leave it out: answers are read whole",
+    "n": "leave it out, and ask several times: repeat 3",
+}
+"""Parts of a request that no parameter may set, and what to do instead."""
+
+
+class LLMJudge:
+    """A language model as the judge.
+
+    Args:
+        spec: `provider:model` (`openai:gpt-4o-mini`), a provider with a default model (`openai`), or
+            `provider:model@URL`.
+        base_url: Another OpenAI-compatible server. Without it the provider's own, or its environment variable.
+        api_key: Without it the provider's environment variable.
+        headers: Sent with every request.
+        temperature: None sends none. A model that takes none is noticed and asked without.
+        max_output_tokens: A limit of an answer's length; an answer cut by it is asked again with more room.
+        parameters: Anything else for the request's body (`{"seed": 7, "reasoning_effort": "low"}`). A `temperature`
+            among them is the temperature, a `max_tokens` the limit of an answer's length.
+        reasoning: "off" or "low" asks a model that reasons to do without, or with little; what a model does not take is
+            left out, and its judgements say so.
+        concurrency: Requests in flight at most. None finds the number that the endpoint keeps up with, up to 64.
+        rpm, tpm: Requests and tokens per minute at most.
+        limiter: In the place of these two: what several judges keep to together (`germane.judges.RateLimiter`).
+        reading: "fused" asks what concerns one text in one request, "single" one question per request.
+        batch: Up to so many passages of one query, or texts to extract from, in one request.
+        prompts: Your own wording: the name of a prompt and its file.
+        price: Where it is not to be looked up.
+        retry: Timeouts, deadline, attempts, backoff.
+        trusted: False where `spec` stands in a file: a URL in it then gets no key from the environment.
+
+    Raises:
+        InputError: There is no such provider, or a setting is none.
+    """
+
+    stored = True
+    stand_in = ""
+    one_loop = True  # its connections belong to the event loop that opened them
+
+    def __init__(
+        self,
+        spec: str = "openai",
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        temperature: float | None = 0.1,
+        max_output_tokens: int | None = None,
+        parameters: Mapping[str, Json] | None = None,
+        reasoning: Literal["off", "low"] | None = None,
+        concurrency: int | None = None,
+        rpm: float | None = None,
+        tpm: float | None = None,
+        limiter: RateLimiter | None = None,
+        reading: Literal["fused", "single"] = "fused",
+        batch: int = 1,
+        prompts: Mapping[str, str | Path] | None = None,
+        price: Price | None = None,
+        retry: RetryPolicy | None = None,
+        trusted: bool = True,
+    ) -> None:
+        own = dict(parameters or {})
+        temperature = own.pop("temperature", temperature)
+        _check_parameters(own)
+        _check(
+            reading, temperature, batch=batch, max_output_tokens=max_output_tokens, concurrency=concurrency
+        )
+        if reasoning not in {None, "off", "low"}:
+            raise InputError(f"reasoning={reasoning!r} is not possible", fix="write off or low")
+        if limiter is not None and (rpm, tpm) != (None, None):
+            raise InputError("an LLMJudge cannot have both a limiter and rpm or tpm", fix="give one of them")
+        limiter = limiter or RateLimiter(rpm=rpm, tpm=tpm)
+        temperature = None if temperature is None else float(temperature) + 0.0  # and no -0.0
+        self.service = service = find(spec, base_url, trusted=trusted)
+        if headers and not service.trusted:
+            raise InputError(
+                "no header is sent to a URL that stands in a file", fix="give the URL by --base-url"
+            )
+        check_headers(headers or {})
+        self.name = service.name
+        self.prompts = Prompts(prompts)
+        self.retry = retry or RetryPolicy()
+        self.requests = AdaptiveConcurrency(concurrency or MOST, None if concurrency else START)
+        self.capabilities = ModelCapabilities(
+            model=service.model,
+            temperature=temperature,
+            max_tokens=max_output_tokens or (ROOM if service.extra else None),
+            parameters=own,
+            limit_name=_limit_name(service),
+        )
+        self.identity: Mapping[str, Json] = _identity(
+            service, temperature, self.capabilities.parameters, reasoning
+        )
+        self.capabilities.reason(reasoning, service.provider)
+        self._fuse, self._batch = reading == "fused", batch
+        self._price = price
+        self._pricing: Future[Price | None] | None = None
+        self._priced = price is not None or bool(service.custom)
+        self._key, self._limiter = api_key, limiter
+        self._headers = {name: value.strip() for name, value in (headers or {}).items()}
+        self._client: ModelClient | None = None
+
+    @property
+    def concurrency(self) -> int:
+        """Groups to hand over at once: some more than requests in flight, so that none is waited for."""
+        return self.requests.limit + max(2, self.requests.limit // 8)
+
+    @property
+    def price(self) -> Price | None:
+        """What a million tokens cost; None = unknown."""
+        if not self._priced:
+            self._price, self._priced = self._look_up().result(), True
+        return self._price
+
+    def _look_up(self) -> Future[Price | None]:
+        """The price, looked up in a thread: the list of prices loads while the first answer is on its way."""
+        if self._pricing is None:
+            thread = ThreadPoolExecutor(1, thread_name_prefix="germane-prices")
+            self._pricing = thread.submit(price_of, self.service.provider, self.service.model)
+            thread.shutdown(wait=False)
+        return self._pricing
+
+    def ready(self) -> ModelClient:
+        """The client, opened; JudgeError where the key is missing, MissingPart an extra. Nothing is sent."""
+        if self._client is None:
+            transport = self._transport()
+            self._client = ModelClient(transport, self.capabilities, self.retry, self.requests, self._limiter)
+        return self._client
+
+    def _transport(self) -> Transport:
+        if not self.service.extra:
+            headers = self.service.headers(self._key, self._headers)
+            return HTTPTransport(
+                self.service.completions, headers, connect=self.retry.connect, most=self.requests.limit
+            )
+        from germane.judges.client.foreign import ForeignTransport
+
+        foreign = ForeignTransport(self.service, self.service.secret(self._key), self._headers)
+        self.capabilities.mode = max(self.capabilities.mode, foreign.mode)
+        if not foreign.takes_temperature:
+            self.capabilities.temperature = None
+        return foreign
+
+    def prompt_hash(self, question: AnyQuestion) -> str:
+        """The hash of the question's own wording. Where it would be asked in a list, it is Listed, and another one."""
+        prompt = self.prompts[question.prompt]
+        if self._batch > 1 and question.batched and not prompt.pieces:
+            return Listed(fingerprint(prompt.hash, part("list")), prompt.hash)
+        return prompt.hash
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        """Readings, and lists of them, as the settings say."""
+        asked, others = apart(questions)
+        found = readings(asked, self.prompts, fuse=self._fuse)
+        lists = listed(found, self.prompts, self._batch) if self._batch > 1 else ([one] for one in found)
+        groups = [tuple(question for one in group for question in one.questions) for group in lists]
+        return groups + others
+
+    def forecast(self, questions: tuple[AnyQuestion, ...]) -> Usage:
+        """What one group would cost if nothing goes wrong: bytes of the request and of typical answers, by 4."""
+        if without_asking(questions[0]):
+            return Usage(cost_usd=0.0)
+        ask = word(readings(questions, self.prompts, fuse=self._fuse), self.prompts)
+        sent = len(self.capabilities.body(ask)) // 4
+        back = sum(len(str(question.typical())) for question in questions) // 4
+        cost = None if self.price is None else self.price.cost(sent, back)
+        return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        """One reply per question; what a list leaves open is asked singly."""
+        if (reply := without_asking(questions[0])) is not None:
+            return [reply]
+        items = readings(questions, self.prompts, fuse=self._fuse)
+        call = GroupCall(self.ready(), self.prompts, items)
+        if not self._priced:
+            self._look_up()
+        await call.run()
+        return call.replies(questions, self.price)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+
+
+def _check(reading: str, temperature: float | None, **counts: int | None) -> None:
+    """InputError where a setting is none: a judge that took it for another would give verdicts under a wrong key."""
+    if reading not in {"fused", "single"}:
+        raise InputError(f"there is no reading {reading!r}", fix="write fused or single")
+    number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
+    if temperature is not None and not (number and 0 <= temperature < math.inf):
+        raise InputError(f"temperature={temperature!r} is not possible", fix="write a number from 0, or None")
+    for name, value in counts.items():
+        if value is not None and (type(value) is not int or value < 1):
+            raise InputError(f"{name}={value!r} is not possible", fix="write a whole number from 1")
+
+
+def _check_parameters(parameters: Mapping[str, Json]) -> None:
+    """InputError where one would replace what the request is made of, or ask for what is not read."""
+    for name in parameters:
+        if name in _OURS:
+            raise InputError(f"a model parameter cannot set {name}: germane does", fix=_OURS[name])
+
+
+def check_shared(judges: Iterable[object], base_url: str | None, headers: object) -> None:
+    """InputError where a base URL or headers would go to judges of different providers or hosts alike."""
+    services = [judge.service for judge in judges if isinstance(judge, LLMJudge)]
+    shared = ""
+    if base_url and len({service.provider for service in services}) > 1:
+        shared = "one base URL is not for judges of different providers"
+    elif headers and len({urlsplit(service.url).netloc for service in services}) > 1:
+        shared = "the same headers are not for judges at different hosts"
+    if shared:
+        raise InputError(shared, fix="write PROVIDER:MODEL@URL for each, with its key in the environment")
+
+
+def _limit_name(service: Service) -> str:
+    """OpenAI's newer models refuse the old name, and say so; most servers of others pass over the new one in silence."""
+    own = service.provider == "azure" or (service.provider == "openai" and not service.custom)
+    return "max_completion_tokens" if own else "max_tokens"
+
+
+def _identity(
+    service: Service, temperature: float | None, parameters: Mapping[str, Json], reasoning: str | None
+) -> FrozenDict:
+    """What of the settings can change an answer. A limit of its length is none of them: what it cuts is asked again."""
+    identity: dict[str, Json] = {"provider": service.provider, "model": service.model}
+    if service.custom:
+        identity["base_url"] = service.custom
+    if temperature is not None:
+        identity["temperature"] = temperature
+    if parameters:
+        identity["parameters"] = dict(parameters)
+    if reasoning is not None:
+        identity["reasoning"] = reasoning
+    return freeze(identity)  # type: ignore[no-any-return]

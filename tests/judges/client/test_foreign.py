@@ -1,0 +1,267 @@
+"""Anthropic as the example of a provider with a protocol of its own: its real library against a local server."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from germane.errors import InputError, JudgeError, MissingPart
+from germane.judges.client.retry import RetryPolicy
+from germane.judges.llm import LLMJudge
+from germane.judging.judge import AnyQuestion, Reply
+from germane.judging.questions import Claims, Relevance, Support
+from germane.testing import Act, Asked, ModelServer
+from germane.testing.wire import Connection
+from germane.types import Json
+
+QUICK = RetryPolicy(connect=1, read=0.5, deadline=20, backoff=0.01)
+SKY = Relevance(query="why is the sky blue", passage="the sky is blue")
+NEW, OLD = "claude-haiku-4-5", "claude-3-haiku-20240307"
+"""A model that takes a schema, and one that takes tools only."""
+
+
+class AnthropicServer(ModelServer):
+    """The model server behind Anthropic's `/v1/messages`: the same scripts, another protocol."""
+
+    def __init__(self, *args, **more) -> None:
+        super().__init__(*args, **more)
+        self.heard: list[dict[str, Json]] = []
+        self.sent: list[Mapping[str, str]] = []
+
+    @property
+    def base(self) -> str:
+        return self.url.removesuffix("/v1")
+
+    def _on_request(self, connection: Connection, path: str, headers: Mapping[str, str], raw: bytes) -> None:
+        request = json.loads(raw)
+        self.heard.append(request)
+        self.sent.append(headers)
+        path = path.replace("/v1/messages", "/v1/chat/completions")
+        super()._on_request(connection, path, headers, json.dumps(_as_chat(request)).encode())
+
+    def _completion(self, asked: Asked, act: Act) -> bytes:
+        chat = json.loads(super()._completion(asked, act))
+        choice = chat["choices"][0]
+        message, finish = choice["message"], choice["finish_reason"]
+        content: list[Json] = [{"type": "text", "text": message["content"] or ""}]
+        if calls := message.get("tool_calls"):
+            made = calls[0]["function"]
+            content = [
+                {"type": "tool_use", "id": "t", "name": made["name"], "input": json.loads(made["arguments"])}
+            ]
+        used = chat.get("usage", {})
+        return json.dumps(
+            {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "model": asked.json["model"],
+                "content": content,
+                "stop_reason": {"stop": "end_turn", "length": "max_tokens"}.get(finish, finish),
+                "stop_sequence": None,
+                "usage": {
+                    "input_tokens": used.get("prompt_tokens", 0) - 7,
+                    "cache_read_input_tokens": 7,
+                    "output_tokens": used.get("completion_tokens", 0),
+                },
+            }
+        ).encode()
+
+
+def _as_chat(request: dict[str, Json]) -> dict[str, Json]:
+    """Anthropic's request as the server's own kind."""
+    messages = [{"role": "system", "content": request.get("system", "")}]
+    for message in request["messages"]:
+        text = "".join(part["text"] for part in message["content"])
+        messages.append({"role": message["role"], "content": text})
+    chat = {"model": request["model"], "messages": messages, "max_tokens": request["max_tokens"]}
+    if "output_config" in request:
+        schema = request["output_config"]["format"]["schema"]
+        chat["response_format"] = {"json_schema": {"name": _kind(schema), "schema": schema}}
+    if "tools" in request:
+        tool = request["tools"][0]
+        function = {"name": tool["name"], "parameters": tool["input_schema"]}
+        chat["tools"] = [{"type": "function", "function": function}]
+    return chat
+
+
+def _kind(schema: Mapping[str, Json]) -> str:
+    """Anthropic's protocol names no schema."""
+    parts = schema["properties"]
+    if "grade" in parts:
+        return "relevance"
+    return "support" if parts["claims"]["items"].get("type") == "object" else "claims"
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "AWS_", "CO_", "GOOGLE_"))]:
+        monkeypatch.delenv(name)
+
+
+def judge_of(server: AnthropicServer, model: str = NEW, **more) -> LLMJudge:
+    given = {
+        "base_url": server.base,
+        "api_key": "sk-secret-0123",
+        "retry": QUICK,
+        "concurrency": 2,
+        **more,
+    }
+    return LLMJudge(f"anthropic:{model}", **given)
+
+
+def ask(judge: LLMJudge, questions: Sequence[AnyQuestion]) -> list[Reply]:
+    async def main() -> list[Reply]:
+        try:
+            return [reply for group in judge.group(questions) for reply in await judge.answer(group)]
+        finally:
+            await judge.close()
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(("model", "mode"), [(NEW, "schema"), (OLD, "tool")])
+@pytest.mark.parametrize("question", [SKY, Claims("One. Two."), Support(("a", "b"), ("x", "y"))])
+def test_every_kind_is_asked_and_read(question: AnyQuestion, model: str, mode: str) -> None:
+    """One request, by schema where the model takes one, else by tool; tokens and cached tokens are counted."""
+    with AnthropicServer() as server:
+        (reply,) = ask(judge_of(server, model), [question])
+    assert reply.error is None
+    question.read(reply.payload)
+    assert server.count == reply.usage.requests == 1
+    assert reply.usage.input_tokens == len(server.asked[0].raw) // 4
+    assert reply.provenance == {"mode": mode, "model": model}
+
+
+def test_the_request_is_anthropics_own() -> None:
+    """Path, key and headers; instructions as the system prompt, the text last; no retries but ours."""
+    with AnthropicServer() as server:
+        ask(
+            judge_of(server, headers={"x-team": "search"}, parameters={"top_k": 5, "service_tier": "auto"}),
+            [SKY],
+        )
+    (heard,), (headers,) = server.heard, server.sent
+    assert headers["x-team"] == "search"
+    assert "sk-secret-0123" in headers.get("x-api-key", headers.get("authorization", ""))
+    assert "Grade the passage's relevance" in heard["system"]
+    assert heard["messages"][0]["content"][0]["text"].endswith("<passage>the sky is blue</passage>")
+    assert (heard["temperature"], heard["max_tokens"], heard["top_k"]) == (0.1, 4096, 5)
+
+
+@pytest.mark.parametrize(
+    ("acts", "counted"),
+    [
+        ([Act(status=429, headers={"retry-after": "0.05"})] * 4, "waits"),
+        ([Act(status=529, error="Overloaded")] * 2, "waits"),
+        ([Act(status=500)] * 2, "faults"),
+        ([Act(hang=True)], "faults"),
+        ([Act(reset=True)], "faults"),
+        ([Act(body="<html>")], "faults"),
+        ([Act(text="It is relevant.")], "reasked"),
+        ([Act(change=lambda payload: {**payload, "grade": 7})] * 2, "reasked"),
+    ],
+    ids=["429", "529", "500", "hang", "reset", "no json", "prose", "out of range"],
+)
+def test_the_same_budgets_hold(acts: list[Act], counted: str) -> None:
+    """Waiting spends no attempt, faults and unusable answers have three; each request is counted once."""
+    with AnthropicServer(acts) as server:
+        (reply,) = ask(judge_of(server), [SKY])
+    assert reply.error is None
+    assert reply.provenance[counted] == len(acts)
+    assert reply.usage.requests == server.count == len(acts) + 1
+
+
+def test_a_model_without_temperature_is_sent_none() -> None:
+    """And nobody is warned: it is ours to send it only where it is taken."""
+    with AnthropicServer() as server:
+        (reply,) = ask(judge_of(server, "claude-haiku-5-5"), [SKY])
+    assert reply.error is None
+    assert "temperature" not in server.heard[0]
+
+
+def test_a_cut_answer_is_asked_again_with_more_room() -> None:
+    """Seen by Anthropic's stop reason."""
+    with AnthropicServer([Act(cut=True)]) as server:
+        (reply,) = ask(judge_of(server), [SKY])
+    assert reply.error is None
+    assert [heard["max_tokens"] for heard in server.heard] == [4096, 8192]
+
+
+def test_a_wrong_key_ends_it_and_is_not_shown() -> None:
+    """JudgeError with what Anthropic said, after one request."""
+    with (
+        AnthropicServer(lambda _: Act(status=401, error="invalid x-api-key sk-secret-0123")) as server,
+        pytest.raises(JudgeError, match=r"HTTP 401: invalid x-api-key \*\*\*"),
+    ):
+        ask(judge_of(server), [SKY])
+    assert server.count == 1
+
+
+def test_one_judge_serves_several_loops() -> None:
+    """As a notebook does."""
+    with AnthropicServer() as server:
+        judge = judge_of(server)
+        for _ in range(2):
+            assert ask(judge, [SKY])[0].error is None
+
+
+def test_the_users_own_limit_is_anthropics() -> None:
+    """Whichever of its two names it was given."""
+    for name in ("max_tokens", "max_completion_tokens"):
+        with AnthropicServer([Act(cut=True)]) as server:
+            (reply,) = ask(judge_of(server, parameters={name: 50}), [SKY])
+        assert reply.error is None
+        assert [asked.json["max_tokens"] for asked in server.asked] == [50, 4096]
+
+
+class TestKeys:
+    def test_a_missing_one_names_its_variable(self) -> None:
+        """Before anything is sent."""
+        with pytest.raises(JudgeError, match="set ANTHROPIC_API_KEY"):
+            LLMJudge(f"anthropic:{NEW}").ready()
+
+    def test_a_url_from_a_file_gets_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nor may the provider's library read the environment for it, neither for a key nor for headers."""
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-0123")
+        monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "x-team: teams-secret\nx-more: 1")
+        with AnthropicServer() as server:
+            spec = f"anthropic:{NEW}@{server.base}"
+            for trusted in (True, False):
+                ask(LLMJudge(spec, trusted=trusted, retry=QUICK), [SKY])
+        assert ["sk-secret-0123" in str(headers) for headers in server.sent] == [True, False]
+        assert ["teams-secret" in str(headers) for headers in server.sent] == [True, False]
+
+
+class TestExtras:
+    @pytest.mark.parametrize("provider", ["anthropic", "google", "bedrock", "cohere"])
+    def test_a_missing_one_is_named(self, provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With the line to type; stored answers need none."""
+        judge = LLMJudge(f"{provider}:some-model", api_key="k")
+
+        def no(name: str, *args: object, **more: object) -> object:
+            if name.startswith("pydantic_ai"):
+                raise ModuleNotFoundError(f"No module named {name!r}")
+            return found(name, *args, **more)  # type: ignore[arg-type]
+
+        found = builtins.__import__
+        for name in [name for name in sys.modules if name.startswith("pydantic_ai")]:
+            monkeypatch.setitem(sys.modules, name, None)
+        monkeypatch.setattr(builtins, "__import__", no)
+        with pytest.raises(MissingPart, match=rf'pip install "germane\[{provider}\]"'):
+            judge.ready()
+
+    def test_their_keys_are_those_of_any_judge(self) -> None:
+        """Provider, model and parameters: what changes an answer."""
+        judge = LLMJudge(f"anthropic:{NEW}")
+        assert judge.identity == {"provider": "anthropic", "model": NEW, "temperature": 0.1}
+
+    def test_a_model_must_be_named(self) -> None:
+        """No default where none is obvious."""
+        with pytest.raises(InputError, match="anthropic has no default model"):
+            LLMJudge("anthropic")

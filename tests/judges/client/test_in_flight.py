@@ -1,0 +1,231 @@
+"""What is in flight is what was sent: nothing else leaves once a pool stops, and answers from elsewhere are seen."""
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from germane import aevaluate, evaluate
+from germane.errors import InputError, Interrupted, JudgeError, LedgerError
+from germane.judges import LLMJudge
+from germane.judges.client.retry import RetryPolicy
+from germane.judging.asking import Pool
+from germane.judging.ledger import SQLiteLedger
+from germane.judging.questions import Relevance
+from germane.testing import Act, ModelServer
+from germane.testing.asked import Asked
+from germane.types import Judgement
+
+MEASURE = "context_precision@1"
+
+
+def passages(count: int) -> list[Relevance]:
+    return [Relevance(query="why is the sky blue", passage=f"the sky is blue {n}") for n in range(count)]
+
+
+def rows(count: int, word: str = "it") -> list[dict[str, object]]:
+    return [{"id": str(n), "query": f"what is {word}", "contexts": [f"{word} is {n}"]} for n in range(count)]
+
+
+def judge_of(server: ModelServer, **more: object) -> LLMJudge:
+    return LLMJudge("openai:test", base_url=server.url, api_key="k", **more)  # type: ignore[arg-type]
+
+
+class TestStopping:
+    @pytest.mark.parametrize(
+        ("flags", "sent"), [({}, 16), ({"concurrency": 1}, 1), ({"concurrency": 40, "rpm": 120}, 11)]
+    )
+    def test_nothing_leaves_once_it_was_stopped(
+        self, tmp_path: Path, flags: dict[str, int], sent: int
+    ) -> None:
+        """Sixty questions, stopped while the first requests are out: these are finished and kept, no other is sent."""
+        with ModelServer(latency=0.4) as server, SQLiteLedger(tmp_path / "l.sqlite") as ledger:
+            judge = judge_of(server, **flags)
+
+            async def run() -> None:
+                async with Pool(lambda _: judge, ledger) as pool:
+                    asyncio.get_running_loop().call_later(0.2, pool.stop)
+                    await pool.judge(passages(60))
+
+            with pytest.raises(Interrupted):
+                asyncio.run(run())
+            assert server.count == len(ledger) == sent
+
+    @pytest.mark.parametrize(
+        "act",
+        [
+            Act(status=429, headers={"retry-after": "60"}),
+            Act(status=429),
+            Act(status=500),
+            Act(text="no answer", latency=0.3),
+        ],
+        ids=["told to wait", "asked to wait", "an outage", "unusable answers"],
+    )
+    def test_nor_is_anything_asked_again(self, tmp_path: Path, act: Act) -> None:
+        """Stopped while calls wait to be asked again: what was answered is kept, the others are stopped, and none failed."""
+        patience = RetryPolicy(deadline=600, read=60, backoff=5)
+        with (
+            ModelServer(lambda asked: act if asked.number > 4 else None, latency=0.02) as server,
+            SQLiteLedger(tmp_path / "l.sqlite") as ledger,
+        ):
+            judge, sent = judge_of(server, retry=patience), []
+
+            async def run() -> Pool:
+                def stop() -> None:
+                    sent.append(server.count)
+                    pool.stop()
+
+                async with Pool(lambda _: judge, ledger) as pool:
+                    asyncio.get_running_loop().call_later(0.5, stop)
+                    with pytest.raises(Interrupted):
+                        await pool.judge(passages(40))
+                return pool
+
+            pool = asyncio.run(asyncio.wait_for(run(), 20))
+            assert server.count <= sent[0] + 16  # what was on the wire is counted when it arrives
+            assert len(ledger) == pool.spent.calls == 5
+            assert pool.spent.errors == 0
+            assert pool.spent.requests == server.count
+            assert judge.requests.in_flight == 0
+
+    def test_nothing_leaves_once_answers_cannot_be_kept(self, tmp_path: Path) -> None:
+        """A full disk: what leaves after that could not be kept either."""
+        sent = []
+
+        class Full(SQLiteLedger):
+            def put(
+                self, judgements: Sequence[Judgement], *, replacing: Mapping[str, Judgement] | None = None
+            ) -> dict[str, Judgement]:
+                sent.append(server.count)
+                raise LedgerError("the disk is full")
+
+        with ModelServer(latency=0.3) as server, Full(tmp_path / "l.sqlite") as ledger:
+            with pytest.raises(LedgerError, match="full"):
+                evaluate(rows(120), MEASURE, judge=judge_of(server, concurrency=4), ledger=ledger)
+            assert server.count <= sent[0] + 4
+
+    def test_a_caller_that_is_cancelled_again_waits_for_nothing(self) -> None:
+        """Once: what is in flight is finished. Twice: it is given up, and the connections are closed all the same."""
+        with ModelServer(latency=30) as server:
+            judge = judge_of(server, concurrency=2)
+
+            async def run() -> None:
+                work = asyncio.ensure_future(aevaluate(rows(9), MEASURE, judge=judge))
+                while server.count < 2:  # noqa: ASYNC110 - it counts in another thread
+                    await asyncio.sleep(0.01)
+                work.cancel()
+                await asyncio.sleep(0.05)
+                assert not work.done()
+                work.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await work
+
+            asyncio.run(asyncio.wait_for(run(), 10))
+            assert server.count == 2
+            assert judge.requests.in_flight == 0
+
+
+class TestSomebodyElse:
+    def test_what_somebody_else_has_answered_meanwhile_does_not_leave(self, tmp_path: Path) -> None:
+        """All answers come into the ledger while the first question is out: one more leaves, before that is noticed."""
+        questions, first = passages(6), SQLiteLedger(tmp_path / "first.sqlite")
+
+        async def ask(server: ModelServer, ledger: SQLiteLedger) -> Pool:
+            judge = judge_of(server, concurrency=1)
+            async with Pool(lambda _: judge, ledger) as pool:
+                await pool.judge(questions)
+            return pool
+
+        with ModelServer() as server:
+            asyncio.run(ask(server, first))
+            url = server.url
+        known = [
+            *first.get([row[0].hex() for row in first.db.execute("SELECT key FROM judgements")]).values()
+        ]
+        assert len(known) == 6
+
+        def script(asked: Asked) -> Act | None:
+            if asked.number == 0:
+                with SQLiteLedger(tmp_path / "second.sqlite") as other:
+                    other.put(known)
+            return None
+
+        port = int(url.rsplit(":", 1)[1].split("/")[0])
+        with (
+            ModelServer(script, latency=0.1, port=port) as server,
+            SQLiteLedger(tmp_path / "second.sqlite") as ledger,
+        ):
+            pool = asyncio.run(ask(server, ledger))
+            assert server.count == 2
+        assert (pool.spent.calls, pool.spent.cached) == (2, 4)
+
+
+class TestSharedJudge:
+    def test_who_ends_first_leaves_the_connections_to_the_other(self) -> None:
+        """Two evaluations at once with one judge object: no request is broken off, and the last one closes."""
+        with ModelServer(latency=0.2) as server:
+            judge = judge_of(server)
+
+            async def both() -> list[int]:
+                work = (
+                    aevaluate(rows(size, word), MEASURE, judge=judge) for size, word in ((2, "a"), (50, "b"))
+                )
+                reports = await asyncio.gather(*work)
+                assert all(
+                    set(one.provenance) == {"mode", "model"}
+                    for report in reports
+                    for one in report.judgements()
+                )
+                return [report[MEASURE].n for report in reports]
+
+            assert asyncio.run(both()) == [2, 50]
+            assert server.count == 52
+            assert evaluate(rows(3, "c"), MEASURE, judge=judge)[MEASURE].n == 3
+
+    def test_two_threads_at_once_are_told_so(self) -> None:
+        """The second is refused before it has asked anything; the first is not disturbed; one after the other is fine."""
+        with ModelServer(latency=0.3) as server:
+            judge, found = judge_of(server), []
+            first = threading.Thread(
+                target=lambda: found.append(evaluate(rows(40), MEASURE, judge=judge)[MEASURE].n)
+            )
+            first.start()
+            while not server.count:
+                pass
+            with pytest.raises(InputError, match="in use in another thread"):
+                evaluate(rows(3, "b"), MEASURE, judge=judge)
+            first.join()
+            assert found == [40]
+            assert server.count == 40
+            assert evaluate(rows(3, "b"), MEASURE, judge=judge)[MEASURE].n == 3
+
+
+class TestPanel:
+    def test_the_vote_goes_on_without_a_member_that_cannot_be_used(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Nobody listens at one member's URL: the other one's answers are the panel's, and that is said once."""
+        with ModelServer() as gone:
+            nowhere = gone.url
+        dead = LLMJudge(
+            "openai:dead",
+            base_url=nowhere,
+            api_key="k",
+            retry=RetryPolicy(connect=1, backoff=0.01, startup=0.1),
+        )
+        with ModelServer() as server:
+            report = evaluate(rows(9), MEASURE, judge=[dead, judge_of(server)])
+        assert report[MEASURE].n == 9
+        assert all("openai:dead" in one.provenance["failed"] for one in report.judgements())
+        assert len([one for one in caplog.messages if "goes on without it" in one]) == 1
+        assert report.manifest["judge"]["calls"] == 9
+
+    def test_where_no_member_can_be_used_the_evaluation_ends(self) -> None:
+        """Two models that are not there: both are named."""
+        script = lambda asked: Act(status=404, error=f"The model `{asked.json['model']}` does not exist")  # noqa: E731
+        with ModelServer(script) as server:
+            judges = [LLMJudge(f"openai:{name}", base_url=server.url, api_key="k") for name in ("one", "two")]
+            with pytest.raises(JudgeError, match=r"`one` does not exist.*`two` does not exist"):
+                evaluate(rows(9), MEASURE, judge=judges)
