@@ -172,23 +172,49 @@ def test_prune_deletes_what_is_named_and_nothing_else(cli: Cli, ledger: Path) ->
     assert count(ledger) == 4
 
 
-def test_a_damaged_ledger_stops_a_run_and_is_mended(cli: Cli, tmp_path: Path) -> None:
-    """Run: exit 2 and the command to use. Check: exit 1. Repair: exit 0, and the run asks only what was lost."""
+def test_a_damaged_ledger_stops_a_run(cli: Cli, tmp_path: Path) -> None:
+    """Run: exit 2 and the command that saves what can be read. Check: exit 1 and the same; the file stays as it is."""
     data = write_jsonl(tmp_path / "data.jsonl", *GRADED)
     run = ["run", data, "-m", "context_precision@3", "--judge", "lexical", "--ledger", "l.sqlite", "--json"]
     assert cli(*run).json["judge"]["calls"] == 12
+    assert cli("ledger", "check", "--ledger", "l.sqlite").out.startswith("l.sqlite is sound: 12 judgements")
     path = tmp_path / "l.sqlite"
     path.write_bytes(b"\0" * 4096 + path.read_bytes()[4096:])
+    before = path.read_bytes()
+    command = "save what can be read: sqlite3 l.sqlite .recover | sqlite3 recovered-l.sqlite"
     ran = cli(*run)
-    assert ran.code == 2
-    assert "germane ledger check --ledger l.sqlite" in ran.err
-    assert cli("ledger", "check", "--ledger", "l.sqlite").code == 1
-    mended = cli("ledger", "check", "--repair", "--ledger", "l.sqlite", "--json")
-    assert mended.code == 0
-    assert mended.json["repaired"]["judgements"] == 12
-    assert Path(tmp_path / mended.json["repaired"]["kept"]).exists()
-    assert cli("ledger", "check", "--ledger", "l.sqlite").out.startswith("l.sqlite is sound: 12 judgements")
-    assert cli(*run).json["judge"]["calls"] == 0
+    assert (ran.code, command in ran.err) == (2, True)
+    found = cli("ledger", "check", "--ledger", "l.sqlite", "--json")
+    assert (found.code, found.json["sound"], command in found.err) == (1, False, True)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("version", "said"), [(3, "older germane (format 3"), (99, "newer germane (format 99")]
+)
+def test_a_ledger_of_another_version_is_never_rewritten(
+    cli: Cli, ledger: Path, version: int, said: str
+) -> None:
+    """Whatever the verb or flag: exit 2, the version and the way out, and no byte is changed."""
+    with sqlite3.connect(ledger) as db:
+        db.execute(f"PRAGMA user_version={version}")
+    db.close()
+    write_jsonl(ledger.parent / "data.jsonl", *GRADED)
+    run = ("run", "data.jsonl", "-m", "context_precision@3", "--judge", "lexical")
+    before = ledger.read_bytes()
+    for words in (
+        ("ledger", "stats"),
+        ("ledger", "export"),
+        ("ledger", "import", "data.jsonl"),
+        ("ledger", "prune", "--kind", "claims"),
+        ("ledger", "check"),
+        run,
+        (*run, "--dry-run"),
+    ):
+        ran = cli(*words, "--ledger", ledger)
+        assert (ran.code, said in ran.err) == (2, True), (words, ran.err)
+        assert "name another file" in ran.err
+        assert ledger.read_bytes() == before
 
 
 def test_a_report_s_judgements_fill_a_ledger(cli: Cli, tmp_path: Path) -> None:
@@ -221,10 +247,10 @@ def test_an_export_that_fails_leaves_the_earlier_one(cli: Cli, ledger: Path, tmp
     assert cli(*export).code == 0
     before = (tmp_path / "all.jsonl").read_bytes()
     data = ledger.read_bytes()
-    ledger.write_bytes(data.replace(b'{"grade":3', b'{"grade":0', 1))
+    ledger.write_bytes(data.replace(b'{"grade":3', b'["grade":3', 1))
     ran = cli(*export)
     assert ran.code == 2
-    assert "germane ledger check" in ran.err
+    assert "is damaged" in ran.err
     assert (tmp_path / "all.jsonl").read_bytes() == before
     assert not list(tmp_path.glob("*.part"))
     ledger.write_bytes(data)

@@ -185,7 +185,7 @@ def test_a_panel_by_flags(cli: Cli, data: Path, tmp_path: Path) -> None:
         assert ran.json["judge"]["source"].replace(f"@{server.url}", "") == name.replace("@{0}", "")
         rows = [json.loads(line) for line in (tmp_path / "r" / "judgements.jsonl").read_text().splitlines()]
         assert len(rows) == 10
-        assert all(len(row["provenance"]["votes"]) == 4 for row in rows)
+        assert all(len(row["votes"]) == 4 for row in rows)
         again = cli(*asked, env=KEY)
         assert again.json["judge"]["calls"] == 0
         assert again.json["scores"] == ran.json["scores"]

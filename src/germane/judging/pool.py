@@ -33,7 +33,7 @@ from germane.judging.queue import (
 )
 from germane.judging.spending import Receipts, Spent, Tally, unsent
 from germane.ledger.store import Ledger
-from germane.types import Judgement
+from germane.types import Judgement, freeze
 
 __all__ = ["Answerer", "Pool"]
 
@@ -295,7 +295,9 @@ class Pool:
                 return
             raise
         self.tally.combined(one.key, [vote.judgement.key for vote in votes])
-        judgement = panel.combine(one.key, one.question, votes)
+        combined = panel.combine(one.key, one.question, votes)
+        put_with = {**one.question.settings(), **combined.provenance}
+        judgement = replace(combined, item=one.question.item, provenance=freeze(put_with))
         children = [replace(vote.judgement, parent=one.key) for vote in votes]
         self._settle(one, answered(one.question, judgement)._replace(children=tuple(children)))
 
