@@ -1,11 +1,18 @@
 """The report folder: one writer, rows that are complete or not there, and files that were not changed since."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 from germane import evaluate
+from germane.errors import InputError
 from germane.reports.report import Report
-from germane.tables import JudgementTable, Part, ReportFolder
-from germane.types import Judgement
+from germane.tables import JudgementTable, Label, Part, ReportFolder, ScoreTable, merge
+from germane.tables.folder import OWN
+from germane.types import Judgement, Sample, Score
 
 ROWS = [
     {"id": f"q{n}", "query": "a", "contexts": [{"text": f"a {n} {k}"} for k in range(3)]} for n in range(4)
@@ -66,3 +73,134 @@ def test_judgements_of_killed_runs_are_found(tmp_path: Path) -> None:
 def test_a_folder_where_nothing_ran_has_no_judgements(tmp_path: Path) -> None:
     """No file is no error."""
     assert not list(ReportFolder(tmp_path).earlier())
+
+
+def test_a_second_writer_is_refused_while_the_first_writes(tmp_path: Path) -> None:
+    """In this process or another; when the first is killed the folder is free."""
+    code = "import sys, time; from germane.tables import ReportFolder; ReportFolder(sys.argv[1]).lock(); print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(InputError, match="another process is writing to"):
+            saved(tmp_path)
+        other.kill()
+        other.wait()
+    mine = ReportFolder(tmp_path).lock()
+    with pytest.raises(InputError, match="another process is writing to"):
+        ReportFolder(tmp_path).lock()
+    mine.close()
+    saved(tmp_path)
+    assert sorted(contents(tmp_path)) == sorted(OWN)
+
+
+def test_another_evaluations_report_is_not_overwritten(tmp_path: Path) -> None:
+    """Unless that is asked for; saving onto itself is no other evaluation."""
+    saved(tmp_path)
+    before = contents(tmp_path)
+    other = evaluate(ROWS[:1], "context_precision@3", judge="lexical")
+    with pytest.raises(InputError, match=r"holds the report of another evaluation.*--force"):
+        other.save(tmp_path)
+    assert contents(tmp_path) == before
+    other.save(tmp_path, force=True)
+    assert len(list(Report.open(tmp_path).samples())) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["samples.jsonl", "scores.jsonl.part", "manifest.json", "judgements.jsonl.earlier"]
+)
+def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, name: str) -> None:
+    """Neither to one of the folder's files nor to the folder itself."""
+    folder, outside = tmp_path / "r", tmp_path / "outside"
+    folder.mkdir()
+    outside.write_text("precious")
+    (folder / name).symlink_to(outside)
+    (tmp_path / "link").symlink_to(folder)
+    for path in (folder, tmp_path / "link"):
+        with pytest.raises(InputError, match="is a symbolic link"):
+            saved(path)
+    assert outside.read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["samples.jsonl", "items.jsonl", "judgements.jsonl", "scores.jsonl"])
+def test_a_changed_file_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
+    """An edited score is not another result; neither is a file that is gone."""
+    saved(tmp_path)
+    with (tmp_path / name).open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(InputError, match=f"{name} was changed after the report was written"):
+        Report.open(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(InputError, match=f"{name} is missing"):
+        Report.open(tmp_path)
+
+
+def test_labels_may_be_appended(tmp_path: Path) -> None:
+    """They are no part of what is checked, and those that people gave survive the next evaluation in the folder."""
+    saved(tmp_path)
+    label = Label(item="i", kind="relevance", answer=2, scale="graded", who="ann", queue="random")
+    ReportFolder(tmp_path).append_labels([label])
+    report = Report.open(tmp_path)
+    assert list(report.labels()) == [label]
+    report.save(tmp_path)
+    saved(tmp_path)
+    assert list(Report.open(tmp_path).labels()) == [label]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        ({"schema_version": 1, "germane": "0.1.0"}, "format 1; .* read it with germane 0.1.0"),
+        ({"judge": None}, "format None; .* run the evaluation again"),
+        ({"schema_version": 99}, "format 99; .* update germane"),
+        ([1], "format None"),
+    ],
+)
+def test_a_report_of_another_format_is_refused(tmp_path: Path, manifest: object, message: str) -> None:
+    """With its version and the way out."""
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=message):
+        Report.open(tmp_path)
+
+
+def test_what_is_not_finished_is_no_report(tmp_path: Path) -> None:
+    """The message says how it is continued."""
+    ReportFolder(tmp_path).lock().write_manifest({}, "running")
+    with pytest.raises(InputError, match="germane run --resume"):
+        Report.open(tmp_path)
+
+
+def test_parts_are_written_as_one(tmp_path: Path) -> None:
+    """A judgement of two parts is written once, and each sample keeps its graders, whatever the parts."""
+    graders = [[{"name": name}] for name in ("RR", "AP")]
+    parts = [
+        Part(
+            samples=[Sample(id=f"q{number}", query="q")],
+            judgements=JudgementTable([judgement(1), judgement(number + 2)]),
+            scores=ScoreTable([Score(sample=f"q{number}", measure="RR", type="RR", value=0.5)]),
+            graders=[graders[number % 2]],
+        )
+        for number in range(4)
+    ]
+    for name, written in (("cut", parts), ("whole", [merge(parts)])):
+        folder = ReportFolder(tmp_path / name).start()
+        for part in written:
+            folder.add(part)
+        folder.finish({"graders": list(folder.graders)})
+        folder.close()
+    files = [contents(tmp_path / name) for name in ("cut", "whole")]
+    assert files[0] == files[1]
+    read = ReportFolder.open(tmp_path / "cut")
+    assert [one.key for one in read.judgements] == [judgement(n).key for n in (1, 2, 3, 4, 5)]
+    assert read.grader_numbers() == {("q1", "", 0): 1, ("q3", "", 0): 1}
+    assert [sample.id for sample in read.samples] == ["q0", "q1", "q2", "q3"]
+    assert read.asked == merge(parts).asked
+
+
+def test_the_manifest_does_not_grow_with_the_samples(tmp_path: Path) -> None:
+    """Twenty times the samples make no longer manifest."""
+    sizes = []
+    for count in (5, 100):
+        rows = [{"id": f"q{n}", "query": "a", "contexts": ["a b"]} for n in range(count)]
+        evaluate(rows, "context_precision@3 RR", judge="lexical").save(tmp_path / str(count))
+        sizes.append((tmp_path / str(count) / "manifest.json").stat().st_size)
+    assert sizes[1] < sizes[0] + 50

@@ -27,7 +27,7 @@ _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 """How the reason of a score that lacks some of its verdicts begins."""
 
 
-def render_plain(report: ReportData, width: int = 100) -> str:
+def render_plain(report: ReportData, width: int = 120) -> str:
     """The report as plain text, without colour."""
     out = io.StringIO()
     Console(file=out, width=width, no_color=True, highlight=False, legacy_windows=False).print(render(report))
@@ -60,7 +60,8 @@ def _measures(report: ReportData) -> Table:
     if several:
         table.add_column("system")
     table.add_column("measure")
-    for name in ("mean", "n", "skipped", "incomplete", "errors"):
+    table.add_column("mean", justify="right", no_wrap=True)
+    for name in ("n", "skipped", "incomplete", "errors"):
         table.add_column(name, justify="right")
     for summary in report.summaries:
         row = [Text(shorten(summary.measure, 50)), *_numbers(summary)]

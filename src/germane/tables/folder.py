@@ -162,13 +162,14 @@ class ReportFolder:
         self._files = {}
         self.write_manifest({**manifest, "files": hashes or manifest.get("files", {})}, "complete")
 
-    def _keep_labels(self, imported: Path) -> None:
-        """The imported labels of this evaluation, then the labels that people gave in this folder."""
-        with imported.open("ab") as file:
+    def _keep_labels(self, added: Path) -> None:
+        """The labels that were added, then those that people gave in this folder before."""
+        written = set(map(load_label, _rows(added)))
+        with _open(added, os.O_APPEND) as file:
             for label in self.labels:
-                if label.queue != "import":
+                if label.queue != "import" and label not in written:
                     file.write(encode(dump_label(label)) + b"\n")
-        imported.replace(self._path("labels"))
+        added.replace(self._path("labels"))
         self.__dict__.pop("labels", None)
 
     def append_labels(self, labels: Iterable[Label]) -> None:

@@ -1,0 +1,65 @@
+"""What a manifest keeps of a grader is all of it, and a failed gate fails in the reopened report too."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from germane.encoding import decode, encode
+from germane.measures import Measure
+from germane.measures.graders import Grader
+from germane.reports.manifest import dump_grader, load_grader
+from germane.reports.report import Report
+from germane.tables import Part, ScoreTable
+from germane.types import FrozenDict, Sample, Score
+
+EVERYTHING: dict[str, Any] = {
+    "measure": Measure.parse("P(rel=2)@5"),
+    "name": "precise",
+    "weight": 0.0,
+    "required": 1.0,
+    "strict": True,
+    "expected_relevant_count": 3,
+    "options": FrozenDict(a=FrozenDict(b=(1, 2))),
+}
+
+
+def test_every_field_of_a_grader_comes_back() -> None:
+    """Values that equal a default by accident (True == 1.0 == 1) too; scripts stand in the judgements."""
+    assert {field.name for field in fields(Grader)} == {*EVERYTHING, "script"}
+    plain = {"measure": EVERYTHING["measure"]}
+    for name, value in EVERYTHING.items():
+        grader = Grader(**{**plain, name: value})
+        again = load_grader(decode(encode(dump_grader(grader))))
+        assert again == grader
+        assert repr(again) == repr(grader)
+
+
+@pytest.mark.parametrize(("grader", "code"), [({"required": 1.0}, 1), ({}, 0)])
+def test_a_required_grader_fails_in_the_reopened_report(
+    tmp_path: Path, grader: dict[str, Any], code: int
+) -> None:
+    """`required: 1.0` is no default: what exits 1 exits 1 when it is opened."""
+    dumped = dump_grader(Grader(measure=Measure.parse("RR"), **grader))
+    part = Part(
+        samples=[Sample(id="q", query="q")],
+        scores=ScoreTable([Score(sample="q", measure="RR", type="RR", value=0.5)]),
+        graders=[[dumped]],
+    )
+    report = Report.build(part, {}).save(tmp_path)
+    assert report.verdict.exit_code == code
+    assert Report.open(tmp_path).verdict == report.verdict
+
+
+def test_a_strict_grader_fails_its_case_in_the_reopened_report(tmp_path: Path) -> None:
+    """`strict: true` is kept, though True == 1.0."""
+    part = Part(
+        samples=[Sample(id="q", query="q")],
+        scores=ScoreTable([Score(sample="q", measure="RR", type="RR", value=1.0, why="strict: 1 of 2")]),
+        graders=[[dump_grader(Grader(measure=Measure.parse("RR"), strict=True))]],
+    )
+    Report.build(part, {}).save(tmp_path)
+    assert [case.verdict for case in Report.open(tmp_path).cases()] == ["fail"]

@@ -1,0 +1,208 @@
+"""The report as an object: what is in it, its tables for pandas and polars, and means that say what they rest on."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from germane import evaluate
+from germane.errors import InputError, MissingPart
+from germane.measures import Measure
+from germane.reports.gates import Gate
+from germane.reports.report import Report
+from germane.tables import ItemRow, ItemTable, JudgementTable, LabelTable, Part, ScoreTable, label_rows
+from germane.types import Context, FrozenDict, Judgement, Sample, Score
+
+CONTEXTS = (Context(text="a", grade=3), Context(text="b", grade=0))
+SAMPLES = [Sample(id=f"q{n}", query=f"q {n}", contexts=CONTEXTS) for n in range(2)]
+LEXICAL = {"judge": {"source": "lexical", "stand_in": "lexical stands in for a model"}}
+MODEL = {"judge": {"source": "openai:m"}}
+
+
+def relevance(number: int, **how: Any) -> Judgement:
+    return Judgement(
+        key=f"k{number}",
+        item=f"i{number}",
+        kind="relevance",
+        judge="m",
+        answer={"grade": 2},
+        provenance=FrozenDict(how),
+    )
+
+
+def part_of(measure: str, judgements: list[Judgement], *values: float | None) -> Part:
+    why = [None if value is not None else "the model was ill" for value in values]
+    scores = [
+        Score(
+            sample=f"q{n}",
+            measure=measure,
+            type=measure,
+            value=value,
+            why=why[n],
+            status="error" if why[n] else "ok",
+        )
+        for n, value in enumerate(values)
+    ]
+    items = ItemTable(ItemRow(j.item, j.kind, f"q{n}", call=1, rank=1) for n, j in enumerate(judgements))
+    return Part(scores=ScoreTable(scores), judgements=JudgementTable(judgements), items=items)
+
+
+def test_what_is_in_a_report() -> None:
+    """`in`, iteration and a KeyError that lists what there is."""
+    report = evaluate(SAMPLES, "context_precision@2 P(rel=2,labels=human)@1", judge="labels")
+    assert list(report) == ["context_precision@2", "P(labels=human,rel=2)@1"]
+    assert "contextprecision@2" in report
+    assert Measure.parse("context_precision@2") in report
+    for absent in ("AP", "no such measure", ("context_precision@2", "bm25"), 3):
+        assert absent not in report
+    with pytest.raises(KeyError, match="no such measure was not measured; measured: context_precision@2, P"):
+        report["no such measure"]
+    with pytest.raises(KeyError, match="not measured of bm25"):
+        report["context_precision@2", "bm25"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_the_tables_join(library: str) -> None:
+    """Items to judgements by item, scores to samples by (sample, system, trial)."""
+    report = Report.build(
+        Part(
+            samples=SAMPLES,
+            items=ItemTable(
+                [ItemRow("i1", "relevance", "q0", call=1, rank=2), ItemRow("i2", "claims", "q1")]
+            ),
+            judgements=JudgementTable([relevance(1, mode="schema", votes=({"a": 1},)), relevance(2)]),
+            labels=LabelTable(row for sample in SAMPLES for row in label_rows(sample)),
+            scores=ScoreTable(Score(sample=s.id, measure="RR", type="RR", value=0.5) for s in SAMPLES),
+        ),
+        {},
+    )
+    frame = getattr(report, f"to_{library}")
+    judged, keys = frame("items"), ["sample", "system", "trial"]
+    if library == "pandas":
+        joined = judged.merge(frame("judgements"), on="item")
+        assert joined["rank"].tolist()[0] == 2
+        assert len(frame().merge(frame("samples"), on=keys)) == 2
+        assert frame("labels")["answer"].tolist() == [3, 0, 3, 0]
+    else:
+        joined = judged.join(frame("judgements"), on="item")
+        assert joined["rank"].to_list() == [2, None]
+        assert len(frame().join(frame("samples"), on=keys)) == 2
+        assert frame("labels")["answer"].to_list() == [3, 0, 3, 0]
+    assert next(iter(joined["mode"])) == "schema"
+    assert next(iter(joined["votes"])) == '[{"a":1}]'
+    assert frame()["value"].sum() == 1.0
+    with pytest.raises(InputError, match="no table 'contexts'"):
+        frame("contexts")
+
+
+def test_an_absent_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polars comes with the extra `tables`."""
+    report = evaluate(SAMPLES, "P@1", judge=None)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(MissingPart, match=r"germane\[tables\]"):
+        report.to_polars()
+
+
+def test_a_mean_does_not_contradict_its_bounds() -> None:
+    """Where failures took samples out, the mean says over how many it is and what it would be over all."""
+    report = Report.build(part_of("context_precision@1", [], *[1.0] * 7, *[None] * 3), MODEL)
+    assert report["context_precision@1"].in_words() == "1.0000 over 7 of 10 (0.70 to 1.00 over all)"
+    assert "1.0000 over 7 of 10 (0.70 to 1.00 over all)" in str(report)
+    whole = Report.build(part_of("context_precision@1", [], 1.0, 0.0), MODEL)
+    assert whole["context_precision@1"].in_words() == "0.5000"
+
+
+def test_bounds_are_rounded_outwards() -> None:
+    """A third is not 0.33 to 0.33."""
+    report = Report.build(part_of("context_precision@1", [], 1.0, 1.0, None), MODEL)
+    assert report["context_precision@1"].in_words() == "1.0000 over 2 of 3 (0.66 to 1.00 over all)"
+
+
+def test_a_mean_that_a_model_judged_is_uncalibrated() -> None:
+    """Said wherever it is printed; gold and people's labels need no calibration."""
+    judgements = [
+        relevance(1, mode="schema", model="m-1", fused=("a", "b")),
+        relevance(2, mode="tool", model="m-1"),
+    ]
+    report = Report.build(part_of("context_precision@1", judgements, 1.0, 0.5), MODEL)
+    assert "uncalibrated: no human labels (context_precision@1)" in str(report)
+    assert report["context_precision@1"].as_json()["basis"] == {
+        "source": "judge",
+        "calibrated": False,
+        "models": {"m-1": 2},
+        "modes": {"schema": 1, "tool": 1},
+        "fused": 1,
+        "with_reference": None,
+        "without_reference": None,
+        "mixed": None,
+    }
+    for measure, source in (("RR", "gold"), ("P(labels=human)@1", "human")):
+        other = Report.build(part_of(measure, [], 1.0), MODEL)
+        assert other[measure].basis.source == source
+        assert "uncalibrated" not in str(other)
+    labelled = Report.build(part_of("context_precision@1", [], 1.0), {"judge": {"source": "labels"}})
+    assert labelled["context_precision@1"].basis.source == "human"
+
+
+def test_only_the_kinds_that_a_measure_reads_are_its_basis() -> None:
+    """Where the evaluation says which kinds it asked."""
+    part = part_of("context_recall", [relevance(1, model="m-1")], 1.0)
+    part.judgements.add(Judgement(key="s", kind="support", judge="m", provenance=FrozenDict(model="m-2")))
+    part.reads = {"context_recall": {"support"}}
+    assert Report.build(part, MODEL)["context_recall"].basis.models == {"m-2": 1}
+
+
+def test_the_gate_of_a_judge_that_stands_in_says_so() -> None:
+    """In the verdict and in the gate's line; a gate on gold does not rest on it."""
+    part = part_of("context_precision@1", [relevance(1)], 1.0)
+    gated = Report.build(part, LEXICAL, gates=[Gate.parse("context_precision@1>=0.5")])
+    assert gated.verdict.exit_code == 0
+    assert gated.verdict.lines() == [
+        "verdict  passed (stand-in) (exit code 0)",
+        "  passed (stand-in) mean(context_precision@1)>=0.5  mean 1.0000",
+    ]
+    gold = Report.build(part_of("RR", [], 1.0), LEXICAL, gates=[Gate.parse("RR>=0.5")])
+    assert gold.verdict.word == "passed"
+
+
+def test_labels_best_are_marked_as_a_mix_and_cannot_be_gated() -> None:
+    """With the share of places that people labelled."""
+    measure = "P(labels=best)@1"
+    part = part_of(measure, [relevance(n) for n in range(3)], 1.0, 0.5, 0.0)
+    part.labels.extend(row for sample in SAMPLES[:1] for row in list(label_rows(sample))[:1])
+    report = Report.build(part, MODEL)
+    assert "mixed: 25% human, not a corrected estimate" in str(report)
+    assert report[measure].as_json()["basis"]["mixed"] == 0.25
+    with pytest.raises(InputError, match="rests on labels=best"):
+        Report.build(part, MODEL, gates=[Gate.parse(f"{measure}>=0")])
+
+
+def test_a_gate_on_verdicts_with_and_without_reference_is_undecided() -> None:
+    """Until --against says what relevance is held against."""
+    judgements = [
+        relevance(1, against="reference"),
+        relevance(2, against="reference"),
+        relevance(3, against="query"),
+    ]
+    part = part_of("context_precision@1", judgements, 1.0, 1.0)
+    report = Report.build(part, MODEL, gates=[Gate.parse("context_precision@1>=0.5")])
+    assert report.verdict.exit_code == 3
+    assert "set --against" in report.verdict.lines()[1]
+    assert "2 with reference, 1 without (context_precision@1)" in str(report)
+
+
+def test_notes_and_counts_come_from_the_tables(tmp_path: Path) -> None:
+    """What a manifest says of the rows is what was added, and stands when the report is opened."""
+    part = part_of("context_precision@1", [relevance(1, mode="schema")], 1.0)
+    part.notes = Counter({"a note": 2})
+    part.prompts = {"relevance": "hash"}
+    Report.build(part, MODEL).save(tmp_path)
+    manifest = Report.open(tmp_path).manifest
+    assert manifest["notes"] == {"a note": 2}
+    assert manifest["prompts"] == {"relevance": "hash"}
+    assert manifest["asked"] == {"relevance": {"n": 1, "mode": {"schema": 1}}}
+    assert "note     2 a note" in str(Report.open(tmp_path))

@@ -1,0 +1,92 @@
+"""Labels of people: which one counts, and how those in the data are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from germane.errors import InputError
+from germane.tables import Label, LabelBook, LabelTable, label_rows
+from germane.tables.labels import dump_label, load_label, relevance_item
+from germane.types import Call, Context, FrozenDict, Sample
+
+
+def label(answer: Any, who: str | None = None, at: str | None = None, **more: Any) -> Label:
+    return Label(
+        **{
+            "item": "i",
+            "kind": "relevance",
+            "scale": "graded",
+            "answer": answer,
+            "who": who,
+            "at": at,
+            **more,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "counts"),
+    [
+        ([label(1, "ann", "2026-01-01"), label(3, "ann", "2026-01-02")], 3),
+        ([label(3, "ann", "2026-01-02"), label(1, "ann", "2026-01-01")], 3),
+        ([label(1, "ann"), label(2, "ann")], 2),
+        ([label(3, "ann"), label(0, "bob")], 0),
+        ([label(3, "ann"), label(0, "bob"), label(2, "cid")], 2),
+        ([label(3, "ann"), label(0, "bob"), label(2, "cid"), label(1, "dan")], 1),
+        ([label(True, "ann", scale="binary"), label(False, "bob", scale="binary")], False),
+        ([label(["a"], "ann", "2026-01-02"), label(["b"], "bob", "2026-01-01")], ("a",)),
+    ],
+)
+def test_the_newest_of_each_person_and_the_lower_median_of_several(labels: list[Label], counts: Any) -> None:
+    """By time, then by order; answers that are no numbers have no median."""
+    found = LabelBook(labels).get("i")
+    assert found is not None
+    assert found.answer == counts
+
+
+def test_items_without_labels_have_none() -> None:
+    """A book of labels is looked up by item."""
+    book = LabelBook([label(1)])
+    assert ("i" in book, "j" in book, book.get("j"), len(book)) == (True, False, None, 1)
+
+
+def test_two_scales_are_no_best() -> None:
+    """Labels on several scales, or on another than the judge's, cannot be mixed."""
+    graded, binary = label(1, item="a"), label(True, item="b", scale="binary")
+    LabelBook([graded]).require_one_scale(judged="graded")
+    with pytest.raises(InputError, match="labels=best needs one scale, and there are graded and binary"):
+        LabelBook([graded, binary]).require_one_scale()
+    with pytest.raises(InputError, match="binary and graded"):
+        LabelBook([binary]).require_one_scale(judged="graded")
+
+
+def test_grades_in_the_data_are_labels() -> None:
+    """Of nobody in particular, at their call and rank; a context without a label has none."""
+    graded = (Context(text="a", grade=3), Context(text="b"), Context(text="c", relevant=False))
+    sample = Sample(
+        id="q1", query="q", system="bm25", calls=(Call(contexts=()), Call(query="x", contexts=graded))
+    )
+    first, second = label_rows(sample, [("user", "hello")])
+    assert first.item == relevance_item("q", "a", [("user", "hello")]) != relevance_item("q", "a")
+    assert (first.answer, first.scale, first.who, first.queue) == (3, "graded", None, "import")
+    assert (first.sample, first.system, first.call, first.rank) == ("q1", "bm25", 2, 1)
+    assert (second.answer, second.scale, second.rank) == (False, "binary", 3)
+
+
+def test_contexts_that_are_only_ids_are_labelled_apart() -> None:
+    """Two documents without text are two items."""
+    sample = Sample(id="q1", query="q", contexts=(Context(id="d1", grade=3), Context(id="d2", grade=0)))
+    assert len({row.item for row in label_rows(sample)}) == 2
+
+
+def test_a_label_comes_back_as_it_was() -> None:
+    """From its JSON object and from the columns."""
+    full = label(
+        2, "ann", "2026-01-01T00:00:00+00:00", queue="random", design=FrozenDict(p=0.5), blind=True,
+        guideline="g1", reason="because", sample="q1", system="bm25", call=1, rank=3,
+    )  # fmt: skip
+    for one in (full, label(0)):
+        assert load_label(dump_label(one)) == one
+        assert list(LabelTable([one])) == [one]

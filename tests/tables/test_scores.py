@@ -1,0 +1,113 @@
+"""The table of scores: what is appended is what is read, in memory and on disk, whole or in parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from germane.errors import InputError
+from germane.tables import ScoreTable
+from germane.types import Score
+
+texts = st.text(max_size=4)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def scores(draw: st.DrawFn) -> Score:
+    key: dict[str, Any] = {
+        "sample": draw(texts),
+        "system": draw(st.sampled_from(["", "bm25"])),
+        "trial": draw(st.integers(0, 3)),
+    }
+    measure = draw(st.sampled_from(["RR", "nDCG@10"]))
+    if draw(st.booleans()):
+        why = draw(st.none() | texts)
+        return Score(**key, measure=measure, type=measure, value=draw(finite), why=why)
+    bounds = draw(st.none() | st.tuples(finite, finite | st.just(math.inf)))
+    status: Any = draw(st.sampled_from(["skipped", "incomplete", "error"]))
+    return Score(**key, measure="named", type=measure, status=status, why="for a reason", bounds=bounds)
+
+
+@given(st.lists(scores()))
+def test_rows_come_back_as_they_were(rows: list[Score]) -> None:
+    """From the columns and from their lines."""
+    table = ScoreTable(rows)
+    assert list(table) == rows
+    lines = list(table.lines())
+    again = ScoreTable.read(lines)
+    assert list(again) == rows
+    assert list(again.lines()) == lines
+    assert len(table) == len(rows)
+
+
+@given(st.lists(scores()), st.lists(scores()), st.lists(scores()))
+def test_tables_are_put_together_in_any_grouping(a: list[Score], b: list[Score], c: list[Score]) -> None:
+    """Appending tables is the same as appending their rows, whichever are joined first."""
+    left = ScoreTable(a).extend(ScoreTable(b)).extend(ScoreTable(c))
+    right = ScoreTable(a).extend(ScoreTable(b).extend(ScoreTable(c)))
+    for joined in (left, right):
+        assert list(joined) == [*a, *b, *c]
+        assert joined.samples == ScoreTable([*a, *b, *c]).samples
+
+
+def test_the_columns_are_coded() -> None:
+    """Each distinct sample, measure and reason is stored once."""
+    table = ScoreTable()
+    for sample in ("q1", "q2"):
+        table.append((sample, "bm25", 0), "first", "RR", 0.5)
+        table.append((sample, "bm25", 0), "AP", "AP", None, "incomplete", "1 of 2 missing", (0.25, 0.75))
+    assert table.samples == [("q1", "bm25", 0), ("q2", "bm25", 0)]
+    assert table.measures == [("first", "RR"), ("AP", "AP")]
+    assert table.whys == [None, "1 of 2 missing"]
+    assert table.sample.tolist() == [0, 0, 1, 1]
+    assert table.measure.tolist() == [0, 1, 0, 1]
+    assert table.status.tolist() == [0, 2, 0, 2]
+    np.testing.assert_array_equal(table.value, [0.5, math.nan] * 2)
+    np.testing.assert_array_equal(table.low, [math.nan, 0.25] * 2)
+    assert [score.measure for score in table.of_sample(("q2", "bm25", 0))] == ["first", "AP"]
+    assert not list(table.of_sample(("q3", "bm25", 0)))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (None, "ok", None),
+        (None, "error", None),
+        (0.5, "error", "why"),
+        (math.nan, "ok", None),
+        (math.inf, "ok", None),
+    ],
+)
+def test_a_row_that_contradicts_itself_is_refused(wrong: Sequence[object]) -> None:
+    """A value exactly where the status is ok, and a reason where it is not."""
+    with pytest.raises(ValueError, match="a score"):
+        ScoreTable().append(("q", "", 0), "RR", "RR", *wrong)  # type: ignore[arg-type]
+
+
+def test_a_line_that_is_no_score_is_named() -> None:
+    """File and line."""
+    lines = list(ScoreTable([Score(sample="q", measure="RR", type="RR", value=1.0)]).lines())
+    for broken in (b"{", b"[]\n", b'{"sample": "q"}\n'):
+        with pytest.raises(InputError, match=r"r/scores\.jsonl:2: this line is no score"):
+            ScoreTable.read([*lines, broken], "r/scores.jsonl")
+
+
+def test_a_table_of_computed_values() -> None:
+    """One value per sample and measure; a sample that does not count is skipped."""
+    values = {"RR": np.array([1.0, 0.5]), "AP": np.array([0.25, 0.0])}
+    table = ScoreTable.of_values(
+        [("q1", "", 0), ("q2", "", 0)], values, counted=np.array([True, False]), why="no results"
+    )
+    assert [(s.sample, s.measure, s.value, s.status, s.why) for s in table] == [
+        ("q1", "RR", 1.0, "ok", None),
+        ("q1", "AP", 0.25, "ok", None),
+        ("q2", "RR", None, "skipped", "no results"),
+        ("q2", "AP", None, "skipped", "no results"),
+    ]
