@@ -14,7 +14,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import average_precision_score, f1_score, ndcg_score, precision_score, recall_score
 
 from germane.measures import Measure
-from germane.evaluation.rank import rank
+from germane.ranking import rank
 
 TREC = {
     "map": "AP",
@@ -36,9 +36,17 @@ TREC = {
     "set_P": "SetP",
     "set_recall": "SetR",
     "set_F": "SetF",
+    "num_ret": "num_ret",
+    "num_rel": "num_rel",
+    "num_rel_ret": "num_rel_ret",
+    "iprec_at_recall_0.00": "IPrec@0",
+    "iprec_at_recall_0.10": "IPrec@0.1",
+    "iprec_at_recall_0.50": "IPrec@0.5",
+    "iprec_at_recall_1.00": "IPrec@1",
 }
 ASKED = {"map", "map_cut.3,10", "ndcg", "ndcg_cut.3,10", "P.1,3,10", "recall.3,10", "recip_rank"} | {
     "bpref", "Rprec", "success.1,3", "set_P", "set_recall", "set_F",
+    "num_ret", "num_rel", "num_rel_ret", "iprec_at_recall.0,0.1,0.5,1",
 }  # fmt: skip
 
 documents = st.sampled_from([f"d{i}" for i in range(14)] + ["D1", "é", "z-9"])
@@ -60,13 +68,15 @@ def compare(
     expected = oracle.evaluate(run)
     for theirs, ours in TREC.items():
         measure = Measure.parse(ours)
+        assert Measure.parse(theirs) == measure
+        if condensed and ours == "num_ret":
+            continue  # trec_eval's -J counts what is judged; here num_ret is what came back
         if "rel" in measure.definition.params:
             measure = measure(rel=rel)
         if condensed and "holes" in measure.definition.params:
             measure = measure(holes="condensed")
         got = rank(run, gold, [measure])
-        for score in got.scores():
-            query, value = score.sample, score.value
+        for query, value in zip(got.queries, got.values[measure], strict=True):
             # trec_eval divides 0 by 0 in a few measures where nothing is relevant; here that is 0
             wanted = 0.0 if math.isnan(expected[query][theirs]) else expected[query][theirs]
             assert value == pytest.approx(wanted, abs=1e-9), f"{theirs} of {query}"
@@ -131,4 +141,21 @@ def test_equal_to_scikit_learn(case: tuple[list[int], list[int]], k: int) -> Non
             f"F1@{k}": f1_score(truth, top, zero_division=0),
         }
     for name, value in expected.items():
-        assert got[name].mean == pytest.approx(value, abs=1e-12), name
+        assert got.mean(name) == pytest.approx(value, abs=1e-12), name
+
+
+@pytest.mark.parametrize(
+    ("grades", "at_5", "at_20"),
+    [
+        ([4, 4, 0, 1, 2, 1, 0, None, None, None, None, None, None, 3, 2, None], 0.967, 0.96713),
+        ([3, 0, None, 2, None, None, None, None, None, 0, 3, 1, None, None, None], 0.46387, 0.48338),
+        ([None, None, 0, 3, 1, 1, None, None, None, None, 0, 2, 4, None], 0.11641, 0.15859),
+        ([None, None, 1, 2, None, 3, 3, 1, 0, None, 0, 0, None, 4, None, None, None, 3, None, 4, None], 0.06478, 0.16483),
+    ],
+)  # fmt: skip
+def test_equal_to_gdeval(grades: list[int | None], at_5: float, at_20: float) -> None:
+    """ERR of a list with these grades by rank, as TREC's gdeval.pl printed it, to its five digits."""
+    gold = {f"d{rank:02}": grade for rank, grade in enumerate(grades) if grade is not None}
+    got = rank({"q": [f"d{place:02}" for place in range(len(grades))]}, {"q": gold}, "ERR@5 ERR@20")
+    assert got.mean("ERR@5") == pytest.approx(at_5, abs=5.1e-6)
+    assert got.mean("ERR@20") == pytest.approx(at_20, abs=5.1e-6)

@@ -132,6 +132,10 @@ def _check(measures: Sequence[Measure]) -> None:
                 if measure.definition.family == "ranked"
                 else "use germane run",
             )
+        if measure.settings.get("holes") == "bounds":
+            raise MeasureError(
+                f"{measure} is an interval, and rank prints one value per query", fix="use germane run"
+            )
 
 
 def _mapped(qrels: Qrels, doc_id: DocumentId) -> Qrels:

@@ -32,6 +32,7 @@ __all__ = [
     "alike",
     "alpha_nDCG",
     "calls_after_sufficiency",
+    "claims_of",
     "context_claim_precision",
     "context_entity_recall",
     "context_recall",
@@ -59,20 +60,26 @@ def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
     return EMPTY if all(context.text and blank(context.text) for context in contexts) else None
 
 
+def claims_of(sample: Sample, text: str) -> Claims:
+    """The question what a text of a sample claims."""
+    del sample
+    return Claims(text)
+
+
 def supported_claims(
-    text: str, contexts: Sequence[Context]
+    sample: Sample, text: str, contexts: Sequence[Context]
 ) -> Program[tuple[tuple[str, ...], tuple[Supported, ...]]]:
     """The claims of a text, and for each which of the contexts support it: two questions that many measures share."""
-    claims = yield from ask(Claims(text))
+    claims = yield from ask(claims_of(sample, text))
     support = (yield from ask(Support(claims, texts_of(contexts)))) if claims else ()
     return claims, support
 
 
 def supporting_contexts(
-    text: str, contexts: Sequence[Context], *, nothing: str, what: str
+    sample: Sample, text: str, contexts: Sequence[Context], *, nothing: str, what: str
 ) -> Program[Outcome]:
     """The share of the contexts that support at least one claim of a text."""
-    claims, support = yield from supported_claims(text, contexts)
+    claims, support = yield from supported_claims(sample, text, contexts)
     if not claims:
         return skipped(nothing)
     useful = {place for verdict in support for place in verdict.contexts}
@@ -81,7 +88,7 @@ def supporting_contexts(
 
 
 NO_CLAIMS = "the reference makes no claims"
-_SHARED = "1 a reference + 1 a sample (shared with context_recall)"
+_SHARED = "1 per reference + 1 per sample (shared with context_recall)"
 
 
 @measure(
@@ -90,7 +97,7 @@ _SHARED = "1 a reference + 1 a sample (shared with context_recall)"
     formula="claims of the reference that the contexts support / all its claims",
     reference="Es et al., RAGAS (EACL 2024); here one question asks which contexts support which claim",
     nothing="the reference claims nothing: skipped; nothing retrieved: 0",
-    calls="1 a reference + 1 a sample",
+    calls="1 per reference + 1 per sample",
     answerable=True,
     aliases=("contextual_recall",),
 )
@@ -99,7 +106,7 @@ def context_recall(sample: Sample) -> Program[Outcome]:
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
-    claims, support = yield from supported_claims(sample.reference or "", contexts)
+    claims, support = yield from supported_claims(sample, sample.reference or "", contexts)
     return proportion(
         supported_items(claims, support), nothing=NO_CLAIMS, what="claims supported by the contexts"
     )
@@ -124,7 +131,9 @@ def context_claim_precision(sample: Sample) -> Program[Outcome]:
     if nothing := nothing_in(contexts):
         return nothing
     what = "contexts support a claim of the reference"
-    return (yield from supporting_contexts(sample.reference or "", contexts, nothing=NO_CLAIMS, what=what))
+    return (
+        yield from supporting_contexts(sample, sample.reference or "", contexts, nothing=NO_CLAIMS, what=what)
+    )
 
 
 @measure(
@@ -133,7 +142,7 @@ def context_claim_precision(sample: Sample) -> Program[Outcome]:
     formula="relevant statements of the contexts / all their statements",
     reference="Es et al., RAGAS (EACL 2024), context relevance; DeepEval contextual relevancy",
     nothing="the contexts state nothing: skipped; nothing retrieved: 0",
-    calls="1 a context (shared with its relevance)",
+    calls="1 per context (shared with its relevance)",
     answerable=True,
     params={"unit": UNIT},
     when={"unit": "statement"},
@@ -176,7 +185,7 @@ def _stated(answers: Sequence[tuple[Statement, ...] | Unanswered]) -> Iterator[I
     formula="1 if the contexts together hold all that is needed to answer, else 0",
     reference="Joren et al., Sufficient Context (ICLR 2025)",
     nothing="nothing retrieved: 0",
-    calls="1 a sample",
+    calls="1 per sample",
     aliases=("sufficiency", "sufficient_context"),
 )
 def context_sufficiency(sample: Sample) -> Program[Outcome]:
@@ -215,7 +224,7 @@ class _Matrix:
 def _matrix(sample: Sample, *, final: bool, repeats: bool) -> Program[_Matrix]:
     """All contexts of all calls are judged together, once; `repeats`: a passage brings its claims at each of its places."""
     contexts = distinct_contexts(sample)
-    claims, support = yield from supported_claims(sample.reference or "", contexts)
+    claims, support = yield from supported_claims(sample, sample.reference or "", contexts)
     columns = {
         same(context): frozenset(n for n, one in enumerate(support) if place in one.contexts)
         for place, context in enumerate(contexts, 1)
@@ -344,7 +353,7 @@ _MATCH = Param(
     formula="size(RCE & RE) / size(RE); RE, RCE = distinct entities of the reference, of the contexts",
     reference="Ragas context_entity_recall",
     nothing="no entities in the reference: skipped; nothing retrieved: 0",
-    calls="1 a reference + 1 a context (shared with its relevance)",
+    calls="1 per reference + 1 per context (shared with its relevance)",
     params={"match": _MATCH},
     answerable=True,
     aliases=("context_entities_recall",),
@@ -455,7 +464,7 @@ def _marginal_claims(sample: Sample, *, of: str, call: int) -> Program[Outcome]:
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
-    claims, support = yield from supported_claims(sample.reference or "", contexts)
+    claims, support = yield from supported_claims(sample, sample.reference or "", contexts)
     if not claims:
         return skipped(NO_CLAIMS)
     place = {same(context): n for n, context in enumerate(contexts, 1)}
@@ -520,7 +529,7 @@ def _repeats(lists: Sequence[Sequence[Context]]) -> Iterator[Item]:
     formula="number of searches made after what had come back sufficed to answer",
     reference="germane",
     nothing="the contexts of all searches together do not suffice, or nothing retrieved: skipped",
-    calls="1 a sample (that of context_sufficiency), and where it says yes up to 1 a search",
+    calls="1 per sample (that of context_sufficiency), and where it says yes up to 1 per search",
     range=(0.0, inf),
     better="lower",
 )

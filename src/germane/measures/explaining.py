@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from math import isinf
 from typing import Any
 
-from germane.questions.asking import Unanswered
-from germane.questions.question import Question
-from germane.measures.labels import Place, PlaceLabel, Ranking
+from germane.judging.programs import Unanswered
+from germane.judging.questions import Question
+from germane.measures.labels import Place, PlaceLabel, Ranking, fill_table
 from germane.measures.measure import Definition, Measure, Param
 from germane.measures.outcome import Item, Outcome
+from germane.measures.ranked import values
 from germane.measures.scoring import depth_of, is_relevant
 from germane.types import FrozenDict, Json, Sample
 
@@ -107,7 +108,17 @@ def explain_ranked(
         relevance_checks=checks,
         working=tuple(_working(checks)),
         band=_band(measure, outcome.value),
+        details=FrozenDict(
+            {"residual": _residual(measure, lists)} if measure.name == "RBP" and lists else {}
+        ),
     )
+
+
+def _residual(measure: Measure, lists: Sequence[Ranking]) -> float:
+    """How much more RBP could be if all that nobody judged were relevant."""
+    table = fill_table(lists, measure.labels, [{}] * len(lists))
+    found = values(measure(part="residual"), table).tolist()
+    return float(sum(found) / len(found))
 
 
 def _check(rank: int, place: Place, measure: Measure, call: int, votes: Votes) -> FrozenDict:
@@ -278,7 +289,7 @@ def as_json(definition: Definition) -> dict[str, Json]:
 def _calls(definition: Definition) -> str:
     """What a sample costs in answers of a judge; a ranked measure asks for a verdict a context where it reads a judge."""
     if definition.family == "ranked":
-        return "1 a context" if definition.labels in {"judge", "best"} else "0"
+        return "1 per context" if definition.labels in {"judge", "best"} else "0"
     return definition.calls
 
 

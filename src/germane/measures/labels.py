@@ -46,7 +46,7 @@ __all__ = [
     "turns",
 ]
 
-AGAINST = ("auto", "query", "reference", "response")
+AGAINST = ("auto", "query", "reference", "response", "criterion")
 RUBRICS = ("trec", "usefulness")
 
 
@@ -88,8 +88,8 @@ def texts_of(contexts: Sequence[Context]) -> tuple[str, ...]:
 
 
 def given(sample: Sample, name: str) -> str | None:
-    """The query, reference or response of a sample; None where it is not there or says nothing."""
-    text: str | None = getattr(sample, name)
+    """The query, reference, response or criterion of a sample; None where it is not there or says nothing."""
+    text: str | None = getattr(sample, name, None)
     return None if text is None or blank(text) else text
 
 
@@ -129,9 +129,9 @@ class PeoplesLabels(Protocol):
 class Settings:
     """What one evaluation asks relevance about: one setting for all its measures.
 
-    `against`: auto = the query, and the reference where the sample has one; query; reference; response.
-    `scale`: graded (0-3) or binary. `rubric` names the wording of the grades: trec, or usefulness. `labels` are
-    people's labels beside those on the contexts themselves; where both speak, `labels` holds.
+    `against`: auto = the query, and the sample's reference or, where it has none, its criterion; query; reference;
+    response; criterion. `scale`: graded (0-3) or binary. `rubric` names the wording of the grades: trec, or usefulness.
+    `labels` are people's labels beside those on the contexts themselves; where both speak, `labels` holds.
     """
 
     against: str = "auto"
@@ -152,12 +152,15 @@ class Settings:
         """The settings that flags or a file name; None = the default."""
         return cls(against or "auto", cast("Scale", scale or "graded"), rubric or "trec")
 
-    def beside(self, sample: Sample) -> dict[str, str | None]:
-        """The reference or response of a sample that relevance is judged against too, where the settings say so."""
-        return {
-            "reference": given(sample, "reference") if self.against in {"auto", "reference"} else None,
-            "response": given(sample, "response") if self.against == "response" else None,
-        }
+    @property
+    def asked(self) -> dict[str, str]:
+        """On which scale and by which wording relevance is graded."""
+        return {"scale": self.scale, **({"rubric": self.rubric} if self.rubric != "trec" else {})}
+
+    def beside(self, sample: Sample) -> dict[str, str]:
+        """The reference, response or criterion of a sample that relevance is judged against beside the query."""
+        names = ("reference", "criterion") if self.against == "auto" else (self.against,)
+        return next(({name: text} for name in names if (text := given(sample, name)) and name != "query"), {})
 
 
 _BINARY = {True: math.inf, False: 0.0}
@@ -245,7 +248,7 @@ class _Against:
     def need(cls, sample: Sample, settings: Settings) -> _Against:
         """The query, and what the evaluation's settings show beside it."""
         beside = {"history": turns(sample), **settings.beside(sample)}
-        shown = {"query": sample.query, "scale": settings.scale, **beside}
+        shown = {"query": sample.query, **settings.asked, **beside}
         low, high = getattr(sample, "grade_scale", None) or (0, 3)
         grades = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
         return cls(shown, qrels=sample.qrels, people=settings.labels, grades=grades)
@@ -253,7 +256,7 @@ class _Against:
     @classmethod
     def call(cls, query: str, sample: Sample, settings: Settings) -> _Against:
         """A call's own query. People and gold label for the need: they answer only where that is the call's query."""
-        return cls({"query": query, "scale": settings.scale}, query == sample.query, sample.qrels)
+        return cls({"query": query, **settings.asked}, query == sample.query, sample.qrels)
 
     def gold(self, context: Context) -> int | None:
         """The grade a judge of gold ids reads: an unjudged document counts as 0, nothing known as None."""

@@ -218,7 +218,6 @@ IPrec = _of_recall(
     doc="The best precision that is left once a share of all relevant documents has come: `IPrec@0.1`. The level is "
     "reached with floor(level * R + 0.9) of the R relevant documents.",
     reference="Salton and McGill, Introduction to Modern Information Retrieval, 1983; trec_eval iprec_at_recall",
-    params={"rel": REL, **_OVER_GOLD},
     cutoff="recall",
     aliases=("iprec_at_recall",),
 )  # fmt: skip

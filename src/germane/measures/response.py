@@ -6,12 +6,24 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from germane.questions.asking import Program, ask, ask_each
-from germane.questions.support import CitationSupport, Cited, Nuggeted, NuggetSupport, Support, Supported
-from germane.questions.listing import Claims
-from germane.questions.relevance import StatementRelevance
-from germane.questions.text import blank, sentences, words
-from germane.measures.context import nothing_in, supported_claims, supported_items, supporting_contexts
+from germane.judging.programs import Program, ask, ask_each
+from germane.judging.questions import (
+    CitationSupport,
+    Cited,
+    Nuggeted,
+    NuggetSupport,
+    StatementRelevance,
+    Support,
+    Supported,
+)
+from germane.judging.text import blank, sentences, words
+from germane.measures.context import (
+    claims_of,
+    nothing_in,
+    supported_claims,
+    supported_items,
+    supporting_contexts,
+)
 from germane.measures.declaration import measure
 from germane.measures.labels import distinct_contexts, given, rankings, texts_of, turns
 from germane.measures.measure import Param
@@ -34,7 +46,7 @@ __all__ = [
 ]
 
 NO_CLAIMS = "the response makes no claims"
-_CALLS = "2 a sample (shared by faithfulness, hallucination, context_utilisation, noise_sensitivity)"
+_CALLS = "2 per sample (shared by faithfulness, hallucination, context_utilisation, noise_sensitivity)"
 
 
 @measure(
@@ -51,7 +63,7 @@ def faithfulness(sample: Sample) -> Program[Outcome]:
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
-    claims, support = yield from supported_claims(sample.response or "", contexts)
+    claims, support = yield from supported_claims(sample, sample.response or "", contexts)
     items = supported_items(claims, support)
     return proportion(items, nothing=NO_CLAIMS, what="claims of the response supported by the contexts")
 
@@ -77,7 +89,7 @@ def hallucination(sample: Sample) -> Program[Outcome]:
     formula="statements of the response that address the query / all its statements",
     reference="DeepEval answer relevancy; Ragas's measure of that name compares generated questions by embedding",
     nothing="the response states nothing: skipped",
-    calls="1 a sample",
+    calls="1 per sample",
     aliases=("answer_relevance", "response_relevancy"),
 )
 def answer_relevancy(sample: Sample) -> Program[Outcome]:
@@ -112,7 +124,9 @@ def context_utilisation(sample: Sample) -> Program[Outcome]:
     if nothing := nothing_in(contexts):
         return nothing
     what = "contexts used by the response"
-    return (yield from supporting_contexts(sample.response or "", contexts, nothing=NO_CLAIMS, what=what))
+    return (
+        yield from supporting_contexts(sample, sample.response or "", contexts, nothing=NO_CLAIMS, what=what)
+    )
 
 
 _NOISE = Param(
@@ -130,7 +144,7 @@ _NOISE = Param(
     formula="claims of the response that the reference does not support and a (relevant) context does / all its claims",
     reference="Ru et al., RAGChecker (NeurIPS 2024); Ragas noise_sensitivity, mode=relevant or irrelevant",
     nothing="the response claims nothing, or nothing retrieved: skipped",
-    calls="5 a sample (4 of them shared with context_recall and faithfulness)",
+    calls="5 per sample (4 of them shared with context_recall and faithfulness)",
     params={"contexts": _NOISE},
     better="lower",
     answerable=True,
@@ -147,7 +161,9 @@ def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
         return skipped("nothing was retrieved, so nothing of it misled")
     retrieved = texts_of(found)
     reference = sample.reference or ""
-    claims, expected = yield from ask_each([Claims(sample.response or ""), Claims(reference)])
+    claims, expected = yield from ask_each(
+        [claims_of(sample, sample.response or ""), claims_of(sample, reference)]
+    )
     if not claims:
         return skipped(NO_CLAIMS)
     asked = [Support(claims, (reference,)), Support(claims, retrieved)]
@@ -238,7 +254,7 @@ def _without(sentence: str, ids: Mapping[str, int]) -> str:
     formula="sentences of the response that their cited contexts, together, support / all its sentences",
     reference="Gao et al., ALCE (EMNLP 2023)",
     nothing="the response has no sentences: skipped; a sentence without citation is not supported; nothing cited: 0",
-    calls="1 a sample (shared with citation_precision)",
+    calls="1 per sample (shared with citation_precision)",
 )
 def citation_recall(sample: Sample) -> Program[Outcome]:
     """Share of the response's sentences that are fully supported by the contexts that they cite."""
@@ -262,7 +278,7 @@ def citation_recall(sample: Sample) -> Program[Outcome]:
     formula="citations with a part in supporting their sentence / all citations",
     reference="Gao et al., ALCE (EMNLP 2023)",
     nothing="the response cites nothing: skipped; a citation of a context that there is not: a miss",
-    calls="1 a sample (shared with citation_recall)",
+    calls="1 per sample (shared with citation_recall)",
 )
 def citation_precision(sample: Sample) -> Program[Outcome]:
     """Share of the citations that their sentence needs: it is supported, and this context has a part in that.
@@ -361,7 +377,7 @@ def _nugget(given: Json) -> Nugget:
     formula="sum of support * weight / sum of weights, over the nuggets; support: full 1, partial 0.5 (strict: 0)",
     reference="Pradeep et al., AutoNuggetizer (TREC RAG 2024): V_strict, V, A_strict, A, W_strict, W",
     nothing="no nuggets and no reference, or no nugget of the chosen sort: skipped; nothing retrieved: 0",
-    calls="1 a sample + 1 a reference where the nuggets are its claims",
+    calls="1 per sample + 1 per reference where the nuggets are its claims",
     params={
         "nuggets": Param(
             str,
@@ -373,6 +389,14 @@ def _nugget(given: Json) -> Nugget:
         "text": Param(
             str, "contexts", "what is read: the contexts together, or the response", ("contexts", "response")
         ),
+    },
+    presets={
+        "strict_vital_score": {},
+        "vital_score": {"strict": False},
+        "strict_all_score": {"nuggets": "all"},
+        "all_score": {"nuggets": "all", "strict": False},
+        "strict_weighted_score": {"nuggets": "weighted"},
+        "weighted_score": {"nuggets": "weighted", "strict": False},
     },
     answerable=True,
 )
@@ -392,7 +416,7 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool, text: str) -> P
     if said is None and given(sample, "reference") is None:
         return skipped("no nuggets and no reference to make them of")
     if said is None:
-        known = tuple(map(Nugget, (yield from ask(Claims(sample.reference or "")))))
+        known = tuple(map(Nugget, (yield from ask(claims_of(sample, sample.reference or "")))))
     else:
         known = nuggets_of(said)
     chosen = [nugget for nugget in known if nugget.vital or nuggets != "vital"]

@@ -96,7 +96,7 @@ define(
         doc="A grading program of the user's: one JSON document on stdin, one on stdout. Declared in an eval file.",
         reference="AgentV's code_judge protocol",
         nothing="no score printed: error",
-        calls="1 process a case",
+        calls="1 process per case",
         aliases=("code-judge", "code_grader", "code-grader"),
     )
 )
@@ -215,7 +215,7 @@ def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | N
         return None
     if given(sample, "query") is None:
         return "no query"
-    asked = settings.against in {"reference", "response"}
+    asked = settings.against in {"reference", "response", "criterion"}
     return (
         f"no {settings.against} to judge against" if asked and not given(sample, settings.against) else None
     )
