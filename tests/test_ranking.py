@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from germane.errors import InputError, MeasureError
 from germane.measures import Measure
 from germane.ranking import RankedSystem, document_ids, rank
-from germane.samples.results import Results, Run
-from germane.samples.trec import read_qrels, read_run
+from germane.samples.trec import Results, Run, read_qrels, read_run
 
 HERE = Path(__file__).parent
 TREC = HERE / "data" / "trec_eval"

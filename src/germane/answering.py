@@ -15,8 +15,8 @@ from germane.errors import InputError, TargetError
 from germane.judging.judges.script import ScriptGrade
 from germane.measures.graders import CODE_JUDGE, Grader
 from germane.samples.contexts import find_contexts
-from germane.samples.dumping import sample_to_json
 from germane.samples.reading import samples_from
+from germane.samples.rows import sample_to_json
 from germane.suite import Item
 from germane.targets import Target
 from germane.types import FrozenDict, Json, Sample, freeze

@@ -19,7 +19,7 @@ from germane.measures.settings import Settings
 from germane.options import Options, configured
 from germane.reports.gates import Gate
 from germane.routing import needs_judge
-from germane.samples.notices import Notices
+from germane.samples.files import Notices
 from germane.setup import at, judge_words, pick_judge, settled
 from germane.suite import Item, Suite, load_suite
 from germane.types import Json

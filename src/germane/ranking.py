@@ -24,7 +24,7 @@ from germane.measures.measure import Measure, parse_measures
 from germane.measures.ranked import values
 from germane.measures.table import Bools, Floats, LabelTable
 from germane.reports.summary import MeasureSummary
-from germane.samples.results import Qrels, Results, Run, as_run
+from germane.samples.trec import Qrels, Results, Run, as_run
 from germane.types import Score
 
 __all__ = ["DEFAULT_MEASURES", "RankedSystem", "document_ids", "rank"]

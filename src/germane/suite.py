@@ -14,12 +14,10 @@ from germane.measures.graders import CODE_JUDGE, Grader, graders_of
 from germane.measures.loading import named
 from germane.measures.measure import Measure
 from germane.reports.gates import Gate
-from germane.samples.cases import Case, EvalFile, GraderSpec
-from germane.samples.docids import compile_rule
-from germane.samples.evalfile import read_eval_file
-from germane.samples.notices import Notice, Warn
-from germane.samples.reading import read_samples
-from germane.samples.seen import Seen
+from germane.samples.contexts import compile_rule
+from germane.samples.evalfile import Case, EvalFile, GraderSpec, read_eval_file
+from germane.samples.files import Notice, Warn
+from germane.samples.reading import Seen, read_samples
 from germane.setup import ASKED
 from germane.types import Json, Sample
 

@@ -13,7 +13,7 @@ from germane.encoding import decode, encode
 from germane.errors import InputError, Place
 from germane.judging.rows import dump_judgement, load_judgement
 from germane.reports.schema import ScoreRow
-from germane.samples.dumping import sample_to_json
+from germane.samples.rows import sample_to_json
 from germane.types import Json, Judgement, Sample, Score
 
 __all__ = [
