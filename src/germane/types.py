@@ -94,7 +94,7 @@ class Context:
     """One retrieved passage. Its rank is its place in its list, from 1.
 
     `text` is "" where an `id` is all that is known; a passage that is empty is a space.
-    `grade` (0-3) or `relevant` (yes/no, another scale) is what a person said about it for this query.
+    `grade` (0-3, or the sample's `grade_scale`) or `relevant` (yes/no, another scale) is a person's label of it.
     `score` is the retriever's own; `start`/`end` are character offsets in the document, where known.
     """
 
@@ -111,8 +111,6 @@ class Context:
             _set(self, text=" ")
         if self.grade is not None and self.relevant is not None:
             raise ValueError("a context has a grade or relevant, not both: they are two scales")
-        if self.grade is not None and self.grade not in range(4):
-            raise ValueError(f"a person's grade is 0, 1, 2 or 3, not {self.grade}")
         _set(self, metadata=freeze(self.metadata))
 
 
@@ -173,6 +171,9 @@ class Sample:
     sample is one call. `qrels` maps a gold document id to its grade (0 or less = not relevant); `gold` is
     groups of ids (every group must be hit, any id of it will do). `messages` is what the system said,
     with its tool calls; `history` what was said before. `error` says why the system gave no usable answer.
+    `criterion` is what a good answer does, in words, and no reference. `cluster` names the cases that belong
+    together in statistics (None = the case alone). `grade_scale` is the lowest and the highest grade that a
+    context may have (None = 0 to 3); ValueError on a grade outside it.
     """
 
     id: str
@@ -182,6 +183,7 @@ class Sample:
     contexts: tuple[Context, ...] | None = None
     calls: tuple[Call, ...] | None = None
     reference: str | None = None
+    criterion: str | None = None
     response: str | None = None
     qrels: FrozenDict | None = None
     gold: tuple[tuple[str, ...], ...] | None = None
@@ -192,6 +194,8 @@ class Sample:
     messages: tuple[Message, ...] = ()
     error: str | None = None
     tags: tuple[str, ...] = ()
+    cluster: str | None = None
+    grade_scale: tuple[int, int] | None = None
     metadata: FrozenDict = field(default_factory=FrozenDict)
 
     def __post_init__(self) -> None:
@@ -203,9 +207,17 @@ class Sample:
         for name in ("qrels", "metadata"):
             if (value := getattr(self, name)) is not None and type(value) is not FrozenDict:
                 _set(self, **{name: freeze(value)})
+        low, high = self.grade_scale or _GRADES
+        for listed in (self.contexts, *(call.contexts for call in self.calls or ())):
+            for context in listed or ():
+                if context.grade is not None and not low <= context.grade <= high:
+                    raise ValueError(
+                        f"a grade of sample {self.id!r} is {context.grade}, outside {low} to {high}"
+                    )
 
 
-_LISTS = ("contexts", "calls", "gold", "evidence", "forbidden", "history", "messages", "tags")
+_LISTS = ("contexts", "calls", "gold", "evidence", "forbidden", "history", "messages", "tags", "grade_scale")
+_GRADES = (0, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import pytest
 from germane.errors import InputError
 from germane.integrations.liverag import AGGREGATES, COLUMNS, ContextRecall, QAPair, RAGResult
 from germane.integrations.liverag.documents import document_of, ids_in
-from germane.samples.wrong import Wrong
+from germane.samples.validation import Wrong
 
 VECTORS = json.loads((Path(__file__).parent / "fixtures" / "liverag.json").read_text("utf-8"))["rows"]
 BY_NAME = {row["name"]: row for row in VECTORS}

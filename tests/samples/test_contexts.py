@@ -5,8 +5,7 @@ import json
 import pytest
 
 from germane.errors import InputError
-from germane.samples.contexts import FALLBACK, Found, find_contexts
-from germane.samples.docids import compile_rule
+from germane.samples.contexts import FALLBACK, Found, compile_rule, find_contexts
 from germane.types import Call, Context, Message, Sample, ToolCall, freeze
 
 AB = (Context(text="a"), Context(text="b"))

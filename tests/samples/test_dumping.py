@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.samples.dumping import sample_to_json
 from germane.samples.reading import samples_from
+from germane.samples.rows import sample_to_json
 from germane.types import Call, Context, Evidence, FrozenDict, Message, Sample, ToolCall
 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(str.strip)

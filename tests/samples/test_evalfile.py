@@ -103,9 +103,10 @@ def test_the_older_generation(read, tmp_path):
     assert first.sample.contexts is None
     assert (second.sample.query, second.sample.reference, second.reference_answer) == (
         "How?",
-        "It says how.",
+        None,
         "",
     )
+    assert (first.sample.criterion, second.sample.criterion) == ("It says why.", "It says how.")
 
 
 def test_a_case_keeps_the_files_graders_unless_it_has_its_own(read):
@@ -223,7 +224,7 @@ def test_unknown_keys_are_said_with_their_line_and_the_nearest_known(read):
     ("text", "line", "column", "problem"),
     [
         ("- a", 1, 1, "an eval file is a list"),
-        ("judge: [[a]]\ncases: [{query: a}]", 1, 9, "judge is a list"),
+        ("judge: [[a]]\ncases: [{query: a}]", 1, 9, "judge[0] is a list"),
         ("against: all\ncases: [{query: a}]", 1, 10, "against is the text 'all'"),
         ("description: d", 1, 0, "no cases and names no data"),
         ("data: none.jsonl", 1, 7, "no file 'none.jsonl'"),

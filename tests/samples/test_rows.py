@@ -6,8 +6,8 @@ import pytest
 
 from germane.errors import InputError
 from germane.samples import Notices, parse_columns, samples_from
-from germane.samples.dumping import sample_to_json
-from germane.samples.fields import SAMPLE_FIELDS
+from germane.samples.models import SampleLine
+from germane.samples.rows import sample_to_json
 from germane.types import Call, Context, Evidence, FrozenDict, Message, Sample, ToolCall, freeze
 
 
@@ -31,8 +31,9 @@ def test_names_of_the_query(name):
         ),
         *(
             ({name: "r"}, "reference", "r")
-            for name in ("ground_truth", "groundTruth", "expected_output", "expected", "expected_outcome", "referenceAnswer")
+            for name in ("ground_truth", "groundTruth", "expected_output", "expected", "referenceAnswer")
         ),
+        *(({name: "c"}, "criterion", "c") for name in ("criterion", "criteria", "expected_outcome", "expectedOutcome", "outcome")),
         *(
             ({name: "r"}, "response", "r")
             for name in ("response", "actual_output", "actualOutput", "answer", "candidate_answer", "output")
@@ -120,7 +121,7 @@ def test_an_id_beside_a_context_must_be_its_id():
 
 def test_every_field_of_a_sample_can_be_written():
     """The table of fields is the fields of Sample, and one that gives contexts their ids."""
-    assert {field.name for field in SAMPLE_FIELDS} == {*Sample.__dataclass_fields__, "retrieved_context_ids"}
+    assert set(SampleLine.model_fields) == {*Sample.__dataclass_fields__, "retrieved_context_ids"}
 
 
 def test_what_is_written_reads_back_equal():

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.samples.seen import Seen
+from germane.samples.reading import Seen
 
 KEYS = st.one_of(st.integers(), st.text(max_size=3), st.tuples(st.text(max_size=2), st.integers(0, 3)))
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from germane.errors import InputError
-from germane.samples.results import Run
-from germane.samples.trec import Format, read_qrels, read_run
+from germane.samples.trec import Format, Run, read_qrels, read_run
 
 WANTED = {"q1": [("a", 3.0), ("b", 2.5)], "q2": [("c", float("inf"))]}
 GOLD = {"q1": {"b": 1, "z": 0}, "q2": {"c": 2}}
@@ -156,7 +155,7 @@ def test_queries_with_an_empty_list_are_there(tmp_path: Path) -> None:
             r"word:2: the score 'hi' is not a number; write: query Q0",
         ),
         ("nan", "q1 Q0 a 1 2 t\n\nq1 Q0 b 1 NaN t\n", r"nan:3: the score of document b in query q1 is NaN"),
-        ("bytes", b"q1 Q0 a 1 2 t\nq1 Q0 \xff 1 2 t\n", r"bytes:2: b'\\xff' is not UTF-8"),
+        ("bytes", b"q1 Q0 a 1 2 t\nq1 Q0 \xff 1 2 t\n", r"bytes:2:7: the byte 0xff is not UTF-8"),
         ("wide", "q1 Q0 a 1 2 t\n".encode("utf-16"), r"wide: this file is UTF-16; save it as UTF-8"),
         ("half.gz", gzip.compress(TREC.encode())[:40], r"half.gz: the gzip file is damaged"),
         (
@@ -212,7 +211,7 @@ def test_a_bad_line_of_a_run_is_named(name: str, text: str | bytes, message: str
         ),
         ("nothing", "\n", r"nothing: there is no gold in this file"),
         ("text.jsonl", '{"id": "q1", "qrels": 1.5}\n', r"text.jsonl:1: the gold of query q1 is neither"),
-        ("wide.jsonl", '{"id": "q1", "qrels": {"a": "x"}}\n', r'wide.jsonl:1: the grade "x" is not a number'),
+        ("wide.jsonl", '{"id": "q1", "qrels": {"a": "x"}}\n', r"wide.jsonl:1: the grade 'x' is not a number"),
     ],
 )
 def test_a_bad_line_of_gold_is_named(name: str, text: str, message: str, tmp_path: Path) -> None:

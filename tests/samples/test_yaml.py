@@ -1,10 +1,11 @@
 """YAML, strictly: YAML 1.2's booleans, no key twice, and a line and column for every fault."""
 
 import json
+import re
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from germane.errors import InputError, Place
@@ -125,7 +126,8 @@ def test_json_is_yaml_and_reads_as_itself(value):
 
 @given(VALUES)
 def test_what_others_write_as_yaml_reads_as_they_meant_it(value):
-    """What PyYAML writes comes back the same."""
+    """What PyYAML writes comes back the same, but for texts that are numbers in YAML 1.2 only: it leaves them bare."""
+    assume(not re.search(r"\d[eE][-+]?\d|0o[0-7]", json.dumps(value)))
     assert parse_yaml(yaml.safe_dump({"a": value}, allow_unicode=True), "f").json() == {"a": value}
 
 

@@ -7,8 +7,7 @@ import threading
 import pytest
 
 from germane.errors import TargetError
-from germane.samples.cases import Case
-from germane.samples.evalfile import read_eval_file
+from germane.samples.evalfile import Case, read_eval_file
 from germane.targets import open_target
 from germane.types import Call, Context, Message, Sample
 
@@ -29,7 +28,7 @@ def of_case(case): return case.expected_outcome or "none"
 def raises(query): raise KeyError("no index")
 def leaves(query): raise SystemExit("bye")
 def nothing(query): return None
-def broken(query): return {"contexts": [{"grade": 9}]}
+def broken(query): return {"contexts": [{"text": "t", "grade": 9}]}
 def endless(query): loop = []; loop.append(loop); return loop
 def half(query): return "half \\ud83d"
 async def slow(query): await asyncio.sleep(60)

@@ -139,7 +139,7 @@ def _value(chosen: _Format | None) -> Format | None:
 
 def _columns(texts: Sequence[str]) -> dict[str, str]:
     """`query=Query,doc=Passage` as a mapping; a repeated flag adds to it."""
-    from germane.samples.results_names import role as check_role
+    from germane.samples.trec import role as check_role
 
     named: dict[str, str] = {}
     for part in (part for text in texts for part in text.split(",")):

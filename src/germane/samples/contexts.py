@@ -1,19 +1,19 @@
-"""Where the retrieved contexts are, when a system does not hand them over as a list: in its answer or its tool calls."""
+"""Retrieved contexts in a system's answer or its tool calls, and document ids from chunk ids."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from germane.errors import InputError
 from germane.samples.jsontext import JsonFault, decode
-from germane.samples.passages import read_contexts
-from germane.samples.turns import plain
-from germane.samples.wrong import Wrong
+from germane.samples.messages import plain
+from germane.samples.models import read_contexts
 from germane.types import Call, Context, Json, Message, Sample, ToolCall
 
-__all__ = ["FALLBACK", "Found", "find_contexts", "find_in"]
+__all__ = ["FALLBACK", "Found", "compile_rule", "document_id", "find_contexts", "find_in", "only_contexts"]
 
 ContextsFrom = Literal["auto", "text"]
 FALLBACK = "contexts were read as the blocks of text between blank lines"
@@ -61,6 +61,14 @@ def find_in(text: str, messages: Sequence[Message] = (), contexts_from: Contexts
     return _fallback(text) if looks_like_json else Found()
 
 
+def only_contexts(content: Json) -> bool:
+    """Whether the content of a message is nothing but retrieved contexts: a list of them, or an object around one."""
+    document = _json(content) if isinstance(content, str) else content
+    if isinstance(document, dict):
+        return len(document) == 1 and _under_keys(document) is not None
+    return isinstance(document, list | tuple) and bool(document) and _read(document) is not None
+
+
 _BROKEN = object()
 
 
@@ -90,7 +98,7 @@ def _read(values: Json) -> tuple[Context, ...] | None:
     """The contexts of a list; None where it holds something else."""
     try:
         return read_contexts(plain(values))
-    except Wrong:
+    except ValueError:
         return None
 
 
@@ -143,5 +151,48 @@ def _blocks(text: str) -> tuple[Context, ...]:
 
 
 def _last_text(messages: Sequence[Message]) -> str:
-    """The last thing that was said as text."""
+    """The last message that has a text."""
     return next((m.content for m in reversed(messages) if isinstance(m.content, str) and m.content), "")
+
+
+def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
+    """What maps the ids of a sample's contexts (of its calls too) to document ids; None changes nothing.
+
+    The id becomes the part that the pattern's first group matches, or its whole match where it has no group; an
+    id without a match stays as it is. Gold ids are document ids already.
+    """
+    if pattern is None:
+        return _as_it_is
+    rule = _compiled(pattern)
+
+    def mapped(contexts: tuple[Context, ...]) -> tuple[Context, ...]:
+        return tuple(c if c.id is None else replace(c, id=document_id(rule, c.id)) for c in contexts)
+
+    def apply(sample: Sample) -> Sample:
+        if sample.contexts is None and sample.calls is None:
+            return sample
+        contexts = None if sample.contexts is None else mapped(sample.contexts)
+        calls = None
+        if sample.calls is not None:
+            calls = tuple(replace(call, contexts=mapped(call.contexts)) for call in sample.calls)
+        return replace(sample, contexts=contexts, calls=calls)
+
+    return apply
+
+
+def document_id(rule: re.Pattern[str], chunk: str) -> str:
+    """The document's id in a chunk's id; the same id where the rule finds nothing in it."""
+    match = rule.search(chunk)
+    return (match[1 if rule.groups else 0] if match else None) or chunk
+
+
+def _as_it_is(sample: Sample) -> Sample:
+    return sample
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        fix = "write a regular expression like '<(urn:uuid:[^>]+)>'"
+        raise InputError(f"doc-id: {pattern!r} is no regular expression: {error}", fix=fix) from None

@@ -1,35 +1,30 @@
-"""Files and rows to samples: the table of readers, and the checks that concern several samples at once."""
+"""Samples from files: JSON Lines, JSON, CSV and TSV, one reader per format, and the check that ids differ."""
 
 from __future__ import annotations
 
+import ast
+import csv
 import functools
+import re
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from germane.errors import InputError, Place
-from germane.samples.jsonfile import read_json
-from germane.samples.jsonl import read_jsonl
-from germane.samples.jsontext import whole
-from germane.samples.notices import Notices, Warn
-from germane.samples.rows import Columns, RowReader
-from germane.samples.seen import Seen
-from germane.samples.source import FieldOf, Row
-from germane.samples.tables import read_table
-from germane.samples.wrong import Step
+from germane.samples.files import Notices, Warn, place_in, read_lines, read_text, shown_name
+from germane.samples.jsontext import JsonFault, Step, decode, locate, whole
+from germane.samples.models import SPELLINGS
+from germane.samples.rows import Columns, RowReader, Where
+from germane.samples.validation import Wrong
 from germane.types import Json, Sample
 
-__all__ = ["READERS", "read_samples", "samples_from"]
+__all__ = ["READERS", "Seen", "read_samples", "samples_from"]
 
-Reader: TypeAlias = Callable[[Path, FieldOf], Iterator[Row]]
-READERS: dict[str, tuple[Reader, str]] = {
-    ".jsonl": (read_jsonl, "line"),
-    ".ndjson": (read_jsonl, "line"),
-    ".json": (read_json, "row"),
-    ".csv": (functools.partial(read_table, ","), "line"),
-    ".tsv": (functools.partial(read_table, "\t"), "line"),
-}
-"""The reader of each extension, which .gz may follow, and what it counts."""
+Row: TypeAlias = tuple[int, Json, Where]
+"""What a reader yields: the row's number (its id where it has none), the row, and how to find a path's place."""
+FieldOf: TypeAlias = Callable[[str], str | None]
+"""The field that a key means, None = metadata: for formats that cannot say what type a value has."""
 
 
 def read_samples(
@@ -45,7 +40,7 @@ def read_samples(
     reader, unit = _format(path)
     if not path.exists():
         raise InputError("there is no such file", fix="check the path", place=Place(str(path)))
-    rows = _rows(columns, warn)
+    rows = _row_reader(columns, warn)
     return _samples(reader(path, rows.field_of), rows, Place(str(path)), unit)
 
 
@@ -53,50 +48,255 @@ def samples_from(
     rows: Iterable[Mapping[str, Json] | Sample], *, columns: Columns | None = None, warn: Warn | None = None
 ) -> Iterator[Sample]:
     """The samples that dicts describe, by the same rules as a line of JSONL; a Sample passes as it is."""
-    return _samples(_numbered(rows), _rows(columns, warn), Place("samples"), "row")
+    return _samples(_numbered(rows), _row_reader(columns, warn), Place("samples"), "row")
 
 
-def _rows(columns: Columns | None, warn: Warn | None) -> RowReader:
+def _row_reader(columns: Columns | None, warn: Warn | None) -> RowReader:
     return RowReader(columns, Notices(warn) if warn is not None else None)
 
 
 def _format(path: Path) -> tuple[Reader, str]:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes[-1:] == [".gz"]:
-        suffixes.pop()
-    if not suffixes or suffixes[-1] not in READERS:
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    if suffix not in READERS:
         fix = f"name it {' or '.join(READERS)}"
         raise InputError("this is no format of samples that can be read", fix=fix, place=Place(str(path)))
-    return READERS[suffixes[-1]]
+    return READERS[suffix]
 
 
 def _numbered(rows: Iterable[Mapping[str, Json] | Sample]) -> Iterator[Row]:
     for number, row in enumerate(rows, 1):
         shown = whole(dict(row)) if isinstance(row, Mapping) else row
-        yield number, shown, functools.partial(_numbered_place, number)
+        yield number, shown, functools.partial(_at, Place("samples", number))
 
 
-def _numbered_place(number: int, _: Sequence[Step]) -> Place:
-    return Place("samples", number)
+def _at(place: Place, _: Sequence[Step]) -> Place:
+    return place
 
 
 def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> Iterator[Sample]:
-    """The rows, read and checked against each other."""
+    """The rows, read, each identity once."""
     seen = Seen()
     for number, row, where in rows:
         sample = row if isinstance(row, Sample) else reader.read(row, number, where)
         first = seen.first((sample.id, sample.system, sample.trial), number)
         if first != number:
-            raise _twice(sample, f"{unit} {first}", where(()))
+            more = f", system {sample.system!r}" if sample.system else ""
+            more += f", trial {sample.trial}" if sample.trial else ""
+            problem = f"the id {sample.id!r}{more} is there already, on {unit} {first}"
+            raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
         yield sample
     if not len(seen):
-        raise InputError(
-            "there are no samples in it", fix='write one object a line: {"query": "..."}', place=file
-        )
+        fix = 'write one object a line: {"query": "..."}'
+        raise InputError("there are no samples in it", fix=fix, place=file)
 
 
-def _twice(sample: Sample, first: str, place: Place) -> InputError:
-    more = f", system {sample.system!r}" if sample.system else ""
-    more += f", trial {sample.trial}" if sample.trial else ""
-    problem = f"the id {sample.id!r}{more} is there already, on {first}"
-    return InputError(problem, fix="give each sample its own id, system or trial", place=place)
+class Seen:
+    """Which keys came before, and where first: 25 bytes per key, a fifth of what a dict of integers takes.
+
+    Only the keys' 64-bit hashes are kept, in an open-addressing table; a key's number is below 2**32.
+    """
+
+    def __init__(self) -> None:
+        self._hashes, self._numbers = array("q", [0]) * 64, array("I", [0]) * 64
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def first(self, key: object, number: int) -> int:
+        """The number that this key was first given: this one, where it is new."""
+        if 3 * self._count >= 2 * len(self._hashes):
+            self._grow()
+        hashed = hash(key) or 1
+        place = self._place(hashed)
+        if not self._hashes[place]:
+            self._hashes[place], self._numbers[place] = hashed, number
+            self._count += 1
+        return self._numbers[place]
+
+    def _place(self, hashed: int) -> int:
+        hashes, mask = self._hashes, len(self._hashes) - 1
+        place = hashed & mask
+        while hashes[place] not in (0, hashed):
+            place = (place + 1) & mask
+        return place
+
+    def _grow(self) -> None:
+        old = zip(self._hashes, self._numbers, strict=True)
+        size = 2 * len(self._hashes)
+        self._hashes, self._numbers = array("q", [0]) * size, array("I", [0]) * size
+        for hashed, number in old:
+            if hashed:
+                place = self._place(hashed)
+                self._hashes[place], self._numbers[place] = hashed, number
+
+
+def _read_jsonl(path: Path, _: FieldOf) -> Iterator[Row]:
+    """JSON Lines: one object per line; blank lines are passed over."""
+    for number, line in read_lines(path):
+        if line.isspace():
+            continue
+        try:
+            row = decode(line.rstrip("\r\n"))
+        except JsonFault as fault:
+            fix = fault.fix
+            if number == 1 and line.strip() in {"[", "{"}:
+                fix = "this looks like one JSON document: name the file .json, or write one object a line"
+            place = place_in(path, line, fault.offset, number)
+            raise InputError(fault.problem, fix=fix, place=place) from None
+        yield number, row, functools.partial(_line_place, path, number, line)
+
+
+def _line_place(path: Path, number: int, line: str, steps: Sequence[Step]) -> Place:
+    return place_in(path, line, locate(line, steps) if steps else None, number)
+
+
+_HOLDERS = ("samples", "data", "rows", "examples", "items", "test_cases", "results")
+"""The keys under which an object may hold its array of samples."""
+
+
+def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
+    """One JSON document: an array of samples, numbered from 1, or an object that holds one."""
+    text = read_text(path)
+    if not text.strip():
+        return
+    try:
+        document = decode(text)
+    except JsonFault as fault:
+        several = fault.problem.endswith("extra data")
+        fix = "one object a line is JSON Lines: name the file .jsonl" if several else fault.fix
+        raise InputError(fault.problem, fix=fix, place=place_in(path, text, fault.offset)) from None
+    holder: tuple[Step, ...] = ()
+    if isinstance(document, dict):
+        holder = tuple(key for key in _HOLDERS if isinstance(document.get(key), list))[:1]
+        document = document[holder[0]] if holder else None
+    if not isinstance(document, list):
+        fix = f"write an array of samples, or an object with one under {' or '.join(_HOLDERS[:2])}"
+        raise InputError("this document holds no array of samples", fix=fix, place=Place(str(path), 1))
+    for index, row in enumerate(document):
+        yield index + 1, row, functools.partial(_document_place, path, text, (*holder, index))
+
+
+def _document_place(path: Path, text: str, prefix: tuple[Step, ...], steps: Sequence[Step]) -> Place:
+    return place_in(path, text, locate(text, (*prefix, *steps)) or locate(text, prefix))
+
+
+_WORDS = {"id", "query", "system", "reference", "criterion", "response", "error", "cluster"}
+_SINGLE = {"contexts", "retrieved_context_ids", "qrels", "forbidden", "tags"}
+_NUMBERED = re.compile(r"(?P<name>.+?)[_. \[]?(?P<number>\d+)\]?")
+
+
+def _read_table(delimiter: str, path: Path, field_of: FieldOf) -> Iterator[Row]:
+    """CSV or TSV with a header: one sample per row, lists and objects as JSON in their cell.
+
+    Several columns of contexts (`context_1`, `context_2`, ...) are one list, in their order.
+    """
+    csv.field_size_limit(2**31 - 1)  # ten passages in a cell are more than the module's 128 KiB
+    rows = _table_rows(path, delimiter)
+    first = next(rows, None)
+    if first is None:
+        return
+    header = [name.strip() for name in first[1]]
+    lists_as, lists = _context_columns(header, field_of)
+    _check_header(header, lists, field_of, Place(shown_name(path), first[0]))
+    for line, cells in rows:
+        place = Place(shown_name(path), line)
+        if len(cells) != len(header):
+            problem = f"this row has {len(cells)} cells and the header {len(header)}"
+            fix = "write one cell a column; put a text with the separator or a line break in quotes"
+            raise InputError(problem, fix=fix, place=place)
+        row: dict[str, Json] = {}
+        for column, (name, cell) in enumerate(zip(header, cells, strict=True)):
+            if cell and name and column not in lists:  # an empty cell is absent
+                try:
+                    row[name] = _cell(cell, field_of(name))
+                except Wrong as wrong:
+                    raise wrong.under(name).error(place) from None
+        if lists:
+            row[lists_as] = [_context_cell(cells[column]) for column in lists if cells[column].strip()]
+        yield line, row, functools.partial(_at, place)
+
+
+def _table_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows that are not empty, each with the line it starts on."""
+    reader = csv.reader((line for _, line in read_lines(path)), delimiter=delimiter, strict=True)
+    start = 1
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield start, cells
+            start = reader.line_num + 1
+    except csv.Error as error:
+        problem = f"this row is no {'TSV' if delimiter == chr(9) else 'CSV'}: {error}"
+        fix = 'write a quote inside a quoted cell twice (""), and close every quote'
+        raise InputError(problem, fix=fix, place=Place(shown_name(path), start)) from None
+
+
+def _context_columns(header: list[str], field_of: FieldOf) -> tuple[str, list[int]]:
+    """The columns that together are the list of contexts, where there are several: their name, in order."""
+    found: list[tuple[int, int, str]] = []
+    for column, name in enumerate(header):
+        match = _NUMBERED.fullmatch(name)
+        if match and field_of(name) is None and field_of(match["name"]) == "contexts":
+            found.append((int(match["number"]), column, match["name"]))
+    if found:
+        return found[0][2], [column for _, column, _ in sorted(found)]
+    same = [column for column, name in enumerate(header) if field_of(name) == "contexts"]
+    several = len(same) > 1 and len({header[column] for column in same}) == 1
+    return (header[same[0]], same) if several else ("", [])
+
+
+def _check_header(header: list[str], lists: list[int], field_of: FieldOf, place: Place) -> None:
+    single = [name for column, name in enumerate(header) if name and column not in lists]
+    if twice := next((name for name in single if header.count(name) > 1), None):
+        raise InputError(f"two columns are named {twice!r}", fix="rename one of them", place=place)
+    if not any(field_of(name) == "query" for name in header):
+        known = ", ".join(spelling for spelling, name in SPELLINGS.items() if name == "query")
+        problem = f"no column is the query; the columns are {', '.join(header)}"[:300]
+        raise InputError(problem, fix=f"name one of {known}, or map it: --columns query=NAME", place=place)
+
+
+def _context_cell(cell: str) -> Json:
+    """One context: an object as JSON, or a text."""
+    value = _structure(cell) if cell.lstrip().startswith("{") else None
+    return value if isinstance(value, dict) else cell
+
+
+def _cell(cell: str, field: str | None) -> Json:
+    """The value of a cell: words stay as they are, lists and objects are read, one value is a list of one."""
+    if field is None or field in _WORDS:
+        return cell
+    if cell.lstrip().startswith(("[", "{")):
+        value = _structure(cell)
+        if value is None:
+            raise Wrong("starts like a list or an object and is none", 'write JSON: ["a", "b"]')
+        return value
+    if field in _SINGLE:
+        return [cell.strip()] if field != "contexts" else [cell]
+    try:
+        return decode(cell.strip().lower() if field == "answerable" else cell.strip())
+    except JsonFault as fault:
+        raise Wrong(f"is {cell[:40]!r}: {fault.problem}", "write JSON in this cell") from None
+
+
+def _structure(cell: str) -> Json:
+    """A list or an object written as JSON, else as Python writes it; None where it is neither."""
+    try:
+        return decode(cell.strip())
+    except JsonFault:
+        try:
+            value = ast.literal_eval(cell.strip())
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            return None
+        return value if isinstance(value, list | dict) else None
+
+
+Reader: TypeAlias = Callable[[Path, FieldOf], Iterator[Row]]
+READERS: dict[str, tuple[Reader, str]] = {
+    ".jsonl": (_read_jsonl, "line"),
+    ".ndjson": (_read_jsonl, "line"),
+    ".json": (_read_json, "row"),
+    ".csv": (functools.partial(_read_table, ","), "line"),
+    ".tsv": (functools.partial(_read_table, "\t"), "line"),
+}
+"""The reader of each extension, which .gz may follow, and what it counts."""

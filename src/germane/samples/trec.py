@@ -1,42 +1,127 @@
-"""Ranked results and gold from files: TREC here, tables (TSV, CSV) and JSON in their own modules, found by content.
+"""Ranked results and gold from files: TREC, tables (TSV, CSV) and JSON, found by content; plain or gzipped.
 
 A TREC run has lines `query Q0 document rank score tag ...`, TREC gold (qrels) lines `query 0 document grade`, as
 trec_eval reads them: split at ASCII white space, the rank ignored, lines that begin with # skipped, whatever
-follows the tag of a run ignored.
+follows the tag of a run ignored. A table has a header, or a known number of columns; JSON is one sample, one
+result or one grade per line, or one document: a list of these, or {query: {document: score}}.
 """
 
 from __future__ import annotations
 
+import ast
+import csv
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeAlias, get_args
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, get_args
 
 from germane.errors import InputError, Place
-from germane.samples import results_json, results_table
-from germane.samples.opening import decoded, numbered_lines, opened, shown_name
-from germane.samples.results import Found, Graded, Run, collect_qrels, collect_run
+from germane.samples.files import decoded, fold, numbered_lines, opened, shown_name
 
-__all__ = ["FORMATS", "Format", "read_qrels", "read_run"]
+__all__ = ["FORMATS", "Format", "Qrels", "Results", "Run", "as_run", "read_qrels", "read_run", "role"]
 
 Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-_Kind: TypeAlias = Literal["run", "qrels"]
+Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Gold: query id -> document id -> grade."""
 
+
+class RankedRow(NamedTuple):
+    """One result as it stands in a file; `doc` None = the query is there and nothing came back."""
+
+    line: int
+    query: str
+    doc: str | None
+    score: float | None
+
+
+class GradedRow(NamedTuple):
+    """One gold grade as it stands in a file; `doc` None = the query is there and nothing is known to be judged."""
+
+    line: int
+    query: str
+    doc: str | None
+    grade: int
+
+
+@dataclass(slots=True)
+class Results:
+    """The results of one query, in the order of the file; `scores` is empty for a list without scores."""
+
+    ids: list[str] = field(default_factory=list)
+    scores: array[float] = field(default_factory=lambda: array("d"))
+    lines: array[int] = field(default_factory=lambda: array("q"))
+
+
+@dataclass(slots=True)
+class Run:
+    """The ranked results of one system: query id -> results. `name` is the file, `notes` are remarks about it."""
+
+    name: str
+    queries: dict[str, Results] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What tells runs and gold apart: the roles of their columns, of tables without a header, and examples."""
+
+    roles: tuple[str, ...]
+    listed: str
+    bare: Mapping[int, tuple[str, ...]]
+    trec: str
+    json: str
+
+
+_RUN = _Kind(
+    roles=("query", "doc", "docs", "score", "rank"),
+    listed="docs",
+    bare={
+        2: ("query", "doc"),
+        3: ("query", "doc", "score"),
+        4: ("query", "doc", "rank", "score"),
+        5: ("query", "", "doc", "rank", "score"),
+        6: ("query", "", "doc", "rank", "score", ""),
+    },
+    trec="write: query Q0 document rank score tag",
+    json='write {"id": "q1", "contexts": [{"id": "d7"}]} or {"query_id": "q1", "doc_id": "d7", "score": 1.5}',
+)
+_GOLD = _Kind(
+    roles=("query", "doc", "gold", "grade"),
+    listed="gold",
+    bare={2: ("query", "doc"), 3: ("query", "doc", "grade"), 4: ("query", "", "doc", "grade")},
+    trec="write: query 0 document grade",
+    json='write {"id": "q1", "qrels": {"d7": 2}} or {"query_id": "q1", "doc_id": "d7", "relevance": 2}',
+)
+ROLES: dict[str, tuple[str, ...]] = {
+    "query": ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input"),
+    "doc": ("doc_id", "document_id", "docno", "pid", "passage_id", "corpus_id", "did", "doc", "document"),
+    "docs": ("doc_ids", "document_ids", "retrieved_context_ids", "retrieved_ids", "contexts", "results"),
+    "score": ("score", "sim", "similarity"),
+    "rank": ("rank", "position"),
+    "grade": ("grade", "relevance", "rel", "label", "judgment", "judgement", "score"),
+    "gold": ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
+}
+"""The roles of a column, each with its names in order of preference (compared without case, underscores, dashes)."""
+_NAME_THEM = "give the table a header, e.g. query_id, doc_id, {0}, or say --columns query=...,doc=...,{0}=..."
 _WHOLE = re.compile(rb"[+-]?\d+")
-_RUN = "write: query Q0 document rank score tag"
-_QRELS = "write: query 0 document grade"
 
 
 def read_run(path: str | Path, *, fmt: Format | None = None, columns: Mapping[str, str] | None = None) -> Run:
     """The ranked results in a file. `columns` maps query, doc, score, ... to the header's own names (TSV, CSV)."""
     name = shown_name(path)
     with opened(path) as stream:
-        kind = fmt or _detect(stream, path, "run")
-        bare = kind in {"tsv", "csv"} and not columns and results_table.is_bare_triple(_head(stream))
-        run = collect_run(name, _found(kind, stream, name, columns or {}))
+        kind = fmt or _detect(stream, path, _RUN)
+        bare = kind in {"tsv", "csv"} and not columns and _is_bare_triple(_head(stream))
+        if kind == "trec":
+            run = _collect_run(name, _trec_run(stream, name))
+        else:
+            rows = _records(kind, stream, name, _RUN, columns or {})
+            run = _collect_run(name, (row for place, record in rows for row in _results(record, place)))
     return _ranks_not_scores(run) if bare else run
 
 
@@ -50,10 +135,65 @@ def read_qrels(
     """The gold grades in a file: query id -> document id -> grade. `keep_first` settles grades that disagree."""
     name = shown_name(path)
     with opened(path) as stream:
-        kind = fmt or _detect(stream, path, "qrels")
-        qrels = collect_qrels(name, _graded(kind, stream, name, columns or {}), keep_first=keep_first)
+        kind = fmt or _detect(stream, path, _GOLD)
+        if kind == "trec":
+            qrels = _collect_qrels(name, _trec_qrels(stream, name), keep_first=keep_first)
+        else:
+            rows = _records(kind, stream, name, _GOLD, columns or {})
+            grades = (row for place, record in rows for row in _grades(record, place))
+            qrels = _collect_qrels(name, grades, keep_first=keep_first)
     if not qrels:
-        raise InputError("there is no gold in this file", fix=_QRELS, place=Place(name))
+        raise InputError("there is no gold in this file", fix=_GOLD.trec, place=Place(name))
+    return qrels
+
+
+def as_run(results: Mapping[str, Mapping[str, float] | Sequence[str]], name: str = "run") -> Run:
+    """A run from a mapping: query id -> {document id: score}, or a list of document ids, best first."""
+
+    def rows() -> Iterator[RankedRow]:
+        for query, listed in results.items():
+            yield RankedRow(0, query, None, None)
+            scored = listed.items() if isinstance(listed, Mapping) else ((doc, None) for doc in listed)
+            for doc, score in scored:
+                yield RankedRow(0, query, doc, None if score is None else float(score))
+
+    return _collect_run(name, rows())
+
+
+def _collect_run(name: str, rows: Iterable[RankedRow]) -> Run:
+    """A run from its results; a NaN score, and a list with scores on some of its places only, are errors."""
+    queries: dict[str, Results] = {}
+    last, results = None, Results()
+    for line, query, doc, score in rows:
+        if query != last:
+            last, results = query, queries.setdefault(query, Results())
+        if doc is None:
+            continue
+        if (score is None) == bool(results.scores) and results.ids:
+            problem = f"query {query} has results with and without scores"
+            raise InputError(problem, fix="give each of them a score, or none", place=Place(name, line))
+        results.ids.append(doc)
+        results.lines.append(line)
+        if score is not None:
+            if score != score:  # noqa: PLR0124 - the test for NaN
+                problem = (
+                    f"the score of document {doc} in query {query} is NaN, which has no place in an order"
+                )
+                fix = "write a number (inf and -inf are allowed) or drop the line"
+                raise InputError(problem, fix=fix, place=Place(name, line))
+            results.scores.append(score)
+    return Run(name, queries)
+
+
+def _collect_qrels(name: str, rows: Iterable[GradedRow], *, keep_first: bool) -> dict[str, dict[str, int]]:
+    """Gold from its grades; two different grades of one document are an error unless the first is to be kept."""
+    qrels: dict[str, dict[str, int]] = {}
+    for line, query, doc, grade in rows:
+        known = qrels.setdefault(query, {})
+        if doc is not None and known.setdefault(doc, grade) != grade and not keep_first:
+            problem = f"document {doc} of query {query} has grade {grade} here and {known[doc]} above"
+            fix = "keep one of them, or give --duplicates first"
+            raise InputError(problem, fix=fix, place=Place(name, line))
     return qrels
 
 
@@ -69,64 +209,293 @@ def _ranks_not_scores(run: Run) -> Run:
     return replace(run, notes=(f"{run.name}: the third column counts 1, 2, 3, ... and was read as the rank",))
 
 
-def _found(kind: Format, stream: BinaryIO, name: str, columns: Mapping[str, str]) -> Iterator[Found]:
-    if kind == "trec":
-        return _trec_run(stream, name)
-    if kind in {"tsv", "csv"}:
-        return results_table.found(stream, name, columns, comma=kind == "csv")
-    return results_json.found(stream, name, whole=kind == "json")
-
-
-def _graded(kind: Format, stream: BinaryIO, name: str, columns: Mapping[str, str]) -> Iterator[Graded]:
-    if kind == "trec":
-        return _trec_qrels(stream, name)
-    if kind in {"tsv", "csv"}:
-        return results_table.graded(stream, name, columns, comma=kind == "csv")
-    return results_json.graded(stream, name, whole=kind == "json")
-
-
-def _trec_run(stream: BinaryIO, name: str) -> Iterator[Found]:
+def _trec_run(stream: BinaryIO, name: str) -> Iterator[RankedRow]:
     raw, query = b"", ""
     for number, line in numbered_lines(stream):
-        fields = line.split(None, 5)
-        if fields[0][:1] == b"#":
+        cells = line.split(None, 5)
+        if cells[0][:1] == b"#":
             continue
-        if len(fields) < 5:
-            raise InputError(
-                f"a run has 6 columns, this line {len(fields)}", fix=_RUN, place=Place(name, number)
-            )
-        if fields[0] != raw:
-            raw, query = fields[0], decoded(fields[0], name, number)
+        if len(cells) < 5:
+            problem = f"a run has 6 columns, this line {len(cells)}"
+            raise InputError(problem, fix=_RUN.trec, place=Place(name, number))
         try:
-            score = float(fields[4])
+            score = float(cells[4])
+            if cells[0] != raw:
+                raw, query = cells[0], cells[0].decode()
+            yield RankedRow(number, query, cells[2].decode(), score)
         except ValueError:
-            shown = fields[4].decode(errors="replace")
-            raise InputError(
-                f"the score {shown!r} is not a number", fix=_RUN, place=Place(name, number)
-            ) from None
-        yield Found(number, query, decoded(fields[2], name, number), score)
+            decoded(line, name, number)
+            problem = f"the score {cells[4].decode()!r} is not a number"
+            raise InputError(problem, fix=_RUN.trec, place=Place(name, number)) from None
 
 
-def _trec_qrels(stream: BinaryIO, name: str) -> Iterator[Graded]:
+def _trec_qrels(stream: BinaryIO, name: str) -> Iterator[GradedRow]:
     for number, line in numbered_lines(stream):
-        fields = line.split()
-        if fields[0][:1] == b"#":
+        cells = line.split()
+        if cells[0][:1] == b"#":
             continue
-        if len(fields) != 4:
-            raise InputError(
-                f"gold has 4 columns, this line {len(fields)}", fix=_QRELS, place=Place(name, number)
-            )
-        if not _WHOLE.fullmatch(fields[3]):
-            shown = fields[3].decode(errors="replace")
-            raise InputError(
-                f"the grade {shown!r} is not a whole number", fix=_QRELS, place=Place(name, number)
-            )
-        yield Graded(
-            number, decoded(fields[0], name, number), decoded(fields[2], name, number), int(fields[3])
-        )
+        if len(cells) != 4:
+            problem = f"gold has 4 columns, this line {len(cells)}"
+            raise InputError(problem, fix=_GOLD.trec, place=Place(name, number))
+        decoded(line, name, number)
+        if not _WHOLE.fullmatch(cells[3]):
+            problem = f"the grade {cells[3].decode()!r} is not a whole number"
+            raise InputError(problem, fix=_GOLD.trec, place=Place(name, number))
+        yield GradedRow(number, cells[0].decode(), cells[2].decode(), int(cells[3]))
 
 
-def _detect(stream: BinaryIO, path: str | Path, what: _Kind) -> Format:
+_Records: TypeAlias = Iterator[tuple[Place, dict[str, Any]]]
+"""Rows of a table or of JSON as role -> value, each with its place."""
+
+
+def _records(fmt: Format, stream: BinaryIO, name: str, kind: _Kind, columns: Mapping[str, str]) -> _Records:
+    if fmt in {"tsv", "csv"}:
+        return _table_records(stream, name, kind, columns, comma=fmt == "csv")
+    return _json_records(stream, name, kind, whole=fmt == "json")
+
+
+def _results(record: Mapping[str, Any], place: Place) -> Iterator[RankedRow]:
+    """The results of one record: a single one, a list of ids, or a mapping of ids to scores."""
+    query, line = str(record["query"]), place.line
+    if "doc" in record:
+        score = record.get("score")
+        if score is not None:
+            score = _number(score, "score", place)
+        elif "rank" in record:
+            score = -_number(record["rank"], "rank", place)
+        yield RankedRow(line, query, _document(record["doc"], place), score)
+    elif (listed := record.get("docs")) is not None:
+        yield RankedRow(line, query, None, None)
+        if isinstance(listed, Mapping):
+            for doc, score in listed.items():
+                yield RankedRow(line, query, doc, _number(score, "score", place))
+        else:
+            yield from (RankedRow(line, query, doc, None) for doc in _listed(query, listed, _RUN, place))
+
+
+def _grades(record: Mapping[str, Any], place: Place) -> Iterator[GradedRow]:
+    """The grades of one record: a single one, a list of relevant ids (grade 1), or a mapping of ids to grades."""
+    query, line = str(record["query"]), place.line
+    if "doc" in record:
+        grade = _grade(record["grade"], place) if "grade" in record else 1
+        yield GradedRow(line, query, _document(record["doc"], place), grade)
+    elif (listed := record.get("gold")) is not None:
+        yield GradedRow(line, query, None, 0)
+        if isinstance(listed, Mapping):
+            for doc, grade in listed.items():
+                yield GradedRow(line, query, doc, _grade(grade, place))
+        else:
+            yield from (GradedRow(line, query, doc, 1) for doc in _listed(query, listed, _GOLD, place))
+
+
+def _document(value: Any, place: Place) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise InputError(f"{json.dumps(value)[:60]} is no document id", fix=_RUN.json, place=place)
+    return str(value)
+
+
+def _listed(query: str, value: Any, kind: _Kind, place: Place) -> list[str]:
+    """The ids in a list of ids or of objects with an id, its text as JSON or Python, or one id."""
+    original = value
+    if isinstance(value, str):
+        value = _literal(value)
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return [str(value)] if value != "" else []
+    ids = [_id(item) for item in value] if isinstance(value, list | tuple) else [None]
+    if None not in ids:
+        return [one for one in ids if one is not None]
+    if isinstance(original, str):
+        raise InputError(f"{original[:60]!r} is no list of ids", fix='write ["d1", "d2"]', place=place)
+    problem = f"query {query} has contexts without an id"
+    if kind is _GOLD:
+        problem = f"the gold of query {query} is neither a list of ids nor grades"
+    raise InputError(problem, fix=kind.json, place=place)
+
+
+def _id(item: Any) -> str | None:
+    if isinstance(item, Mapping):
+        item = next((item[key] for key in item if fold(key) in {"id", "docid", "documentid"}), None)
+    return str(item) if isinstance(item, str | int) and not isinstance(item, bool) else None
+
+
+def _literal(text: str) -> Any:
+    stripped = text.strip()
+    for read in (json.loads, ast.literal_eval) if stripped.startswith("[") else ():
+        try:
+            return read(stripped)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return stripped
+
+
+class _Cell(str):
+    """A cell of a table: a number may be written in it, which a text in JSON is not."""
+
+    __slots__ = ()
+
+
+def _number(value: Any, what: str, place: Place) -> float:
+    try:
+        if isinstance(value, _Cell) or (isinstance(value, int | float) and not isinstance(value, bool)):
+            return float(value)
+    except ValueError:
+        pass
+    shown = repr(str(value)) if isinstance(value, str) else json.dumps(value)
+    fix = _NAME_THEM.format(what) if isinstance(value, _Cell) else f"write {what} as a number"
+    raise InputError(f"the {what} {shown[:60]} is not a number", fix=fix, place=place)
+
+
+def _grade(value: Any, place: Place) -> int:
+    number = float(value) if isinstance(value, bool) else _number(value, "grade", place)
+    if not number.is_integer():
+        problem = f"the grade {str(value)!r} is not a whole number"
+        raise InputError(problem, fix="write e.g. 0, 1 or 2", place=place)
+    return int(number)
+
+
+def _roles(
+    names: Sequence[str], wanted: Sequence[str], columns: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Which of these names plays each wanted role; `columns` (role or its name -> name here) comes first."""
+    folded = {fold(name): name for name in reversed(names)}
+    chosen = {role(key, wanted): name for key, name in (columns or {}).items()}
+    found = {}
+    for part in wanted:
+        by_flag = [chosen[part]] if part in chosen else []
+        candidates = [*by_flag, *(folded[fold(name)] for name in ROLES[part] if fold(name) in folded)]
+        if hit := next((name for name in candidates if name in names), None):
+            found[part] = hit
+    return found
+
+
+def role(key: str, wanted: Sequence[str] = ()) -> str:
+    """The role that a key of `--columns` means: its own name or one of the names that it goes by."""
+    for part in (*wanted, *ROLES):
+        if fold(key) == fold(part) or fold(key) in {fold(name) for name in ROLES[part]}:
+            return part
+    fix = "write query=, doc=, docs=, score=, rank= or grade="
+    raise InputError(f"--columns does not know {key!r}", fix=fix)
+
+
+def _json_records(stream: BinaryIO, name: str, kind: _Kind, *, whole: bool) -> _Records:
+    """JSON objects under the roles of their keys; {query: ...} without a query id is a record per query."""
+    for place, record in _json_objects(stream, name, kind, whole=whole):
+        key = _roles(list(record), kind.roles)
+        if "query" in key and isinstance(record[key["query"]], str | int):
+            found = {part: record[name] for part, name in key.items()}
+            if kind is _RUN and "doc" not in found:
+                _check_lists(key.get("docs", ""), record, place)
+            yield place, found
+            continue
+        if kind is _RUN and not all(isinstance(listed, Mapping | list) for listed in record.values()):
+            raise InputError("there is no query id here", fix=kind.json, place=place)
+        for query, listed in record.items():
+            yield place, {"query": query, kind.listed: listed}
+
+
+def _check_lists(docs: str, record: Mapping[str, Any], place: Place) -> None:
+    """A bare string among `doc_ids` is an id; among a sample's `contexts` it is a text."""
+    if record.get("calls"):
+        fix = "use germane run, which ranks per call"
+        raise InputError("this sample has several calls", fix=fix, place=place)
+    listed = record.get(docs)
+    if docs == "contexts" and isinstance(listed, list) and any(isinstance(item, str) for item in listed):
+        problem = "these contexts are texts without ids, and gold is about ids"
+        raise InputError(problem, fix=_RUN.json, place=place)
+
+
+def _json_objects(
+    stream: BinaryIO, name: str, kind: _Kind, *, whole: bool
+) -> Iterator[tuple[Place, dict[str, Any]]]:
+    values: Iterable[tuple[int, Any]]
+    if whole:
+        document = _parse(stream.read(), name, 1, kind)
+        values = ((0, value) for value in (document if isinstance(document, list) else [document]))
+    else:
+        values = ((number, _parse(line, name, number, kind)) for number, line in numbered_lines(stream))
+    for number, value in values:
+        if not isinstance(value, dict):
+            problem = f"{json.dumps(value)[:60]} is no JSON object"
+            raise InputError(problem, fix=kind.json, place=Place(name, number))
+        yield Place(name, number), value
+
+
+class _Twice(Exception):
+    """A key that an object holds twice."""
+
+
+def _parse(text: bytes, name: str, line: int, kind: _Kind) -> Any:
+    """The JSON value of a text; infinite scores are allowed, other than in samples."""
+    try:
+        return json.loads(decoded(text, name, line), object_pairs_hook=_unique)
+    except json.JSONDecodeError as fault:
+        place = Place(name, line + fault.lineno - 1, fault.colno)
+        raise InputError(f"this is not JSON: {fault.msg}", fix=kind.json, place=place) from None
+    except _Twice as twice:
+        problem = f"{twice} stands here twice"
+        raise InputError(problem, fix="keep one of them", place=Place(name, line)) from None
+    except RecursionError:
+        raise InputError("this is nested too deeply", fix=kind.json, place=Place(name, line)) from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Twice(next(repr(name) for place, name in enumerate(names) if name in names[:place]))
+    return record
+
+
+def _table_records(
+    stream: BinaryIO, name: str, kind: _Kind, columns: Mapping[str, str], *, comma: bool
+) -> _Records:
+    """The rows of a table under the roles of its header, or of its number of columns."""
+    rows = _cells(stream, name, comma=comma)
+    first = next(rows, None)
+    if first is None:
+        return
+    place, head = Place(name, first[0]), first[1]
+    header = _roles(head, kind.roles, columns)
+    named = "query" in header and len(header) > 1
+    if columns and not named:
+        problem = f"the header has no such columns: {', '.join(head)[:200]}"
+        raise InputError(problem, fix="--columns query=...,doc=...", place=place)
+    positions = {part: head.index(column) for part, column in header.items()}
+    if not named:
+        if len(head) not in kind.bare:
+            few, many = min(kind.bare), max(kind.bare)
+            problem = f"a table without a header has {few} to {many} columns, this line {len(head)}"
+            raise InputError(problem, fix=_NAME_THEM.format("score"), place=place)
+        positions = {part: position for position, part in enumerate(kind.bare[len(head)]) if part}
+    if "doc" not in positions and kind.listed not in positions:
+        fix = _NAME_THEM.format(kind.roles[-1])
+        raise InputError("no column holds the document", fix=fix, place=place)
+    width = max(positions.values()) + 1
+    for line, cells in rows if named else chain([first], rows):
+        place = Place(name, line)
+        if len(cells) < width:
+            problem = f"this row has {len(cells)} columns, the first one {len(head)}"
+            raise InputError(problem, fix="give every row all columns", place=place)
+        record = {part: _Cell(cells[position]) for part, position in positions.items()}
+        if not record["query"]:
+            raise InputError("this row has no query id", fix="fill it in or drop the row", place=place)
+        yield place, record
+
+
+def _cells(stream: BinaryIO, name: str, *, comma: bool) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(2**31 - 1)  # lists of passages are longer than the module's default of 128 kB
+    lines = (decoded(line, name, number) for number, line in enumerate(stream, 1))
+    reader = csv.reader(lines, delimiter="," if comma else "\t", strict=True)
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield reader.line_num, [cell.strip() for cell in cells]
+    except csv.Error as fault:
+        problem, fix = f"this row cannot be read: {fault}", 'double a quotation mark inside quotes ("")'
+        raise InputError(problem, fix=fix, place=Place(name, reader.line_num)) from None
+
+
+def _detect(stream: BinaryIO, path: str | Path, kind: _Kind) -> Format:
     """The format of a file: JSON by its first character, TREC by its columns, else a table."""
     lines = _head(stream)
     first = lines[0].strip() if lines else b""
@@ -135,7 +504,7 @@ def _detect(stream: BinaryIO, path: str | Path, what: _Kind) -> Format:
         return "json" if _one_document(lines, suffix) else "jsonl"
     if suffix == ".csv":
         return "csv"
-    if _looks_trec(first.split(), what):
+    if _looks_trec(first.split(), kind):
         return "trec"
     if b"\t" in first or suffix == ".tsv":
         return "tsv"
@@ -143,13 +512,13 @@ def _detect(stream: BinaryIO, path: str | Path, what: _Kind) -> Format:
 
 
 def _head(stream: BinaryIO) -> list[bytes]:
-    """The first lines that say something, still to be read; the last one may be cut off."""
+    """The first lines that are not blank or comments, still to be read; the last one may be cut off."""
     head: bytes = stream.peek(1 << 16)  # type: ignore[attr-defined]
     return [line for line in head.splitlines() if line.strip() and line[:1] != b"#"]
 
 
 def _one_document(lines: list[bytes], suffix: str) -> bool:
-    """Whether JSON goes on after its first line: then it is one document, not one a line."""
+    """Whether JSON goes on after its first line: then it is one document, not one object per line."""
     if lines[0].lstrip()[:1] == b"[":
         return True
     if len(lines) == 1:
@@ -161,7 +530,21 @@ def _one_document(lines: list[bytes], suffix: str) -> bool:
     return False
 
 
-def _looks_trec(fields: list[bytes], what: _Kind) -> bool:
-    if what == "qrels":
-        return len(fields) == 4 and bool(_WHOLE.fullmatch(fields[3]))
-    return len(fields) >= 5 and results_table.is_number(fields[4])
+def _looks_trec(cells: list[bytes], kind: _Kind) -> bool:
+    if kind is _GOLD:
+        return len(cells) == 4 and bool(_WHOLE.fullmatch(cells[3]))
+    return len(cells) >= 5 and _is_number(cells[4])
+
+
+def _is_bare_triple(lines: Sequence[bytes]) -> bool:
+    """Whether a table begins with three columns, the third a number, and so has no header."""
+    cells = re.split(rb"[\t,]", lines[0]) if lines else []
+    return len(cells) == 3 and _is_number(cells[2])
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -8,18 +8,45 @@ booleans, only decimal, `0o` and `0x` are whole numbers; and a text that is want
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from germane.errors import InputError, Place
-from germane.samples.kinds import MAX_DEPTH
-from germane.samples.wrong import Step
-from germane.types import Json
+from germane.samples.files import Notice, fold, nearest, place_in
+from germane.samples.jsontext import MAX_DEPTH, Step
+from germane.samples.validation import Number, Whole, Wrong, first_fault, say
+from germane.types import Json, freeze
 
-__all__ = ["Node", "parse_yaml"]
+__all__ = [
+    "Flag",
+    "JsonMapping",
+    "Node",
+    "Plain",
+    "Positive",
+    "Scalar",
+    "Texts",
+    "Weight",
+    "WholeNumber",
+    "YamlModel",
+    "as_list",
+    "parse_yaml",
+    "plain_value",
+    "read_model",
+]
 
 _EXPANSION = 100_000
 _CORE = "tag:yaml.org,2002:"
@@ -50,6 +77,8 @@ class Node:
     pairs: dict[str, Node] | None = None
     keys: dict[str, Place] = field(default_factory=dict)
     size: int = 1
+    spelt: dict[str, str] = field(default_factory=dict)
+    """Field of the model that read this mapping -> the key that it was read from."""
 
     @property
     def kind(self) -> str:
@@ -83,6 +112,21 @@ class Node:
             return self.pairs[step].at(rest) if rest else self.keys[step]
         return self.place
 
+    def follow(self, path: Sequence[Step]) -> tuple[tuple[Step, ...], Node]:
+        """The value at a path of a model's fields, as far as it is there: the steps taken, and its node."""
+        node, steps = self, list[Step]()
+        for step in path:
+            inner: Node | None = None
+            if isinstance(step, int) and node.items and step < len(node.items):
+                inner = node.items[step]
+            elif isinstance(step, str) and node.pairs is not None:
+                step = node.spelt.get(step, step)  # noqa: PLW2901 - the key as it is written in the file
+                inner = node.pairs.get(step)
+            if inner is not None:
+                node = inner
+                steps.append(step)
+        return tuple(steps), node
+
 
 def _plain_value(node: Node) -> Json:
     text = node.text or ""
@@ -105,10 +149,9 @@ def _plain_value(node: Node) -> Json:
 def parse_yaml(text: str, file: str) -> Node:
     """The one document of a YAML text; InputError where it is none, or more than one."""
     if control := _CONTROL.search(text):
-        place = _offset_place(text, control.start(), file)
-        raise InputError(
-            f"the character U+{ord(control[0]):04X} is not allowed in YAML", fix="remove it", place=place
-        )
+        place = place_in(file, text, control.start())
+        problem = f"the character U+{ord(control[0]):04X} is not allowed in YAML"
+        raise InputError(problem, fix="remove it", place=place)
     builder = _Builder(file)
     try:
         node = builder.document(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
@@ -119,11 +162,6 @@ def parse_yaml(text: str, file: str) -> Node:
             "the file is empty", fix="write what to evaluate; see `germane init`", place=Place(file)
         )
     return node
-
-
-def _offset_place(text: str, offset: int, file: str) -> Place:
-    before = text[:offset]
-    return Place(file, before.count("\n") + 1, offset - before.rfind("\n"))
 
 
 def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> InputError:
@@ -236,3 +274,129 @@ class _Builder:
                     f"<< merges {source.kind}", fix="write <<: *name of a mapping", place=source.place
                 )
         return sources
+
+
+class Scalar(str):
+    """A scalar of a YAML file where a model reads it: its text, and its node, which knows its value."""
+
+    __slots__ = ("node",)
+    node: Node
+
+
+def _for_model(node: Node) -> Any:
+    """A node as pydantic takes it: scalars as texts, lists as lists, mappings as nodes."""
+    if node.items is not None:
+        return [_for_model(item) for item in node.items]
+    if node.text is None:
+        return node
+    scalar = Scalar(node.text)
+    scalar.node = node
+    return scalar
+
+
+def plain_value(value: Any) -> Json:
+    """The JSON value of what a model was given: `no` as text, `0.5` as a number."""
+    if isinstance(value, Scalar):
+        return value.node.json()
+    if isinstance(value, list):
+        return [plain_value(item) for item in value]
+    return value.json() if isinstance(value, Node) else value
+
+
+def as_list(value: Any) -> Any:
+    """A single value as a list of one."""
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+_plain = BeforeValidator(plain_value)
+Flag = Annotated[StrictBool, _plain]
+Weight = Annotated[Number, Field(ge=0), _plain]
+Positive = Annotated[Number, Field(ge=0.001), _plain]
+WholeNumber = Annotated[Whole, Field(strict=True, ge=0), _plain]
+Texts = Annotated[tuple[str, ...], BeforeValidator(as_list)]
+Plain = Annotated[Any, _plain]
+JsonMapping = Annotated[dict[str, Any], AfterValidator(freeze), _plain]
+
+
+class YamlModel(BaseModel):
+    """A mapping of a YAML file. Keys may be snake_case, camelCase or kebab-case; null counts as absent.
+
+    `what` names the mapping in messages, `aliases` are other names of its fields, `computed` fields that no key
+    may set, `ignored` keys that are known and have no effect. The context of the validation has `folder`, which
+    paths are relative to, and `warn`, which gets a Notice for every unknown key.
+    """
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+    what: ClassVar[str] = "this"
+    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    computed: ClassVar[tuple[str, ...]] = ()
+    ignored: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def complete(
+        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
+    ) -> None:
+        """Fill in computed `values` and take the unknown keys (`others`); here each of them is a warning."""
+        del values
+        warn = (info.context or {}).get("warn")
+        for key in others:
+            if warn is not None and not key.startswith(("$", "x-", "_")):
+                near = nearest(key, cls.spellings())
+                fix = f"did you mean {near!r}?" if near else "remove it"
+                warn(Notice(f"{cls.what} has no key {key!r}: it is ignored", fix, node.keys[key]))
+
+    @classmethod
+    def spellings(cls) -> dict[str, str]:
+        """Every name that a key may have -> the field that it sets."""
+        fields = [name for name in cls.model_fields if name not in cls.computed]
+        return {spelling: name for name in fields for spelling in (name, *cls.aliases.get(name, ()))}
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read(cls, value: Any, handler: Callable[[Any], Self], info: ValidationInfo) -> Self:
+        if isinstance(value, cls | dict):
+            return handler(value)
+        if not isinstance(value, Node) or value.pairs is None:
+            raise Wrong(f"is {say(value)}", "write a mapping: key: value")
+        values, others = cls._sorted(value)
+        cls.complete(values, others, value, info)
+        return handler(values)
+
+    @classmethod
+    def _sorted(cls, node: Node) -> tuple[dict[str, Any], dict[str, Node]]:
+        """The values of the fields, and the keys that are none; two keys of one field are an error."""
+        names = {fold(spelling): name for spelling, name in cls.spellings().items()}
+        ignored = {fold(key) for key in cls.ignored}
+        values: dict[str, Any] = {}
+        others: dict[str, Node] = {}
+        seen: dict[str, str] = {}
+        for key, inner in (node.pairs or {}).items():
+            if (first := seen.setdefault(fold(key), key)) != key:
+                problem = f"{first!r} and {key!r} are the same key"
+                raise InputError(problem, fix="keep one of them", place=node.keys[key])
+            name = names.get(fold(key))
+            if name is None:
+                if fold(key) not in ignored:
+                    others[key] = inner
+            elif not inner.is_null():
+                if name in values:
+                    problem = f"{node.spelt[name]!r} and {key!r} say the same thing"
+                    raise InputError(problem, fix="keep one of them", place=node.keys[key])
+                values[name], node.spelt[name] = _for_model(inner), key
+        return values, others
+
+
+M = TypeVar("M", bound=YamlModel)
+
+
+def read_model(model: type[M], node: Node, **context: Any) -> M:
+    """The model of a mapping. InputError with file, line and column at its first fault."""
+    try:
+        return model.model_validate(node, context=context)
+    except ValidationError as error:
+        loc, wrong = first_fault(error)
+        steps, found = node.follow((*loc, *wrong.path))
+        wrong.path = steps
+        if not steps:
+            wrong.problem = f"{model.what} {wrong.problem}"
+        raise wrong.error(found.place) from None

@@ -12,68 +12,98 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from germane.errors import InputError, TargetError
-from germane.samples.cases import Case
-from germane.samples.section import Section
-from germane.targets.answers import complete
-from germane.targets.entry import Entry
-from germane.targets.target import Asked, sample_of
+from pydantic import BeforeValidator, Field, PrivateAttr
+
+from germane.errors import InputError, Place, TargetError
+from germane.samples.evalfile import Case
+from germane.samples.yamltext import Positive, plain_value
+from germane.targets.target import Asked, Target, complete, sample_of
 from germane.types import Json, Sample
 
-__all__ = ["CliTarget", "open_cli"]
+__all__ = ["CliTarget"]
 
 _SLOT = re.compile(r"\{(PROMPT|EVAL_ID|ATTEMPT|FILES|OUTPUT_FILE)\}")
 _TAIL = 2000
-_KNOWN = ("text", "output_messages")
+_PASSED_ON = {
+    *("PATH", "HOME", "LANG", "TMPDIR", "TEMP", "TMP", "TZ", "VIRTUAL_ENV", "SHELL", "USER", "LOGNAME"),
+    *("SYSTEMROOT", "COMSPEC", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA"),
+}
+"""Variables of the environment that every command gets, as it gets every LC_*: none of them is a secret."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CliTarget:
-    """Runs a command for each query, in `cwd`, for at most `timeout` seconds; `env` adds to the environment."""
+def _environment(value: Any) -> Json:
+    """`env: {NAME: value}` sets variables, `env: [NAME]` passes them on."""
+    given = plain_value(value)
+    if isinstance(given, dict):
+        return {name: str(inner) for name, inner in given.items()}
+    names = given if isinstance(given, list) else [given]
+    return {str(name): os.environ[str(name)] for name in names if str(name) in os.environ}
 
-    name: str
-    template: str
-    cwd: Path
-    timeout: float = 120.0
-    env: Mapping[str, str]
-    workers: int = 4
-    live: ClassVar[bool] = True
+
+class CliTarget(Target):
+    """Runs a command for each query, in `cwd`, for at most `timeout` seconds.
+
+    The command sees an allow-list of the environment's variables, and those that `env` names or sets.
+    """
+
+    aliases: ClassVar = {
+        "command_template": ("command",),
+        "timeout": ("timeout_seconds",),
+    }
+
+    command_template: str = ""
+    cwd: str = ""
+    timeout: Positive = 120.0
+    env: Annotated[dict[str, str], BeforeValidator(_environment)] = Field(default_factory=dict)
+    _folder: Path = PrivateAttr(default_factory=Path)
+
+    def open(self, place: Place, folder: Path) -> None:
+        """The command must take the question, and its folder exist."""
+        template = self.command_template
+        if not template:
+            problem = f"the target {self.name} has no command_template"
+            fix = "write command_template: my-rag --out {OUTPUT_FILE} {PROMPT}"
+            raise InputError(problem, fix=fix, place=place)
+        if "{PROMPT}" not in template and "{EVAL_ID}" not in template:
+            fix = "put {PROMPT} where the question belongs; it comes quoted"
+            raise InputError(f"the command of {self.name} is told no question", fix=fix, place=place)
+        usual = folder.parent if folder.name == ".agentv" else folder
+        self._folder = (folder / self.cwd).resolve() if self.cwd else usual
+        if not self._folder.is_dir():
+            problem = f"the target {self.name} starts in {self._folder}, which is no folder"
+            raise InputError(problem, fix="name a folder, relative to the targets file", place=place)
 
     async def answer(self, asked: Asked) -> Sample:
-        """What the command answered; TargetError with the end of its stderr where it failed."""
+        """The command's answer; TargetError with the end of its stderr where it failed."""
         with tempfile.TemporaryDirectory(prefix="germane-") as folder:
             output = Path(folder) / "answer.json"
             started = time.monotonic()
-            stdout = await self._run(_filled(self.template, asked, output))
+            stdout = await self._run(_filled(self.command_template, asked, output))
             ms = (time.monotonic() - started) * 1000
-            if "{OUTPUT_FILE}" not in self.template:
+            if "{OUTPUT_FILE}" not in self.command_template:
                 return complete(asked, stdout.strip(), ms=ms)
             if not output.exists():
                 raise TargetError("the command wrote nothing to OUTPUT_FILE")
             return complete(asked, _read(output), ms=ms)
 
-    async def close(self) -> None:
-        """Nothing to let go of: every process ended with its answer."""
-
     async def _run(self, command: str) -> str:
         """The stdout of a command; its whole process group is gone afterwards, whatever happens."""
+        passed = {k: v for k, v in os.environ.items() if k in _PASSED_ON or k.startswith("LC_")}
         try:
             process = await asyncio.create_subprocess_exec(
-                *_shell(command),
+                *(["cmd", "/c", command] if sys.platform == "win32" else ["sh", "-c", command]),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                cwd=self.cwd,
-                env={**os.environ, **self.env},
+                cwd=self._folder,
+                env={**passed, **self.env},
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise TargetError(f"the command cannot be started in {self.cwd}: {error}") from None
+            raise TargetError(f"the command cannot be started in {self._folder}: {error}") from None
         try:
             out, err = await asyncio.wait_for(process.communicate(), self.timeout)
         except TimeoutError:
@@ -81,13 +111,9 @@ class CliTarget:
         finally:
             await _end(process)
         if process.returncode:
-            said = err.decode("utf-8", "replace").strip()[-_TAIL:] or "its stderr is empty"
-            raise TargetError(f"the command ended with exit code {process.returncode}: {said}")
+            tail = err.decode("utf-8", "replace").strip()[-_TAIL:] or "its stderr is empty"
+            raise TargetError(f"the command ended with exit code {process.returncode}: {tail}")
         return out.decode("utf-8", "replace")
-
-
-def _shell(command: str) -> list[str]:
-    return ["cmd", "/c", command] if sys.platform == "win32" else ["sh", "-c", command]
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -114,46 +140,11 @@ def _filled(template: str, asked: Asked, output: Path) -> str:
     return _SLOT.sub(lambda slot: values[slot[1]], template)
 
 
-def _read(output: Path) -> Any:
-    """What an output file says: an object with text or output_messages, else its raw text."""
+def _read(output: Path) -> Json:
+    """The content of an output file: an object with text or output_messages, else its raw text."""
     text = output.read_text(encoding="utf-8", errors="replace")
     try:
         document: Json = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    if not isinstance(document, dict) or not any(key in document for key in _KNOWN):
-        return text
-    return document
-
-
-def open_cli(entry: Entry, section: Section) -> CliTarget:
-    """The command that an entry of a targets file describes."""
-    template = section.text("command_template", "command")
-    if not template:
-        fix = "write command_template: my-rag --out {OUTPUT_FILE} {PROMPT}"
-        raise InputError(f"the target {entry.name} has no command_template", fix=fix, place=entry.place)
-    if "{PROMPT}" not in template and "{EVAL_ID}" not in template:
-        fix = "put {PROMPT} where the question belongs; it comes quoted"
-        raise InputError(f"the command of {entry.name} is told no question", fix=fix, place=entry.place)
-    given = section.text("cwd")
-    cwd = (
-        entry.path(given)
-        if given
-        else entry.folder.parent
-        if entry.folder.name == ".agentv"
-        else entry.folder
-    )
-    if not cwd.is_dir():
-        fix = "name a folder, relative to the targets file"
-        raise InputError(
-            f"the target {entry.name} starts in {cwd}, which is no folder", fix=fix, place=entry.place
-        )
-    timeout = section.number("timeout", "timeout_seconds", low=0.001)
-    return CliTarget(
-        name=entry.name,
-        template=template,
-        cwd=cwd,
-        timeout=120.0 if timeout is None else timeout,
-        env={key: str(value) for key, value in section.mapping("env").items()},
-        workers=entry.workers or 4,
-    )
+    return document if isinstance(document, dict) and document.keys() & {"text", "output_messages"} else text

@@ -1,48 +1,131 @@
-"""What every system under test is to the rest of the program: a name, and a way to answer one query."""
+"""The system under test: a name, its settings in the targets file, and a way to answer one query."""
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
 
-from germane.samples.cases import Case
-from germane.types import Sample
+from germane.errors import InputError, Place, TargetError
+from germane.samples.evalfile import Case
+from germane.samples.jsontext import whole
+from germane.samples.messages import content_text
+from germane.samples.rows import RowReader
+from germane.samples.yamltext import WholeNumber, YamlModel
+from germane.types import Call, Context, FrozenDict, Json, Message, Sample
 
-__all__ = ["Asked", "Target", "sample_of"]
+__all__ = ["Asked", "Models", "Target", "complete", "merged", "sample_of"]
 
 Asked: TypeAlias = Case | Sample
-"""What a target is asked: a case of an eval file, or a sample that has no answer yet."""
+"""The question to a target: a case of an eval file, or a sample that has no answer yet."""
 
 
-class Target(Protocol):
-    """A system that answers queries."""
+class Models(YamlModel):
+    """The models inside a system, as its targets file names them: what its answers can be grouped by."""
 
-    @property
-    def name(self) -> str:
-        """The name it has in the targets file."""
-        ...
+    what = "models"
 
-    @property
-    def workers(self) -> int:
-        """How many queries it takes at once."""
-        ...
+    generator: str | None = None
+    reranker: str | None = None
+    rewriter: str | None = None
 
-    @property
-    def live(self) -> bool:
-        """Whether asking it asks a system, which may cost something: not where its answers are on record."""
-        ...
+
+class Target(YamlModel):
+    """A system that answers queries: one entry of a targets file, read and ready.
+
+    `workers` is how many queries it takes at once. `live` says whether asking it asks a system, which may cost
+    something: not where its answers are on record.
+    """
+
+    what = "a target"
+    ignored = ("provider", "description", "judge_target", "grader_target", "verbose", "healthcheck")
+    live: ClassVar[bool] = True
+
+    name: str
+    workers: WholeNumber = 4
+    models: Models = Models()
+
+    def open(self, place: Place, folder: Path) -> None:
+        """Check and load what it needs, before anything is asked; InputError with the place of its entry.
+
+        `folder` is that of the targets file, which its paths are relative to.
+        """
 
     async def answer(self, asked: Asked) -> Sample:
-        """The sample, completed with what the system said and handed over; TargetError where it failed.
+        """The sample, completed with the system's answer; TargetError where it failed.
 
         Contexts that are only in the text or in tool calls are found afterwards, by `find_contexts`.
         """
-        ...
+        raise NotImplementedError
 
     async def close(self) -> None:
-        """Let go of whatever it holds."""
-        ...
+        """Release whatever it holds."""
 
 
 def sample_of(asked: Asked) -> Sample:
-    """The sample in what is asked."""
+    """The sample in the question to a target."""
     return asked.sample if isinstance(asked, Case) else asked
+
+
+_ROWS = RowReader()
+_SHAPES = 'return a text, a list of contexts, or {"response": "...", "contexts": [...]}'
+_PLAIN = bool | int | float | str | Context | Call | Message
+
+
+def complete(asked: Asked, answer: Any, *, ms: float | None = None) -> Sample:
+    """The asked sample with an answer: a text, a list of contexts, a mapping or a Sample; TargetError on others."""
+    if isinstance(answer, Sample):
+        return merged(asked, answer, ms=ms)
+    try:
+        value = whole(_native(answer))
+    except RecursionError:
+        raise TargetError("the answer contains itself, or is nested without end") from None
+    if isinstance(value, str):
+        value = {"response": value}
+    elif isinstance(value, list):
+        value = {"contexts": value}
+    if not isinstance(value, dict):
+        raise TargetError(f"the answer is {type(answer).__name__}; {_SHAPES}")
+    row = {("response" if key == "text" else key): inner for key, inner in value.items()}
+    own = {k: v for k, v in row.items() if _ROWS.field_of(k) not in {"query", "id", "system", "trial"}}
+    try:
+        answered = _ROWS.read({**own, "query": "-"}, 0, lambda _: Place("answer"))
+    except InputError as error:
+        raise TargetError(f"the answer cannot be read: {error.problem}; {error.fix or _SHAPES}") from None
+    return merged(asked, answered, ms=ms)
+
+
+def merged(asked: Asked, answered: Sample, *, ms: float | None = None) -> Sample:
+    """The asked sample with the response, messages, contexts and calls of another; gold stays its own.
+
+    Contexts that are handed over now replace those of the asked sample, which stay where there are none.
+    """
+    sample = sample_of(asked)
+    listed = answered.contexts is not None or answered.calls is not None
+    spoken = (content_text(m.content) for m in reversed(answered.messages) if m.role == "assistant")
+    return replace(
+        sample,
+        response=next(filter(None, spoken), None) if answered.response is None else answered.response,
+        messages=answered.messages,
+        contexts=answered.contexts if listed else sample.contexts,
+        calls=answered.calls if listed else sample.calls,
+        error=answered.error,
+        metadata=FrozenDict(
+            {**sample.metadata, **answered.metadata, **({} if ms is None else {"ms": round(ms, 3)})}
+        ),
+    )
+
+
+def _native(value: Any) -> Json:
+    """A value of Python code as JSON: numbers and arrays of numpy as numbers, documents of retrievers as contexts."""
+    if isinstance(value, Mapping):
+        return {str(key): _native(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_native(inner) for inner in value]
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if hasattr(value, "page_content"):
+        shown = {"text": value.page_content, "id": getattr(value, "id", None)}
+        return {**shown, "metadata": _native(getattr(value, "metadata", {}))}
+    return value if value is None or isinstance(value, _PLAIN) else str(value)

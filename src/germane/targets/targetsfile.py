@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
 
 from germane.errors import InputError, Place
-from germane.samples.notices import Warn, nearest
-from germane.samples.section import Section
-from germane.samples.source import read_text
-from germane.samples.yamltext import Node, parse_yaml
-from germane.targets.cli import open_cli
-from germane.targets.entry import Entry
-from germane.targets.mock import open_mock
-from germane.targets.python import open_python
-from germane.targets.recorded import open_recorded
+from germane.samples.files import Warn, nearest, read_text
+from germane.samples.yamltext import Node, parse_yaml, read_model
+from germane.targets.cli import CliTarget
+from germane.targets.fixed import MockTarget, RecordedTarget
+from germane.targets.python import PythonTarget
 from germane.targets.target import Target
 
 __all__ = ["PROVIDERS", "find_targets_file", "open_target"]
 
-Opener: TypeAlias = Callable[[Entry, Section], Target]
-PROVIDERS: Mapping[str, Opener] = {
-    "mock": open_mock,
-    "cli": open_cli,
-    "python": open_python,
-    "recorded": open_recorded,
+PROVIDERS: Mapping[str, type[Target]] = {
+    "mock": MockTarget,
+    "cli": CliTarget,
+    "python": PythonTarget,
+    "recorded": RecordedTarget,
 }
-"""How the entry of each provider is opened."""
+"""The target of each provider."""
 
 NAMES = (".agentv/targets.yaml", "targets.yaml", ".agentv/targets.yml", "targets.yml")
 _VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
-_IGNORED = ("description", "judge_target", "grader_target", "verbose", "healthcheck")
 
 
 def open_target(
@@ -52,21 +45,15 @@ def open_target(
     where = Path(where)
     path = find_targets_file(where) if where.is_dir() else where
     entry = _entry(name, path)
-    section = Section(_expanded(entry, os.environ if environ is None else environ), f"the target {name}")
-    provider = section.take("provider")
-    opener = PROVIDERS.get(provider.text or "") if provider else None
-    if opener is None:
-        said = f"there is no provider {provider.text!r}" if provider else f"the target {name} has no provider"
-        fix = f"write {' or '.join(PROVIDERS)}"
-        raise InputError(said, fix=fix, place=provider.place if provider else entry.place)
-    section.text("name")
-    workers = section.whole("workers")
-    target = opener(
-        Entry(name=name, place=entry.place, folder=path.resolve().parent, workers=workers), section
-    )
-    for ignored in _IGNORED:
-        section.take(ignored)
-    section.finish(warn)
+    kind = (entry.pairs or {}).get("provider")
+    if kind is None or kind.text is None or kind.text not in PROVIDERS:
+        problem = f"there is no provider {kind.text!r}" if kind else f"the target {name} has no provider"
+        place = kind.place if kind else entry.place
+        raise InputError(problem, fix=f"write {' or '.join(PROVIDERS)}", place=place)
+    folder = path.resolve().parent
+    expanded = _expanded(entry, os.environ if environ is None else environ)
+    target = read_model(PROVIDERS[kind.text], expanded, folder=folder, warn=warn)
+    target.open(entry.place, folder)
     return target
 
 
@@ -90,17 +77,14 @@ def _upwards(folder: Path) -> Iterator[Path]:
 
 def _entry(name: str, path: Path) -> Node:
     """The entry of that name; InputError with the names that there are."""
-    section = Section(parse_yaml(read_text(path), str(path)), "a targets file")
-    node = section.take("targets")
-    if node is None or node.items is None:
-        raise InputError(
-            "the file lists no targets",
-            fix="write targets: [{name: ..., provider: ...}]",
-            place=section.place,
-        )
+    root = parse_yaml(read_text(path), str(path))
+    listed = (root.pairs or {}).get("targets")
+    if listed is None or listed.items is None:
+        fix = "write targets: [{name: ..., provider: ...}]"
+        raise InputError("the file lists no targets", fix=fix, place=root.place)
     names: dict[str, Node] = {}
-    for item in node.items:
-        text = Section(item, "a target").text("name")
+    for item in listed.items:
+        text = item.pairs["name"].text if item.pairs and "name" in item.pairs else None
         if not text:
             raise InputError("this target has no name", fix="write name: my_rag", place=item.place)
         if text in names:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from germane.samples.jsontext import JsonFault, decode
-from germane.samples.wrong import Wrong, say
+from germane.samples.validation import Wrong, say
 
 __all__ = ["Id", "document_of", "ids_in"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from germane.errors import InputError, Place
 from germane.integrations.liverag.documents import Id, document_of, ids_in
-from germane.samples.wrong import Wrong, say
+from germane.samples.validation import Wrong, say
 
 __all__ = ["Listed", "Pair", "listed", "matched", "paired"]
 

@@ -12,10 +12,9 @@ from germane.integrations.liverag.documents import Id, ids_in
 from germane.integrations.liverag.evaluator import Parity
 from germane.integrations.liverag.records import QAPair, RAGResult
 from germane.integrations.liverag.tsv import tsv_rows
+from germane.samples.files import place_in, read_lines, read_text, shown_name
 from germane.samples.jsontext import JsonFault, decode, locate
-from germane.samples.opening import shown_name
-from germane.samples.source import place_in, read_lines, read_text
-from germane.samples.wrong import Wrong, say
+from germane.samples.validation import Wrong, say
 from germane.types import Json
 
 __all__ = ["read_references", "read_results"]

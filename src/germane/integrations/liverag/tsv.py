@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from germane.errors import InputError, Place
-from germane.samples.opening import shown_name
-from germane.samples.source import read_lines
+from germane.samples.files import read_lines, shown_name
 
 __all__ = ["tsv_rows"]
 

@@ -1,4 +1,4 @@
-"""Messages of an eval file: short forms written out, files in their parts read, and the text of it all."""
+"""Messages of conversations: short forms written out, files in their parts read, and their text."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import fnmatch
 import json
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from germane.errors import InputError
-from germane.samples.turns import plain, read_messages
-from germane.samples.wrong import Wrong
+from germane.samples.models import read_messages
+from germane.samples.validation import wrong_in
 from germane.samples.yamltext import Node
 from germane.types import Json, Message
 
-__all__ = ["content_text", "input_files", "messages_at", "repository_root"]
+__all__ = ["content_text", "input_files", "messages_at", "plain", "repository_root"]
 
 _GUIDELINES = ("*.instructions.md", "*/instructions/*", "*.prompt.md", "*/prompts/*")
 
@@ -29,16 +31,17 @@ def messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ..
     value = node.json()
     if not isinstance(value, list) or not all(isinstance(item, dict) and "role" in item for item in value):
         if isinstance(value, list) and any(isinstance(item, dict) and "content" in item for item in value):
-            raise InputError(
-                "a message has no role", fix="write - role: user, then content", place=node.place
-            )
+            fix = "write - role: user, then content"
+            raise InputError("a message has no role", fix=fix, place=node.place)
         value = [{"role": role, "content": node.text if node.text is not None else value}]
     for message in value:
         if isinstance(message.get("content"), list):
             message["content"] = [_part(part, folder, node) for part in message["content"]]
     try:
         return read_messages(value)
-    except Wrong as wrong:
+    except ValidationError as error:
+        wrong = wrong_in(error, {"messages": value})
+        wrong.path = wrong.path[1:]
         raise wrong.error(node.at(wrong.path)) from None
 
 
@@ -62,9 +65,8 @@ def _part(part: Json, folder: Path, node: Node) -> Json:
 def _find(named: str, folder: Path) -> Path | None:
     """The file, relative to the eval file's folder, then to the repository's root."""
     root = repository_root(folder)
-    places = (
-        (root / named.lstrip("/"), Path(named)) if named.startswith("/") else (folder / named, root / named)
-    )
+    absolute = (root / named.lstrip("/"), Path(named))
+    places = absolute if named.startswith("/") else (folder / named, root / named)
     return next((place.resolve() for place in places if place.is_file()), None)
 
 
@@ -103,3 +105,10 @@ def _part_text(part: Json) -> str:
         return "" if is_guideline(str(part.get("path", ""))) else str(part.get("text", ""))
     text = part.get("value", part.get("text", ""))
     return text if isinstance(text, str) else json.dumps(plain(text), ensure_ascii=False)
+
+
+def plain(value: Json) -> Json:
+    """A frozen JSON value as ordinary dicts and lists."""
+    if isinstance(value, dict):
+        return {key: plain(inner) for key, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,436 @@
+"""A sample's line as pydantic models: one declaration for the reader, its aliases and the published JSON Schema."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AliasGenerator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StrictBool,
+    model_validator,
+)
+from pydantic import WithJsonSchema as Schema
+
+from germane.samples.validation import (
+    Id,
+    JsonObject,
+    JsonValue,
+    Number,
+    Offset,
+    Whole,
+    Wrong,
+    frozen,
+    say,
+)
+from germane.types import Call, Context, Evidence, FrozenDict, Json, Message, ToolCall
+
+__all__ = ["ALIASES", "SPELLINGS", "SampleLine", "read_contexts", "read_messages", "sample_schema"]
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "id": ("qid", "query_id", "case_id", "_id"),
+    "query": ("question", "topic", "user_input", "input"),
+    "contexts": ("retrieved_contexts", "retrieval_context", "context", "retrieved_context"),
+    "retrieved_context_ids": ("doc_ids",),
+    "reference": ("ground_truth", "expected_output", "expected", "reference_answer"),
+    "criterion": ("criteria", "expected_outcome", "outcome"),
+    "response": ("actual_output", "answer", "candidate_answer", "output"),
+    "qrels": ("reference_context_ids", "document_ids", "gold_ids"),
+    "messages": ("output_messages",),
+}
+"""Other names of a sample's fields; each may also be written in camelCase."""
+_PASSAGE_ALIASES = {"text": ("content", "page_content"), "id": ("doc_id", "document_id")}
+EMPTY = " "
+"""A passage whose text is known and empty; "" stands for one whose text is not known, only its id."""
+
+T = TypeVar("T")
+
+
+def camel(name: str) -> str:
+    """`retrieved_contexts` as `retrievedContexts`."""
+    return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
+
+
+def _choices(aliases: Mapping[str, tuple[str, ...]], name: str) -> AliasChoices:
+    """Every accepted spelling of a field, its own name first."""
+    names = (name, *aliases.get(name, ()))
+    return AliasChoices(*dict.fromkeys(spelling for one in names for spelling in (one, camel(one))))
+
+
+def _aliased(aliases: Mapping[str, tuple[str, ...]]) -> ConfigDict:
+    generator = AliasGenerator(validation_alias=functools.partial(_choices, aliases))
+    return ConfigDict(extra="allow", alias_generator=generator)
+
+
+def spellings(model: type[BaseModel]) -> dict[str, str]:
+    """Each accepted spelling of a model's fields -> the field's name."""
+    found: dict[str, str] = {}
+    for name, field in model.model_fields.items():
+        alias = field.validation_alias
+        choices = alias.choices if isinstance(alias, AliasChoices) else [name]
+        found |= {str(spelling): name for spelling in choices}
+    return found
+
+
+def _made(kind: type[T], model: type[BaseModel], text_field: str | None = None) -> PlainValidator:
+    """A validator that makes a record of `types` by way of a model; a record that is made already passes."""
+
+    def read(value: Json) -> T:
+        if isinstance(value, kind):
+            return value
+        if text_field and isinstance(value, str):
+            value = {text_field: value}
+        return kind(**dict(model.model_validate(value)))
+
+    shape: Any = model | Annotated[str, Field(min_length=1)] if text_field else model
+    return PlainValidator(read, json_schema_input_type=shape)
+
+
+class PassageLine(BaseModel):
+    """A retrieved passage as people write it; keys without a meaning here become its metadata."""
+
+    model_config = _aliased(_PASSAGE_ALIASES)
+
+    text: str | None = Field(None, description="the passage")
+    id: Id | None = Field(None, description="the id of its document")
+    score: Number | None = Field(None, description="the retriever's own score")
+    grade: Whole | None = Field(
+        None, description="a person's grade of its relevance, 0 to 3 or in grade_scale"
+    )
+    relevant: StrictBool | None = Field(
+        None, description="a person's yes or no; another scale than grade: one of the two"
+    )
+    metadata: JsonObject = Field(default_factory=FrozenDict, description="anything else that is known of it")
+    start: Offset | None = Field(None, description="where it starts in its document, in characters")
+    end: Offset | None = Field(None, description="where it ends in its document, in characters")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Json) -> Json:
+        return {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+
+    def context(self) -> Context:
+        """The context; Wrong where two keys contradict each other, or neither text nor id is there."""
+        if self.text is None and self.id is None:
+            raise Wrong("has neither text nor id", f"write {_EXAMPLE} or a string")
+        if self.grade is not None and self.relevant is not None:
+            raise Wrong("has both grade and relevant: they are two scales", "keep one of them")
+        metadata = dict(self.metadata)
+        for key, value in (self.__pydantic_extra__ or {}).items():
+            name = _PASSAGE_SPELLINGS.get(key)
+            if name is None:
+                metadata[key] = value
+            elif str(value) != str(getattr(self, name)):
+                raise Wrong(
+                    f"says something else than the other {name} of this context", f"keep one {name}", key
+                )
+        metadata |= {k: v for k, v in (("start", self.start), ("end", self.end)) if v is not None}
+        return Context(
+            text="" if self.text is None else self.text or EMPTY,
+            id=self.id,
+            score=self.score,
+            grade=self.grade,
+            relevant=self.relevant,
+            metadata=frozen(metadata),
+        )
+
+
+_PASSAGE_SPELLINGS = spellings(PassageLine)
+_EXAMPLE = '{"id": "d7", "text": "..."}'
+_NOTHING = FrozenDict()
+_SET_TEXT, _SET_ID, _SET_SCORE, _SET_GRADE, _SET_RELEVANT, _SET_METADATA = (
+    getattr(Context, name).__set__ for name in ("text", "id", "score", "grade", "relevant", "metadata")
+)
+
+
+def read_context(value: Json) -> Context:
+    """One passage: a string, or an object with at least a text or an id. Raises Wrong or ValidationError."""
+    # The usual shapes are checked here: most of the time of reading a file goes into its passages.
+    if type(value) is str:
+        return _context(value or EMPTY, None, None, None)
+    if type(value) is dict:
+        text, document, score = value.get("text"), value.get("id"), value.get("score")
+        if type(text) is str and type(document) is str and document:
+            known = 3 if type(score) is float and math.isfinite(score) else 2
+            if len(value) == known:
+                return _context(text or EMPTY, document, score, None)
+            if len(value) == known + 1 and type(grade := value.get("grade")) is int:
+                return _context(text or EMPTY, document, score, grade)
+        return PassageLine.model_validate(value).context()
+    if isinstance(value, str):
+        return _context(str(value) or EMPTY, None, None, None)
+    if isinstance(value, Context):
+        return value
+    raise Wrong(f"is {say(value)}", f"write a string or an object like {_EXAMPLE}")
+
+
+def _context(text: str, document: str | None, score: float | None, grade: int | None) -> Context:
+    """A context of checked values, at a third of the constructor's price."""
+    made = object.__new__(Context)
+    _SET_TEXT(made, text)
+    _SET_ID(made, document)
+    _SET_SCORE(made, score)
+    _SET_GRADE(made, grade)
+    _SET_RELEVANT(made, None)
+    _SET_METADATA(made, _NOTHING)
+    return made
+
+
+Contexts = tuple[
+    Annotated[Context, PlainValidator(read_context, json_schema_input_type=str | PassageLine)], ...
+]
+
+
+def read_contexts(values: Json) -> tuple[Context, ...]:
+    """A ranked list of passages, best first. Raises Wrong or ValidationError."""
+    return tuple(map(read_context, values))
+
+
+class CallLine(BaseModel):
+    """One search of an agent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: str | None = Field(None, description="what was searched for")
+    contexts: Contexts = Field(description="what came back, best first")
+    ms: Number | None = Field(None, description="how long it took, in milliseconds")
+    source: str | None = Field(None, description="which tool or index was asked")
+
+
+class EvidenceLine(BaseModel):
+    """A piece of gold text."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    quote: str | None = Field(None, description="the words themselves")
+    doc: Id | None = Field(None, description="the document they stand in")
+    start: Offset | None = Field(None, description="where they start in the document, in characters")
+    end: Offset | None = Field(None, description="where they end")
+
+    @model_validator(mode="after")
+    def _located(self) -> EvidenceLine:
+        if not self.quote and None in {self.doc, self.start, self.end}:
+            fix = 'write {"quote": "..."} or {"doc": "d7", "start": 0, "end": 120}'
+            raise Wrong("has neither a quote nor doc, start and end", fix)
+        if self.start is not None and self.end is not None and self.start > self.end:
+            raise Wrong("ends before it starts", "swap start and end")
+        return self
+
+
+def _tool_call(value: Json) -> ToolCall:
+    """One use of a tool, in our own shape or as chat APIs write it."""
+    fix = 'write {"tool": "search", "input": {...}, "output": {...}}'
+    if isinstance(value, ToolCall):
+        return value
+    if not isinstance(value, dict):
+        raise Wrong(f"is {say(value)}", fix)
+    function = value["function"] if isinstance(value.get("function"), dict) else {}
+    tool = value.get("tool") or value.get("name") or function.get("name")
+    if not isinstance(tool, str):
+        raise Wrong("does not name its tool", fix)
+    given = value.get("input", value.get("args", function.get("arguments")))
+    number = value.get("id")
+    return ToolCall(
+        tool=tool,
+        input=frozen(given),
+        output=frozen(value.get("output")),
+        id=None if number is None else str(number),
+    )
+
+
+class MessageLine(BaseModel):
+    """One turn of a conversation; other keys are passed over."""
+
+    role: str = Field(min_length=1)
+    content: JsonValue = None
+    tool_calls: Annotated[
+        tuple[Annotated[ToolCall, PlainValidator(_tool_call), Schema({"type": "object"})], ...],
+        BeforeValidator(lambda value: value or ()),
+    ] = Field((), validation_alias=AliasChoices("tool_calls", "toolCalls"))
+
+
+def _conversation(value: Json) -> Json:
+    """A bare string is one message of the user."""
+    return [{"role": "user", "content": value}] if isinstance(value, str) else value
+
+
+_ONE_MESSAGE = Annotated[Message, _made(Message, MessageLine)]
+Messages = Annotated[
+    tuple[_ONE_MESSAGE, ...],
+    BeforeValidator(_conversation, json_schema_input_type=str | tuple[MessageLine, ...]),
+]
+
+
+class _Conversation(BaseModel):
+    messages: Messages
+
+
+def read_messages(value: Json) -> tuple[Message, ...]:
+    """The messages of a conversation. Raises ValidationError, each of its paths starting with `messages`."""
+    return _Conversation.model_validate({"messages": value}).messages
+
+
+def _question(value: str) -> str:
+    if not value.strip():
+        raise Wrong("is empty", "write the question that was asked")
+    return value
+
+
+def _qrels(value: Json) -> Json:
+    """A list of ids is grade 1 for each."""
+    return dict.fromkeys(map(_checked_id, value), 1) if isinstance(value, list | tuple) else value
+
+
+def _checked_id(value: Json) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise Wrong(f"holds {say(value)}", "write ids: strings that are not empty, or whole numbers")
+    return str(value)
+
+
+def _ordered(scale: tuple[int, int]) -> tuple[int, int]:
+    if scale[0] >= scale[1]:
+        raise Wrong("does not rise", "write [lowest, highest], as in [0, 4]")
+    return scale
+
+
+_DocumentId = Annotated[str, Field(min_length=1)]
+
+
+class SampleLine(BaseModel):
+    """One line of a JSON Lines file: one query, what came back for it, and what is known."""
+
+    model_config = _aliased(ALIASES)
+
+    id: Id | None = Field(None, description="names the case; without one, the number of its line")
+    query: Annotated[str, AfterValidator(_question), Schema({"type": "string", "pattern": r"\S"})] = Field(
+        description="what was asked", examples=["the question that was asked"]
+    )
+    system: str = Field("", description="which retrieval system answered")
+    trial: Offset = Field(0, description="which repetition, from 0")
+    contexts: Contexts | None = Field(
+        None,
+        description="what was retrieved, best first; [] = nothing, absent = not known",
+        examples=[["...", {"id": "d7", "text": "..."}]],
+    )
+    retrieved_context_ids: tuple[Id, ...] | None = Field(
+        None, description="the document ids of the contexts, in their order", examples=[["d1", "d2"]]
+    )
+    calls: tuple[Annotated[Call, _made(Call, CallLine)], ...] | None = Field(
+        None,
+        description="the searches of an agent, one ranking each",
+        examples=[[{"query": "...", "contexts": ["..."]}]],
+    )
+    reference: str | None = Field(None, description="the answer that is known to be right")
+    criterion: str | None = Field(None, description="what a good answer does; never a reference answer")
+    response: str | None = Field(None, description="what the system answered")
+    qrels: (
+        Annotated[
+            dict[_DocumentId, Whole],
+            BeforeValidator(_qrels, json_schema_input_type=dict[_DocumentId, Whole] | tuple[Id, ...]),
+            AfterValidator(FrozenDict),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="gold documents and their grades; 0 or less = not relevant",
+        examples=[{"d7": 2, "d9": 0}],
+    )
+    gold: tuple[tuple[Id, ...], ...] | None = Field(
+        None,
+        description="groups of ids: every group must be hit, any id of it will do",
+        examples=[[["d1", "d7"], ["d3"]]],
+    )
+    evidence: tuple[Annotated[Evidence, _made(Evidence, EvidenceLine, "quote")], ...] | None = Field(
+        None, description="pieces of gold text; they survive re-chunking", examples=[[{"quote": "..."}]]
+    )
+    answerable: StrictBool | None = Field(None, description="false: nothing in the corpus answers it")
+    forbidden: tuple[Id, ...] = Field((), description="documents that must not come back", examples=[["d9"]])
+    history: Messages = Field(
+        (), description="what was said before", examples=[[{"role": "user", "content": "..."}]]
+    )
+    messages: Messages = Field((), description="what the system said, with its tool calls")
+    error: str | None = Field(None, description="why the system gave no usable answer")
+    tags: tuple[str, ...] = Field((), description="words to filter and group by", examples=[["tax", "2024"]])
+    cluster: str | None = Field(
+        None, description="names the cases that belong together in statistics; without one, the id"
+    )
+    grade_scale: Annotated[tuple[Whole, Whole], AfterValidator(_ordered)] | None = Field(
+        None, description="the lowest and the highest grade of a context, if not 0 and 3", examples=[[0, 4]]
+    )
+    metadata: JsonObject = Field(default_factory=FrozenDict, description="anything else that is known of it")
+
+
+SPELLINGS = spellings(SampleLine)
+
+
+def sample_schema() -> dict[str, Json]:
+    """The JSON Schema of one line of a samples file, aliases and camelCase included.
+
+    What it cannot say: ids that must differ, counts that must agree, two spellings of one field, and that a grade
+    is within `grade_scale`.
+    """
+    schema = SampleLine.model_json_schema()
+    definitions = schema.pop("$defs")
+    for model in (PassageLine, CallLine, EvidenceLine, MessageLine):
+        _complete(definitions[model.__name__], model, f"#/$defs/{model.__name__}")
+    _complete(schema, SampleLine, "#")
+    passage, evidence = definitions["PassageLine"], definitions["EvidenceLine"]
+    there = {"not": {"type": "null"}}
+    names = [spelling for spelling, name in _PASSAGE_SPELLINGS.items() if name in {"text", "id"}]
+    passage["anyOf"] = [{"required": [name], "properties": {name: there}} for name in names]
+    passage["not"] = {"required": ["grade", "relevant"], "properties": {"grade": there, "relevant": there}}
+    evidence["anyOf"] = [_filled("quote"), _filled("doc", "start", "end")]
+    graded = {"items": {"properties": {"grade": {"enum": [0, 1, 2, 3, None]}}}}
+    lists = {spelling: graded for spelling, name in SPELLINGS.items() if name == "contexts"}
+    scaled = [{"required": [name], "properties": {name: there}} for name in ("grade_scale", "gradeScale")]
+    queries = [spelling for spelling, name in SPELLINGS.items() if name == "query"]
+    del schema["required"]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "germane sample",
+        "anyOf": [{"required": [query], "properties": {query: {"type": "string"}}} for query in queries],
+        "if": {"anyOf": scaled},
+        "else": {"properties": {**lists, "calls": {"items": {"properties": {"contexts": graded}}}}},
+        "$defs": definitions,
+    }
+
+
+def _complete(schema: dict[str, Json], model: type[BaseModel], at: str) -> None:
+    """Null is the same as absent, and each other spelling of a field refers to it."""
+    properties: dict[str, Json] = {}
+    for spelling, name in spellings(model).items():
+        if spelling != name:
+            properties[spelling] = {"$ref": f"{at}/properties/{name}"}
+            continue
+        found = schema["properties"][name]
+        found.pop("title", None), found.pop("default", None)
+        about = {key: found.pop(key) for key in ("description", "examples") if key in found}
+        shapes = found["anyOf"] if found.keys() == {"anyOf"} else [found]
+        needed = name in schema.get("required", ()) and model is not SampleLine
+        null = [] if needed or {"type": "null"} in shapes or not found else [{"type": "null"}]
+        properties[name] = {
+            **about,
+            **({"anyOf": [*shapes, *null]} if len(shapes) + len(null) > 1 else found),
+        }
+    schema["properties"] = properties
+    (
+        schema.pop("title", None),
+        schema.pop("additionalProperties") if schema.get("additionalProperties") else None,
+    )
+
+
+def _filled(*names: str) -> dict[str, Json]:
+    """The schema of an object in which all these are present, and none is null or empty."""
+    filled = {"not": {"enum": [None, ""]}}
+    return {"required": list(names), "properties": dict.fromkeys(names, filled)}
