@@ -19,6 +19,7 @@ from pathlib import Path
 from germane.errors import InputError, Place
 from germane.judging.judge import AnyQuestion
 from germane.judging.questions import Question
+from germane.judging.questions.templated import Wording
 from germane.types import Json
 
 __all__ = [
@@ -63,7 +64,8 @@ _SQUARE = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|T
 class Prompt:
     """The wording of one kind of question; `pieces` alternate text and variable where it is a template.
 
-    `tags` are the names of the template's own tags: a value cannot close these either.
+    `tags` are the names of the template's own tags: a value cannot close these either. `system` is the system prompt
+    that goes with it, None that of every request.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Prompt:
     hash: str
     pieces: tuple[str, ...] = ()
     tags: frozenset[str] = frozenset()
+    system: str | None = None
 
     def fill(self, inputs: Mapping[str, Json]) -> str:
         """The template with every variable replaced, in one pass."""
@@ -159,6 +162,14 @@ def load(name: str, path: Path | None = None) -> Prompt:
     return Prompt(name, text, fingerprint(part("frame"), *notes, said), pieces, tags)
 
 
+@lru_cache(256)
+def _worded(name: str, text: str, pieces: tuple[str, ...], system: str | None) -> Prompt:
+    """The prompt that a question brings itself."""
+    tags = frozenset(_OWN_TAG.findall("".join(pieces[::2])))
+    system = part("frame") if system is None else system
+    return Prompt(str(name), text, fingerprint(system, text), pieces, tags, system)
+
+
 @cache
 def part(name: str) -> str:
     """The words of requests that are no question's own; "" where there are none.
@@ -180,7 +191,9 @@ class Prompts:
             self._loaded[name] = load(name, Path(path))
 
     def __getitem__(self, name: str) -> Prompt:
-        """The prompt of that name, read on first use."""
+        """The prompt of that name, read on first use; a Wording is its own prompt."""
+        if isinstance(name, Wording):
+            return _worded(name, name.text, name.pieces, name.system)
         prompt = self._loaded.get(name)
         if prompt is None:
             prompt = self._loaded[name] = load(name)

@@ -185,7 +185,11 @@ def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
     if template.pieces and len(items) == 1:
         question = first.questions[0]
         return Ask(
-            question.kind, part("frame"), template.fill(sections(question)), question.schema(), (first,)
+            question.kind,
+            part("frame") if template.system is None else template.system,
+            template.fill(sections(question)),
+            question.schema(),
+            (first,),
         )
     if len(items) == 1:
         shown = sorted(first.shown.items(), key=lambda section: place(section[0]))
