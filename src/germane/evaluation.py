@@ -17,11 +17,11 @@ from typing import Any, TypeAlias
 
 import germane
 from germane.errors import InputError
+from germane.judges.judge import Judge, Judges
+from germane.judges.panel import Agreement, whole
 from germane.judging.asking import Answerer, Pool
 from germane.judging.budget import Budget, check_price
 from germane.judging.driving import Drive, Trace
-from germane.judging.judge import Judge, Judges
-from germane.judging.judges.panel import Agreement, whole
 from germane.judging.ledger import Ledger
 from germane.judging.opening import open_ledger
 from germane.judging.spending import Spent

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from germane.errors import InputError, JudgeError
 from germane.evaluation import Evaluation
+from germane.judges.judge import Judge
 from germane.judging.asking import Pool
 from germane.judging.driving import replay
-from germane.judging.judge import Judge
 from germane.judging.ledger import Ledger
 from germane.judging.recorded import Recorded
 from germane.loops import run_coroutine

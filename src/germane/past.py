@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from germane.errors import LedgerError
-from germane.judging.judges.panel import whole
+from germane.judges.panel import whole
 from germane.judging.ledger import Ledger
 from germane.judging.moved import MovedFrom
 from germane.judging.opening import is_there, open_ledger

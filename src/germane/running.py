@@ -14,9 +14,9 @@ from germane.answering import answered
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError, LimitReached
 from germane.evaluation import Evaluation, manifest_of
 from germane.interrupts import interruptible
+from germane.judges.judge import Judge, members_of
 from germane.judging.asking import Pool
 from germane.judging.budget import Budget
-from germane.judging.judge import Judge, members_of
 from germane.judging.spending import Spent
 from germane.measures.scoring import Job
 from germane.options import Options

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from germane.graders import Composite, Cost, FieldAccuracy, TokenUsage, ToolTrajectory
-from germane.graders.grader import DirectGrader, Grader, GraderResult
+from germane.graders import Cost, FieldAccuracy, TokenUsage, ToolTrajectory
+from germane.graders.grader import GraderResult
 from germane.samples.cases import Case
 from germane.types import FrozenDict, Message, Sample, ToolCall
 from tests.graders.running import graded

@@ -9,13 +9,13 @@ import pytest
 
 from germane import evaluate
 from germane.forecasting import Known
+from germane.judges.panel import Replica
 from germane.judging.alone import ListedToo
 from germane.judging.judges.llm import LLMJudge
-from germane.judging.judges.panel import Replica
 from germane.judging.ledger import SQLiteLedger
-from germane.judging.questions import Claims, Relevance, key_of
-from germane.judging.questions.base import Listed
 from germane.measures import context_relevance
+from germane.questions import Claims, Relevance, key_of
+from germane.questions.question import Listed
 from germane.rescoring import rescore
 from germane.testing import Act, ModelServer
 from germane.types import Judgement, freeze
@@ -127,7 +127,7 @@ def test_a_sample_of_a_judge_has_lone_keys_of_its_own() -> None:
 
 def test_an_unusable_lone_answer_makes_room(ledger: Path) -> None:
     """Wherever it lay."""
-    question, judge = Claims("t"), LLMJudge("openai", batch=3)
+    question, judge = Claims("q", "t"), LLMJudge("openai", batch=3)
     key = key_of(question, judge.identity, judge.prompt_hash(question))
     assert isinstance(key, Listed)
     assert isinstance(key.prompt, Listed)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from germane.errors import Interrupted, JudgeError
+from germane.judges.judge import LocalJudge, Reply
 from germane.judging.asking import Pool
-from germane.judging.judge import AnyQuestion, LocalJudge, Reply
 from germane.judging.ledger import SQLiteLedger
-from germane.judging.questions import Claims, Relevance
+from germane.questions import AnyQuestion, Claims, Relevance
 from germane.types import Usage
 
 
@@ -99,7 +99,7 @@ def test_no_more_groups_in_flight_than_the_judge_takes() -> None:
 def test_questions_that_open_others_go_first() -> None:
     """Claims lead to support questions: they are asked before the relevance questions that arrived earlier."""
     judge = Counting(concurrency=1)
-    ask(judge, [relevance(1), relevance(2), Claims("A text.")])
+    ask(judge, [relevance(1), relevance(2), Claims("q", "A text.")])
     assert [group[0].kind for group in judge.asked] == ["claims", "relevance", "relevance"]
 
 
@@ -153,7 +153,7 @@ def test_one_failure_is_one_judgement(tmp_path: Path) -> None:
     assert first is None
     assert second == "the judge is having a bad day"
     assert third is not None
-    assert '"grade" must be 0, 1, 2 or 3, not 9' in third
+    assert '"grade" must be a whole number from 0 to 3, not 9' in third
     assert fourth is None
     assert len(ledger) == 2
 

@@ -13,7 +13,7 @@ from germane.judges import LLMJudge
 from germane.judging.asking import Pool
 from germane.judging.ledger import SQLiteLedger
 from germane.judging.patience import Patience
-from germane.judging.questions import Relevance
+from germane.questions import Relevance
 from germane.testing import Act, ModelServer
 from germane.testing.asked import Asked
 from germane.types import Judgement

@@ -11,13 +11,13 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError, LimitReached
 from germane.judges import LLMJudge
+from germane.judges.judge import LocalJudge, Reply
+from germane.judges.panel import PanelJudge, repeated
 from germane.judging.asking import Pool
 from germane.judging.budget import Budget, check_price
-from germane.judging.judge import AnyQuestion, LocalJudge, Reply
-from germane.judging.judges.panel import PanelJudge, repeated
 from germane.judging.ledger import SQLiteLedger
-from germane.judging.questions import Relevance
 from germane.judging.spending import Receipts, Spent
+from germane.questions import AnyQuestion, Relevance
 from germane.types import FrozenDict, Usage
 
 

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from germane.graders.evidence import script_document
 from germane.graders.grader import CaseGrader, FrozenMap, GraderResult, Verdict
-from germane.judging.judges.script import ScriptGrade, ScriptResult
-from germane.judging.programs import Program, ask
+from germane.judges.script import ScriptGrade, ScriptResult
+from germane.questions.asking import Program, ask
 from germane.samples.cases import Case
 from germane.types import FrozenDict, freeze
 

@@ -19,8 +19,8 @@ from germane.graders.grader import (
     together,
 )
 from germane.graders.llm_grader import FreeForm, prompt_text
-from germane.judging.judges.script import ScriptGrade
-from germane.judging.programs import Missing, Program, ask
+from germane.judges.script import ScriptGrade
+from germane.questions.asking import Missing, Program, ask
 from germane.samples.cases import Case
 from germane.types import FrozenDict, Json, freeze
 

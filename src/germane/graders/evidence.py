@@ -1,6 +1,4 @@
-"""What graders read of a case: the answer, the expected data, the tool calls, what the answer cost, and the document that
-a grading script gets on its stdin.
-"""
+"""What graders read of a case: its texts, the tool calls, what the answer cost, and a grading script's document."""
 
 from __future__ import annotations
 

@@ -89,19 +89,12 @@ class FieldAccuracy(DirectGrader):
         told, mine = _at(expected, path), _at(answer, path)
         if told is _ABSENT:
             return _Found(met=True, text=f"{path}: no expected value")
-        if mine is _ABSENT and rule.required:
-            return _Found(met=False, text=f"{path} (required, missing)")
         if mine is _ABSENT:
-            return _Found(met=True, text=f"{path}: optional field missing", left_out=True)
+            said = f"{path} (required, missing)" if rule.required else f"{path}: optional field missing"
+            return _Found(met=not rule.required, text=said, left_out=not rule.required)
         if rule.match == "numeric_tolerance":
             return self._numbers(rule, mine, told)
-        if rule.match == "date":
-            return self._dates(rule, mine, told)
-        if same(mine, told):
-            return _Found(met=True, text=path)
-        kinds = _kind(mine), _kind(told)
-        differs = f"type mismatch: got {kinds[0]}, expected {kinds[1]}"
-        return _Found(met=False, text=f"{path} ({differs if kinds[0] != kinds[1] else 'value mismatch'})")
+        return self._dates(rule, mine, told) if rule.match == "date" else _exactly(rule, mine, told)
 
     def _numbers(self, rule: FieldRule, mine: Json, told: Json) -> _Found:
         value, wanted = _number(mine, prefix=self.agentv), _number(told, prefix=self.agentv)
@@ -142,6 +135,14 @@ class FieldAccuracy(DirectGrader):
         return GraderResult(
             score=min(1.0, score), hits=self.shown(hits), misses=self.shown(misses), reasoning=reasoning
         )
+
+
+def _exactly(rule: FieldRule, mine: Json, told: Json) -> _Found:
+    if same(mine, told):
+        return _Found(met=True, text=rule.path)
+    got, wanted = _kind(mine), _kind(told)
+    differs = f"type mismatch: got {got}, expected {wanted}" if got != wanted else "value mismatch"
+    return _Found(met=False, text=f"{rule.path} ({differs})")
 
 
 _ABSENT = object()

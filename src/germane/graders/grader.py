@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from germane.errors import InputError
-from germane.judging.programs import Missing, Program
+from germane.questions.asking import Missing, Program
 from germane.samples.cases import Case
 from germane.types import FrozenDict, Json, Status, freeze
 

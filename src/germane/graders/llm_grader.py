@@ -10,7 +10,7 @@ from math import fsum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
 
 from germane.errors import AnswerError
 from germane.graders.evidence import (
@@ -20,10 +20,10 @@ from germane.graders.evidence import (
     reference_of,
     tool_calls,
 )
-from germane.graders.grader import CaseGrader, Flag, GraderResult, Number, Share
-from germane.judging.programs import Program, ask
-from germane.judging.questions.base import get, object_schema, reason
-from germane.judging.questions.templated import Templated, variables_in
+from germane.graders.grader import CaseGrader, Flag, GraderResult, Number, Share, verdict_of
+from germane.questions import PayloadModel, Reason, Text, Whole, YesNo, voting
+from germane.questions.asking import Program, ask
+from germane.questions.templated import Templated, variables_in
 from germane.samples.cases import Case
 from germane.samples.dumping import sample_to_json
 from germane.types import FrozenDict, Json
@@ -39,7 +39,7 @@ __all__ = [
     "prompt_text",
 ]
 
-_STRINGS: Json = {"type": "array", "items": {"type": "string"}}
+Zero1 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 
 
 class Opinion(NamedTuple):
@@ -51,24 +51,34 @@ class Opinion(NamedTuple):
     reasoning: str = ""
 
 
+class OpinionPayload(PayloadModel):
+    """`{reasoning, hits, misses, score}`."""
+
+    reasoning: Reason = ""
+    hits: list[StrictStr] = Field(default_factory=list)
+    misses: list[StrictStr] = Field(default_factory=list)
+    score: Zero1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeForm(Templated[Opinion]):
-    """Grade the answer that this prompt shows."""
+    """Grade the answer that this prompt shows, from 0 to 1."""
 
     kind: ClassVar[str] = "llm_judge"
+    Payload: ClassVar[type[PayloadModel]] = OpinionPayload
 
-    def schema(self) -> dict[str, Json]:
-        """`{reasoning, hits, misses, score}`."""
-        return object_schema(
-            reasoning={"type": "string"}, hits=_STRINGS, misses=_STRINGS, score={"type": "number"}
-        )
+    def answer(self, payload: OpinionPayload) -> Opinion:
+        """The opinion."""
+        return Opinion(payload.score, _texts(payload.hits), _texts(payload.misses), payload.reasoning)
 
-    def read(self, payload: Json) -> Opinion:
-        """The opinion; a score outside of 0 to 1 is an AnswerError."""
-        score = get(payload, "score", (int, float), "a number from 0.0 to 1.0")
-        if isinstance(score, bool) or not 0 <= score <= 1:
-            raise AnswerError(f'"score" must be a number from 0.0 to 1.0, not {json.dumps(score)[:80]}')
-        return Opinion(float(score), _texts(payload, "hits"), _texts(payload, "misses"), reason(payload))
+    def vote(self, payloads: Sequence[Json], how: str) -> voting.Verdict:
+        """The mean of the scores, or their lower median (majority), with the reasons of whoever is nearest to it."""
+        payloads = [self.checked(payload) for payload in payloads]
+        scores = sorted(payload["score"] for payload in payloads)
+        score = fsum(scores) / len(scores) if how == "mean" else scores[(len(scores) - 1) // 2]
+        nearest = min(payloads, key=lambda payload: abs(payload["score"] - score))
+        agree = sum(verdict_of(one) == verdict_of(score) for one in scores) / len(scores)
+        return voting.Verdict({**nearest, "score": score}, agree)
 
     def typical(self) -> Json:
         """A score, two points and a sentence."""
@@ -76,10 +86,7 @@ class FreeForm(Templated[Opinion]):
         return {"reasoning": f"The answer {point}.", "hits": [point], "misses": [point], "score": 0.8}
 
 
-def _texts(payload: Mapping[str, Json], name: str) -> tuple[str, ...]:
-    items = payload.get(name) or ()
-    if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
-        raise AnswerError(f'"{name}" must be a list of strings')
+def _texts(items: Sequence[str]) -> tuple[str, ...]:
     return tuple(item.strip() for item in items if item.strip())
 
 
@@ -90,6 +97,36 @@ class Check(NamedTuple):
     satisfied: bool | None
     score: int | None
     reasoning: str
+
+
+class CheckPayload(PayloadModel):
+    """One item of a rubric: satisfied or not."""
+
+    id: Text
+    reasoning: Reason = ""
+    satisfied: YesNo
+
+
+class ChecksPayload(PayloadModel):
+    """`{checks: [{id, reasoning, satisfied}], overall_reasoning}`."""
+
+    checks: list[CheckPayload]
+    overall_reasoning: Reason = ""
+
+
+class ScoredCheckPayload(PayloadModel):
+    """One item of a rubric: a score from 0 to 10."""
+
+    id: Text
+    reasoning: Reason = ""
+    score: Annotated[Whole, Field(ge=0, le=10)]
+
+
+class ScoredChecksPayload(PayloadModel):
+    """`{checks: [{id, reasoning, score}], overall_reasoning}`."""
+
+    checks: list[ScoredCheckPayload]
+    overall_reasoning: Reason = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,43 +144,36 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
 
     def inputs(self) -> dict[str, Json]:
         """What the template shows, and the ids that are asked for."""
-        shown = Templated.inputs(self)
-        return {**shown, "ids": list(self.ids), "scored": self.scored}
+        return {**Templated.inputs(self), "ids": list(self.ids)}
 
-    def schema(self) -> dict[str, Json]:
-        """`{checks: [{id, reasoning, satisfied or score}], overall_reasoning}`."""
-        verdict: dict[str, Json] = {"satisfied": {"type": "boolean"}}
-        if self.scored:
-            verdict = {"score": {"type": "integer"}}
-        check = object_schema(id={"type": "string"}, reasoning={"type": "string"}, **verdict)
-        return object_schema(checks={"type": "array", "items": check}, overall_reasoning={"type": "string"})
+    def payload_type(self) -> type[PayloadModel]:
+        """Satisfied or not, or a score."""
+        return ScoredChecksPayload if self.scored else ChecksPayload
 
-    def read(self, payload: Json) -> tuple[tuple[Check, ...], str]:
+    def answer(self, payload: ChecksPayload | ScoredChecksPayload) -> tuple[tuple[Check, ...], str]:
         """The checks in the order of the rubric, and what is said about the whole."""
-        items = get(payload, "checks", (list, tuple), "a list with one check per rubric item")
         found: dict[str, Check] = {}
-        for item in items:
-            check = self._check(item)
-            if check.id in found:
-                raise AnswerError(f'the item "{check.id}" was checked twice')
-            if check.id in self.ids:
-                found[check.id] = check
+        for item in payload.checks:
+            if item.id in found:
+                raise AnswerError(f'the item "{item.id}" was checked twice')
+            if item.id in self.ids:
+                satisfied, score = getattr(item, "satisfied", None), getattr(item, "score", None)
+                found[item.id] = Check(item.id, satisfied, score, item.reasoning)
             elif not self.partial:
-                raise AnswerError(f'there is no item "{check.id}": the ids are {", ".join(self.ids)}')
+                raise AnswerError(f'there is no item "{item.id}": the ids are {", ".join(self.ids)}')
         missing = [one for one in self.ids if one not in found]
         if missing and not self.partial:
             raise AnswerError(f'the check of "{missing[0]}" is missing: the ids are {", ".join(self.ids)}')
-        said = payload.get("overall_reasoning")
-        return tuple(found[one] for one in self.ids if one in found), said if isinstance(said, str) else ""
+        return tuple(found[one] for one in self.ids if one in found), payload.overall_reasoning
 
-    def _check(self, item: Json) -> Check:
-        name = get(item, "id", str, "the id of a rubric item")
-        if not self.scored:
-            return Check(name, get(item, "satisfied", bool, "true or false"), None, reason(item))
-        score = get(item, "score", int, "a whole number from 0 to 10")
-        if not 0 <= score <= 10:
-            raise AnswerError(f'"score" must be a whole number from 0 to 10, not {score}')
-        return Check(name, None, score, reason(item))
+    def vote(self, payloads: Sequence[Json], how: str) -> voting.Verdict | None:
+        """Item by item; what is said about the whole is the first one's."""
+        if self.partial:
+            return None
+        payloads = [self.checked(payload) for payload in payloads]
+        verdict = voting.of_lists(payloads, self.schema(), ("checks", "id"), how)
+        said = payloads[0].get("overall_reasoning", "")
+        return voting.Verdict({**verdict.payload, "overall_reasoning": said}, verdict.agreement)
 
     def typical(self) -> Json:
         """A sentence per item."""

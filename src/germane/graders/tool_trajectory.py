@@ -121,8 +121,8 @@ class ToolTrajectory(DirectGrader):
                 met.append(f"Position {place}: {one.tool}")
             else:
                 unmet.append(f"Position {place}: {one.tool} args mismatch")
-        for place in range(len(calls), len(expected)):
-            unmet.append(f"Position {place}: expected {expected[place].tool}, got nothing")
+        absent = enumerate(expected[len(calls) :], len(calls))
+        unmet += [f"Position {place}: expected {one.tool}, got nothing" for place, one in absent]
         total = len(expected) if self.agentv else max(len(expected), len(calls))
         return self._share(met, unmet, total)
 

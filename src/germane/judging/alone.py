@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from germane.judging.ledger import Ledger
-from germane.judging.questions.base import Listed
+from germane.questions.question import Listed
 from germane.types import Judgement
 
 __all__ = ["ListedToo"]

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from germane.judging.alone import ListedToo
 from germane.judging.ledger import Ledger
-from germane.judging.programs import Answer
+from germane.questions.asking import Answer
 from germane.types import Judgement
 
 __all__ = ["Archive"]

@@ -15,17 +15,18 @@ from functools import partial
 from typing import Any, Protocol, Self
 
 from germane.errors import Interrupted
+from germane.judges.judge import Judge, Reply
+from germane.judges.panel import Attendance, PanelJudge
 from germane.judging.archive import Archive
 from germane.judging.budget import Budget
 from germane.judging.dispatch import Dispatch
-from germane.judging.judge import AnyQuestion, Judge, Reply
-from germane.judging.judges.panel import Attendance, PanelJudge
 from germane.judging.ledger import Ledger
-from germane.judging.programs import Answer, answered
 from germane.judging.recall import Recall
 from germane.judging.saving import Saving
 from germane.judging.spending import Receipts, Spent, Tally
 from germane.judging.waiting import Arrived, Asked, Batch, batch_for
+from germane.questions import AnyQuestion
+from germane.questions.asking import Answer, answered
 from germane.types import Judgement
 
 __all__ = ["Answerer", "Pool"]

@@ -12,9 +12,9 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol
 
 from germane.errors import Interrupted, JudgeError
+from germane.judges.judge import Judge, Reply
 from germane.judging.budget import Budget
 from germane.judging.flight import Flight
-from germane.judging.judge import Judge, Reply
 from germane.judging.said import said_by
 from germane.judging.sharing import begin_use, end_use
 from germane.judging.spending import unsent

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from germane.judging.asking import Answerer
-from germane.judging.judge import AnyQuestion
-from germane.judging.programs import Answer, Program, answered
+from germane.questions import AnyQuestion
+from germane.questions.asking import Answer, Program, answered
 from germane.types import Judgement
 
 __all__ = ["Drive", "Trace", "replay"]

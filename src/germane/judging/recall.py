@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TypeAlias
 
+from germane.judges.judge import Judge, Keyring
 from germane.judging.archive import Archive
-from germane.judging.judge import AnyQuestion, Judge
-from germane.judging.keyring import Keyring
-from germane.judging.programs import Answer, answered
 from germane.judging.spending import Tally
 from germane.judging.waiting import Arrived
+from germane.questions import AnyQuestion
+from germane.questions.asking import Answer, answered
 from germane.types import Judgement
 
 __all__ = ["Keyed", "Recall"]

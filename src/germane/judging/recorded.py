@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from germane.judging.judge import AnyQuestion, Judge
-from germane.judging.programs import Answer, answered
-from germane.judging.questions import key_of
+from germane.judges.judge import Judge
+from germane.questions import AnyQuestion, key_of
+from germane.questions.asking import Answer, answered
 from germane.types import Judgement
 
 __all__ = ["Recorded"]

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from germane.errors import AnswerError, GermaneError
+from germane.judges.judge import Judge, Reply
 from germane.judging.flight import Flight
-from germane.judging.judge import Judge, Reply
 from germane.types import Usage
 
 __all__ = ["said_by"]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from germane.judging.archive import Archive
-from germane.judging.programs import Answer, answered
 from germane.judging.waiting import Asked
+from germane.questions.asking import Answer, answered
 
 __all__ = ["Saving"]
 

@@ -8,8 +8,8 @@ import threading
 from dataclasses import dataclass
 
 from germane.errors import InputError
-from germane.judging.judge import Judge
-from germane.judging.judges.panel import Replica
+from germane.judges.judge import Judge
+from germane.judges.panel import Replica
 
 __all__ = ["begin_use", "end_use"]
 

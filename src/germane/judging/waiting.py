@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from germane.errors import GermaneError, JudgeError
-from germane.judging.judge import AnyQuestion, Judge, Reply
+from germane.judges.judge import Judge, Reply
 from germane.judging.layout import to_row
-from germane.judging.programs import Answer, Unanswered, answered
+from germane.questions import AnyQuestion
+from germane.questions.asking import Answer, Unanswered, answered
 from germane.types import Judgement
 from germane.utc import now
 

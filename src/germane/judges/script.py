@@ -1,0 +1,250 @@
+"""The script judge: a program of the user's grades one case (the code-judge protocol).
+
+One JSON document goes to the program's stdin, one comes from its stdout: `{score, hits, misses, reasoning, details}`,
+or `{score, assertions: [{text, passed, evidence}]}`. A non-zero exit, a time-out, output that is not JSON or has no
+score is an error, never a score of 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from germane.errors import AnswerError
+from germane.judges.judge import LocalJudge, Reply
+from germane.judges.loopback import AskJudge, Loopback
+from germane.processes import MAX_STDOUT, ChildProcess, Finished, child_environment, misplaced
+from germane.questions import AnyQuestion, Question
+from germane.types import FrozenDict, Json
+
+__all__ = ["ScriptGrade", "ScriptJudge", "ScriptResult", "read_result"]
+
+NO_JUDGE = "the script asks for a judge (target: max_calls), and none is named: --judge openai:gpt-4o-mini"
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptResult:
+    """What a grading program printed: a score from 0 to 1, and what it rests on."""
+
+    score: float
+    hits: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
+    reasoning: str = ""
+    details: FrozenDict = field(default_factory=FrozenDict)
+    verdict: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptGrade(Question[ScriptResult]):
+    """Grade this case with this command: a list is argv, a string runs through `sh -lc`.
+
+    `max_calls` (not None) lends the program the evaluation's judge for so many calls. With `agentv` a program that fails
+    or prints no score scores 0, as with AgentV.
+    """
+
+    kind: ClassVar[str] = "script"
+
+    command: str | tuple[str, ...]
+    document: FrozenDict
+    cwd: str = "."
+    timeout: float = 120.0
+    env: tuple[str, ...] = ()
+    max_calls: int | None = None
+    agentv: bool = False
+    of: tuple[str, ...] = field(default=(), compare=False)
+    """Sample, system, trial and grader: by these the judgement is found again, when someone looks."""
+
+    @property
+    def about(self) -> str:
+        """The document that the program reads."""
+        return json.dumps(self.document, ensure_ascii=False)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The program and its arguments."""
+        return ("sh", "-lc", self.command) if isinstance(self.command, str) else self.command
+
+    def inputs(self) -> dict[str, Json]:
+        """Command, place and document."""
+        return {"argv": list(self.argv), "cwd": self.cwd, "document": self.document}
+
+    def schema(self) -> dict[str, Json]:
+        """What the protocol asks of a program."""
+        return {"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]}
+
+    def read(self, payload: Json) -> ScriptResult:
+        """The result, with the score clamped to 0..1 as the protocol has it."""
+        return read_result(payload)
+
+    def checked(self, payload: Json) -> Json:
+        """The whole document: a program may say more than is scored."""
+        self.read(payload)
+        return payload
+
+    def typical(self) -> Json:
+        """A score."""
+        return {"score": 0.5, "hits": [], "misses": [], "reasoning": ""}
+
+
+def read_result(payload: Json) -> ScriptResult:
+    """A grading program's document, either generation; AnswerError where it holds no score."""
+    if not isinstance(payload, Mapping):
+        raise AnswerError(f"the script must print one JSON object, not {type(payload).__name__}")
+    checks = payload.get("assertions") or ()
+    if not isinstance(checks, Sequence) or not all(isinstance(check, Mapping) for check in checks):
+        raise AnswerError('"assertions" must be a list of {text, passed, evidence}')
+    score = payload.get("score")
+    if score is None and checks:
+        score = sum(bool(check.get("passed")) for check in checks) / len(checks)
+    if isinstance(score, bool) or not isinstance(score, int | float) or score != score:  # noqa: PLR0124 - NaN
+        raise AnswerError(f'the script printed no number as "score": {json.dumps(score)[:80]}')
+    named = [(_assertion(check), bool(check.get("passed"))) for check in checks]
+    details, verdict = payload.get("details"), payload.get("verdict")
+    return ScriptResult(
+        score=min(1.0, max(0.0, float(score))),
+        hits=_texts(payload.get("hits")) or tuple(text for text, passed in named if passed),
+        misses=_texts(payload.get("misses")) or tuple(text for text, passed in named if not passed),
+        reasoning=str(payload.get("reasoning") or ""),
+        details=FrozenDict(details) if isinstance(details, Mapping) else FrozenDict(),
+        verdict=verdict if verdict in {"pass", "borderline", "fail"} else None,
+    )
+
+
+def _texts(given: Json) -> tuple[str, ...]:
+    """The texts of a list that hold something."""
+    listed = given if isinstance(given, list | tuple) else ()
+    return tuple(text for text in listed if isinstance(text, str) and text.strip())
+
+
+def _assertion(check: Mapping[str, Json]) -> str:
+    text, evidence = str(check.get("text", "")), check.get("evidence")
+    return f"{text} - {evidence}" if evidence else text
+
+
+class ScriptJudge(LocalJudge):
+    """Runs grading programs, each in its own process group with a time-out and a small environment.
+
+    Args:
+        concurrency: How many run at once.
+        ask: Who answers what a script asks of the judge that it is lent (`pool.judge`); None lends none.
+    """
+
+    name = "script"
+
+    def __init__(self, concurrency: int = 4, ask: AskJudge | None = None) -> None:
+        self.concurrency, self.ask = concurrency, ask
+        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="germane-script")
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        """One process per question."""
+        return [(question,) for question in questions]
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        """The one script's reply."""
+        return [await self._run(question) for question in questions]
+
+    async def close(self) -> None:
+        """Let go of the threads."""
+        self._threads.shutdown(wait=False)
+
+    async def _run(self, question: AnyQuestion) -> Reply:
+        if not isinstance(question, ScriptGrade):
+            return Reply(error=f"a script cannot answer a question of kind {question.kind}")
+        if question.max_calls is None:
+            return await self._start(question, {})
+        if self.ask is None:
+            return Reply(error=NO_JUDGE)
+        async with Loopback(self.ask, question.max_calls) as lent:
+            reply = await self._start(question, lent.environment)
+        calls = {"call_count": lent.calls, "max_calls": question.max_calls}
+        return Reply(
+            payload=reply.payload,
+            error=reply.error,
+            ms=reply.ms,
+            provenance=FrozenDict({**reply.provenance, "target_proxy": FrozenDict(calls)}),
+        )
+
+    async def _start(self, question: ScriptGrade, own: Mapping[str, str]) -> Reply:
+        document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
+        environment = child_environment(question.env, own)
+        try:
+            child = ChildProcess(question.argv, cwd=question.cwd, env=environment, stdin=document)
+        except OSError as fault:
+            why = (
+                f"could not start `{shlex.join(question.argv)}` in {question.cwd}: {fault.strerror or fault}"
+            )
+            return _failed(question, why, f"{fault.strerror or fault}")
+        waiting = asyncio.get_running_loop().run_in_executor(self._threads, child.wait, question.timeout)
+        try:
+            finished = await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            child.kill()
+            await waiting
+            raise
+        return _reply(question, finished)
+
+
+def _reply(question: ScriptGrade, finished: Finished) -> Reply:
+    """What a program that has ended says, or what was wrong with it."""
+    command, said = shlex.join(question.argv), finished.tail()
+    if finished.timed_out:
+        why = f"`{command}` was stopped after {question.timeout:g} s"
+        return _failed(
+            question, f"{why}: {said}" if said else why, f"timed out after {question.timeout:g} s", finished
+        )
+    if finished.flooded:
+        why = f"`{command}` was stopped: it printed more than {MAX_STDOUT // 1_000_000} MB"
+        return _failed(question, why, "stdout is too long", finished)
+    if finished.code:
+        return _failed(question, *_exited(question, finished.code, said), finished)
+    try:
+        payload: Any = json.loads(finished.stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
+        question.read(payload)
+    except (ValueError, RecursionError, AnswerError) as fault:
+        if question.agentv:
+            return Reply(payload=_agentv_payload(finished.stdout), ms=finished.ms, provenance=_of(question))
+        shown = finished.stdout.decode("utf-8", "replace").strip()[:200]
+        why = f"`{command}` printed not one JSON document: {shown!r}"
+        why = f"`{command}`: {fault}" if isinstance(fault, AnswerError) else why
+        return Reply(error=f"{why}; its stderr ends: {said}" if said else why, ms=finished.ms)
+    return Reply(payload=payload, ms=finished.ms, provenance=_of(question))
+
+
+def _exited(question: ScriptGrade, code: int, said: str) -> tuple[str, str]:
+    """What is said of a program that ended with an error: by us, and by AgentV."""
+    hint = misplaced(question.command, question.cwd)
+    if hint is None and code == 127:
+        hint = "is the program installed and on PATH? (`env: [NAME]` passes more variables on)"
+    why = f"`{shlex.join(question.argv)}` ended with exit code {code}{f' ({hint})' if hint else ''}"
+    theirs = f"Code evaluator exited with code {code}"
+    return f"{why}: {said or 'nothing on stderr'}", f"{theirs}: {said}" if said else theirs
+
+
+def _failed(question: ScriptGrade, why: str, theirs: str, finished: Finished | None = None) -> Reply:
+    """An error, or AgentV's score of 0."""
+    ms = None if finished is None else finished.ms
+    if not question.agentv:
+        return Reply(error=why, ms=ms)
+    payload = {"score": 0, "misses": [f"Code evaluator failed: {theirs}"], "reasoning": theirs}
+    return Reply(payload=payload, ms=ms, provenance=_of(question))
+
+
+def _agentv_payload(stdout: bytes) -> dict[str, Json]:
+    """As AgentV reads what a program printed: no object, or no number as score, is 0."""
+    try:
+        payload = json.loads(stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        payload = None
+    found = dict(payload) if isinstance(payload, dict) else {}
+    score = found.get("score")
+    number = isinstance(score, int | float) and not isinstance(score, bool)
+    return {**found, "score": score if number else 0, "assertions": []}
+
+
+def _of(question: ScriptGrade) -> FrozenDict:
+    return FrozenDict(of=question.of) if question.of else FrozenDict()
