@@ -10,9 +10,11 @@ from germane.judges.script import ScriptGrade, ScriptJudge
 from germane.judging.asking import Pool
 from germane.judging.budget import Budget
 from germane.judging.driving import Drive
+from germane.judging.judges.llm import LLMJudge
 from germane.judging.ledger import Ledger
 from germane.questions import AnyQuestion
 from germane.samples.cases import Case
+from germane.testing import ModelServer
 
 
 def graded(
@@ -44,3 +46,8 @@ async def _graded(
         await drive.ask(pool)
         (result,) = drive.results
         return result
+
+
+def judge_of(server: ModelServer) -> LLMJudge:
+    """A model behind real HTTP."""
+    return LLMJudge("openai:test", base_url=server.url, api_key="test")

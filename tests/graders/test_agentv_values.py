@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from germane.graders import Cost, FieldAccuracy, TokenUsage, ToolTrajectory
-from germane.graders.grader import GraderResult
+from germane.graders import (
+    CodeGrader,
+    Composite,
+    Cost,
+    FieldAccuracy,
+    GraderResult,
+    LLMGrader,
+    TokenUsage,
+    ToolTrajectory,
+)
+from germane.graders.grader import DirectGrader
 from germane.samples.cases import Case
+from germane.testing import Act, ModelServer
 from germane.types import FrozenDict, Message, Sample, ToolCall
-from tests.graders.running import graded
+from tests.graders.running import graded, judge_of
 
 ROWS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("agentv.json").read_text("utf-8"))["rows"]
 
@@ -68,3 +78,56 @@ def test_token_usage(row: dict[str, Any]) -> None:
     """Tokens against their limits."""
     case = case_of(metadata=FrozenDict({"token_usage": row["input"]["u"]}))
     check(graded(TokenUsage(**row["input"]["c"], compatibility="agentv"), case), row)
+
+
+class Fixed(DirectGrader):
+    """A member of a composite with a score of its own."""
+
+    type: ClassVar[str] = "fixed"
+    score: float
+
+    def check(self, _: Case) -> GraderResult:
+        return GraderResult(score=self.score, hits=("h",), reasoning="r")
+
+
+@pytest.mark.parametrize("row", rows("composite"))
+def test_composite(row: dict[str, Any]) -> None:
+    """The aggregators that the original has."""
+    members = tuple(
+        Fixed(name=one["n"], score=one["s"], compatibility="agentv") for one in row["input"]["members"]
+    )
+    grader = Composite(graders=members, aggregator=row["input"]["agg"], compatibility="agentv")
+    check(graded(grader, case_of()), row)
+
+
+@pytest.mark.parametrize("row", rows("code_judge"))
+def test_code_judge(row: dict[str, Any]) -> None:
+    """What a script prints, and how it ends."""
+    grader = CodeGrader(script=row["input"]["script"], compatibility="agentv")
+    check(graded(grader, case_of(response="x")), row)
+
+
+@pytest.mark.parametrize("row", [row for row in rows("llm_judge") if "input" in row.values[0]])
+def test_llm_judge(row: dict[str, Any]) -> None:
+    """What a model answers, in free form and to a rubric."""
+    texts = row["input"]["txts"]
+    with ModelServer([Act(text=text) for text in texts]) as server:
+        grader = LLMGrader(
+            prompt="Good? {{candidate_answer}}",
+            rubrics=row["input"].get("rubrics", ()),
+            compatibility="agentv",
+        )
+        result = graded(grader, case_of(response="x"), judge_of(server))
+        assert server.count == len(texts)
+    check(result, row)
+
+
+def test_garbage_for_a_rubric_is_an_error() -> None:
+    """The original raises after three attempts, where free form scores 0."""
+    (row,) = [row for row in ROWS if row["kind"] == "llm_judge" and "error" in row]
+    with ModelServer([Act(text="x")] * row["calls"]) as server:
+        grader = LLMGrader(rubrics=("it is so",), compatibility="agentv")
+        result = graded(grader, case_of(response="x"), judge_of(server))
+        assert server.count == row["calls"]
+    assert (result.score, result.status) == (None, "error")
+    assert "3 attempts" in str(result.why)
