@@ -7,9 +7,9 @@ import asyncio
 from germane.graders import CaseGrader, GraderResult
 from germane.judges.judge import Judge
 from germane.judges.script import ScriptGrade, ScriptJudge
-from germane.judging.asking import Pool
+from germane.judging.pool import Pool
 from germane.judging.budget import Budget
-from germane.judging.driving import Drive
+from germane.judging.driver import Drive
 from germane.judging.judges.llm import LLMJudge
 from germane.judging.ledger import Ledger
 from germane.questions import AnyQuestion

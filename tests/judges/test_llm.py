@@ -14,9 +14,9 @@ from germane.judges.client.prices import Price
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.llm import LLMJudge, check_shared
-from germane.judging.judge import AnyQuestion, Reply
+from germane.judges.judge import AnyQuestion, Reply
 from germane.judging.judges.fake import FakeJudge
-from germane.judging.questions import (
+from germane.questions import (
     CitationSupport,
     Claims,
     Entities,

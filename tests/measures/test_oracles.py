@@ -14,7 +14,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import average_precision_score, f1_score, ndcg_score, precision_score, recall_score
 
 from germane.measures import Measure
-from germane.ranking import rank
+from germane.evaluation.rank import rank
 
 TREC = {
     "map": "AP",

@@ -14,9 +14,9 @@ from typing import IO, Literal, TypeAlias
 from germane.errors import InputError, TargetError
 from germane.judges.script import ScriptGrade
 from germane.measures.scoring import CODE_JUDGE, Grader
-from germane.samples.cases import Case, GraderSpec
+from germane.samples.evalfile import Case, GraderSpec
 from germane.samples.contexts import find_contexts
-from germane.samples.dumping import sample_to_json
+from germane.samples.rows import sample_to_json
 from germane.samples.reading import samples_from
 from germane.targets import Target
 from germane.types import FrozenDict, Json, Sample, freeze

@@ -115,7 +115,8 @@ def pick_judge(
 
 def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
     """The arguments of the model judge. Several judges that get the same keep to the limits together."""
-    from germane.judges import Limits, Price, RetryPolicy
+    from germane.judges import Limits, Price
+    from germane.judges.client.retry import RetryPolicy
 
     given: dict[str, Json] = {
         "base_url": options.base_url,

@@ -24,12 +24,12 @@ from germane.measures.declaration import named, parse_measures
 from germane.measures.scoring import Job, applicable
 from germane.measures.labels import Settings
 from germane.reports.gates import Gate
-from germane.samples.cases import Case, EvalFile, GraderSpec
-from germane.samples.docids import compile_rule
+from germane.samples.evalfile import Case, EvalFile, GraderSpec
+from germane.samples.contexts import compile_rule
 from germane.samples.evalfile import read_eval_file
-from germane.samples.notices import Notice, Notices, Warn
+from germane.samples.files import Notice, Notices, Warn
 from germane.samples.reading import read_samples
-from germane.samples.seen import Seen
+from germane.samples.reading import Seen
 from germane.types import Json, Sample
 
 __all__ = ["Feasibility", "Plan", "Suite", "grader_of", "load_suite"]

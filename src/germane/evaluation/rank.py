@@ -23,10 +23,10 @@ from germane.errors import InputError, MeasureError, Place
 from germane.measures.measure import Measure
 from germane.measures.declaration import parse_measures
 from germane.measures.ranked import values
-from germane.tables.labels import LabelTable
+from germane.measures.kernel import RankedLabels
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.samples.results import Qrels, Results, Run, as_run
+from germane.samples.trec import Qrels, Results, Run, as_run
 from germane.tables import Part, ScoreTable, merge
 
 __all__ = ["DEFAULT_MEASURES", "document_ids", "rank", "rank_part", "ranked_report"]

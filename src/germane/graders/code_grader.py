@@ -8,9 +8,10 @@ from pydantic import Field
 
 from germane.graders.evidence import script_document
 from germane.graders.grader import CaseGrader, FrozenMap, GraderResult, Verdict
-from germane.judges.script import ScriptGrade, ScriptResult
+from germane.judges.script import ScriptGrade
+from germane.questions.script import ScriptResult
 from germane.questions.asking import Program, ask
-from germane.samples.cases import Case
+from germane.samples.evalfile import Case
 from germane.types import FrozenDict, freeze
 
 __all__ = ["CodeGrader", "result_of"]

@@ -21,7 +21,7 @@ from germane.graders.grader import (
 from germane.graders.llm_grader import FreeForm, prompt_text
 from germane.judges.script import ScriptGrade
 from germane.questions.asking import Missing, Program, ask
-from germane.samples.cases import Case
+from germane.samples.evalfile import Case
 from germane.types import FrozenDict, Json, freeze
 
 __all__ = ["Aggregator", "Composite"]

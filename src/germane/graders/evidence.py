@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from germane.samples.cases import Case
-from germane.samples.dumping import sample_to_json
-from germane.samples.messagefiles import content_text
+from germane.samples.evalfile import Case
+from germane.samples.rows import sample_to_json
+from germane.samples.messages import content_text
 from germane.types import Json, Message, ToolCall
 
 __all__ = [

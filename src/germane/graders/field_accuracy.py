@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from germane.graders.evidence import answer_of, json_in, plain_number, reference_of, same
 from germane.graders.grader import DirectGrader, Flag, GraderResult, Number
-from germane.samples.cases import Case
-from germane.samples.messagefiles import content_text
+from germane.samples.evalfile import Case
+from germane.samples.messages import content_text
 from germane.types import Json
 
 __all__ = ["FieldAccuracy", "FieldRule", "date_in"]

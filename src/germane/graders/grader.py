@@ -18,7 +18,7 @@ from pydantic import (
 
 from germane.errors import InputError
 from germane.questions.asking import Missing, Program
-from germane.samples.cases import Case
+from germane.samples.evalfile import Case
 from germane.types import FrozenDict, Json, Status, freeze
 
 __all__ = [

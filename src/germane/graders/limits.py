@@ -16,7 +16,7 @@ from germane.graders.evidence import (
     trace_summary,
 )
 from germane.graders.grader import DirectGrader, GraderResult, Number
-from germane.samples.cases import Case
+from germane.samples.evalfile import Case
 
 __all__ = ["Cost", "ExecutionMetrics", "Latency", "TokenUsage"]
 

@@ -24,8 +24,8 @@ from germane.graders.grader import CaseGrader, Flag, GraderResult, Number, Share
 from germane.questions import PayloadModel, Reason, Text, Whole, YesNo, voting
 from germane.questions.asking import Program, ask
 from germane.questions.templated import Templated, variables_in
-from germane.samples.cases import Case
-from germane.samples.dumping import sample_to_json
+from germane.samples.evalfile import Case
+from germane.samples.rows import sample_to_json
 from germane.types import FrozenDict, Json
 
 __all__ = [

@@ -9,13 +9,13 @@ from pydantic import BeforeValidator, Field, InstanceOf
 
 from germane.graders.grader import CaseGrader, Flag, GraderResult, Verdict, together
 from germane.measures.explaining import Explanation, explain_judged, explain_ranked
-from germane.measures.graders import Grader
+from germane.measures.scoring import Grader
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job
-from germane.measures.settings import Settings
+from germane.measures.labels import Settings
 from germane.questions.asking import Program
-from germane.samples.cases import Case
+from germane.samples.evalfile import Case
 from germane.types import Context, FrozenDict, Sample
 
 __all__ = ["MeasureGrader"]

@@ -19,11 +19,11 @@ from germane.graders.llm_grader import LLMGrader, RubricItem, ScoreRange
 from germane.graders.measure_grader import MeasureGrader
 from germane.graders.text_assertion import Test, TextAssertion
 from germane.graders.tool_trajectory import ExpectedCall, ToolTrajectory
-from germane.measures.loading import named
+from germane.measures.declaration import named
 from germane.measures.measure import Measure, definitions
-from germane.measures.settings import Settings
+from germane.measures.labels import Settings
 from germane.processes import misplaced
-from germane.samples.notices import Notice, Warn, fold, nearest
+from germane.samples.files import Notice, Warn, fold, nearest
 from germane.types import Json
 
 __all__ = ["Where", "grader_list", "grader_of", "types"]

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from germane.graders.evidence import answer_of
 from germane.graders.grader import DirectGrader, GraderResult
-from germane.samples.cases import Case
+from germane.samples.evalfile import Case
 
 __all__ = ["TextAssertion"]
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from germane.graders.evidence import plain_number, same, tool_calls, trace_summary
 from germane.graders.grader import DirectGrader, FrozenMap, GraderResult
-from germane.samples.cases import Case
+from germane.samples.evalfile import Case
 from germane.types import Json, ToolCall
 
 __all__ = ["ExpectedCall", "ToolTrajectory"]

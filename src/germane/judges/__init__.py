@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from germane.judges.lexical import LexicalJudge
     from germane.judges.naming import judge_from, judge_named
     from germane.judges.panel import PanelJudge, repeated
-    from germane.judging.judges.llm import LLMJudge
+    from germane.judges.llm import LLMJudge
     from germane.judging.patience import Patience
     from germane.judging.prices import Price
     from germane.judging.rates import Limits
@@ -24,10 +24,10 @@ _HOME = {
     "germane.judges.lexical": ("LexicalJudge",),
     "germane.judges.naming": ("judge_from", "judge_named"),
     "germane.judges.panel": ("PanelJudge", "repeated"),
-    "germane.judging.judges.llm": ("LLMJudge",),
-    "germane.judging.patience": ("Patience",),
-    "germane.judging.prices": ("Price",),
-    "germane.judging.rates": ("Limits",),
+    "germane.judges.client.limits": ("RateLimiter",),
+    "germane.judges.client.prices": ("Price",),
+    "germane.judges.client.retry": ("RetryPolicy",),
+    "germane.judges.llm": ("LLMJudge",),
 }
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 
@@ -38,12 +38,12 @@ __all__ = [
     "LLMJudge",
     "LabelsJudge",
     "LexicalJudge",
-    "Limits",
     "LocalJudge",
     "PanelJudge",
-    "Patience",
     "Price",
+    "RateLimiter",
     "Reply",
+    "RetryPolicy",
     "as_judge",
     "judge_from",
     "judge_named",

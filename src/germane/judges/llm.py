@@ -18,11 +18,12 @@ from germane.judges.client.prices import Price, price_of
 from germane.judges.client.providers import Service, check_headers, find
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.client.transport import HTTPTransport, Transport
-from germane.judging.judge import AnyQuestion, Reply
-from germane.judging.prompting import Prompts, fingerprint, part
-from germane.judging.questions.base import Listed
-from germane.judging.reading import listed, readings, word
-from germane.judging.unasked import apart, without_asking
+from germane.judges.judge import AnyQuestion, Reply
+from germane.questions.prompts import Prompts, fingerprint, part
+from germane.questions.question import Listed
+from germane.judging.reading import listed
+from germane.questions.reading import readings, word
+from germane.judges.judge import apart, without_asking
 from germane.types import FrozenDict, Json, Usage, freeze
 
 __all__ = ["LLMJudge", "check_shared"]

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from germane.encoding import encode
 from germane.errors import AnswerError, GermaneError, InputError, JudgeError
-from germane.judging.flight import stop_token
+from germane.judges.client.limits import stop_token
 from germane.questions.question import AnyQuestion
 from germane.judges.judge import Judge
 from germane.judges.judge import Reply

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from math import isinf
 from typing import Any
 
-from germane.judging.programs import Unanswered
-from germane.judging.questions import Question
+from germane.questions.asking import Unanswered
+from germane.questions import Question
 from germane.measures.labels import Place, PlaceLabel, Ranking, fill_table
 from germane.measures.measure import Definition, Measure, Param
 from germane.measures.outcome import Item, Outcome

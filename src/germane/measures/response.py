@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from germane.judging.programs import Program, ask, ask_each
-from germane.judging.questions import (
+from germane.questions.asking import Program, ask, ask_each
+from germane.questions import (
     CitationSupport,
     Cited,
     Nuggeted,
@@ -16,7 +16,7 @@ from germane.judging.questions import (
     Support,
     Supported,
 )
-from germane.judging.text import blank, sentences, words
+from germane.questions.text import blank, sentences, words
 from germane.measures.context import (
     claims_of,
     nothing_in,

@@ -16,7 +16,7 @@ from germane.reports.cases import CaseResult, cases_of
 from germane.reports.gates import Verdict
 from germane.reports.manifest import load_grader
 from germane.reports.summary import MeasureSummary
-from germane.samples.dumping import sample_to_json
+from germane.samples.rows import sample_to_json
 from germane.tables import ItemRow, Label, ReportFolder, Tables
 from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.judgements import judgement_columns

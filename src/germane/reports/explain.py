@@ -10,7 +10,8 @@ from germane.judging.driver import replay
 from germane.questions.question import AnyQuestion
 from germane.judges.judge import Judge
 from germane.judges.panel import votes_on
-from germane.judges.script import ScriptGrade, ScriptJudge, read_result
+from germane.judges.script import ScriptGrade, ScriptJudge
+from germane.questions.script import read_result
 from germane.questions.asking import Unanswered
 from germane.judging.recorded import Recorded
 from germane.measures import ranked

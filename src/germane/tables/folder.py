@@ -15,7 +15,7 @@ from typing import IO, Any, Self
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, Place
-from germane.samples.dumping import sample_to_json
+from germane.samples.rows import sample_to_json
 from germane.samples.reading import samples_from
 from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement

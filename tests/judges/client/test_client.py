@@ -13,9 +13,9 @@ import pytest
 from germane.errors import JudgeError
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.llm import LLMJudge
-from germane.judging.judge import Reply
+from germane.judges.judge import Reply
 from germane.judging.judges.panel import PanelJudge
-from germane.judging.questions import Relevance
+from germane.questions import Relevance
 from germane.setup import JudgeOptions, pick_judge
 from germane.testing import Act, ModelServer
 from germane.types import Json

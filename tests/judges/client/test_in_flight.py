@@ -11,9 +11,9 @@ from germane import aevaluate, evaluate
 from germane.errors import InputError, Interrupted, JudgeError, LedgerError
 from germane.judges import LLMJudge
 from germane.judges.client.retry import RetryPolicy
-from germane.judging.asking import Pool
+from germane.judging.pool import Pool
 from germane.judging.ledger import SQLiteLedger
-from germane.judging.questions import Relevance
+from germane.questions import Relevance
 from germane.testing import Act, ModelServer
 from germane.testing.asked import Asked
 from germane.types import Judgement

@@ -8,8 +8,8 @@ import pytest
 
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.llm import LLMJudge
-from germane.judging.judge import Reply
-from germane.judging.questions import Relevance
+from germane.judges.judge import Reply
+from germane.questions import Relevance
 from germane.testing import Act, Asked, ModelServer
 from germane.types import Json
 from tests.judges.test_llm import ask

@@ -10,8 +10,8 @@ import pytest
 from germane.judges.client.errors import is_too_long
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.llm import LLMJudge
-from germane.judging.judge import AnyQuestion, Reply
-from germane.judging.questions import (
+from germane.judges.judge import AnyQuestion, Reply
+from germane.questions import (
     CitationSupport,
     Claims,
     NuggetSupport,

@@ -9,8 +9,8 @@ import pytest
 from germane.judges.client.output import LIMIT_NAMES
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.llm import LLMJudge
-from germane.judging.judge import Reply
-from germane.judging.questions import Relevance
+from germane.judges.judge import Reply
+from germane.questions import Relevance
 from germane.testing import Act, Asked, ModelServer
 from tests.judges.test_llm import in_turn, limit_of
 

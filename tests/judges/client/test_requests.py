@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from germane.judges.llm import LLMJudge
-from germane.judging.judge import AnyQuestion
+from germane.judges.judge import AnyQuestion
 from germane.judging.prompting import FOLDER, Prompts
-from germane.judging.questions import (
+from germane.questions import (
     CitationSupport,
     Claims,
     Entities,

@@ -16,11 +16,13 @@ from germane.judges.client.errors import Refused, Rejected, TooLong, Unanswered
 from germane.judges.client.output import MODES, Correction
 from germane.judges.client.parsing import Completion, fitted
 from germane.judges.client.prices import Price
-from germane.judging.judge import AnyQuestion, Reply
-from germane.judging.prompting import Prompts
-from germane.judging.questions.base import Miscounted
-from germane.judging.reading import Ask, Reading, readings, word
-from germane.judging.singly import singly, together
+from germane.judges.judge import AnyQuestion, Reply
+from germane.questions.prompts import Prompts
+from germane.questions import Miscounted
+from germane.questions.reading import Ask, readings, word
+from germane.judging.reading import Reading
+from germane.judging.singly import singly
+from germane.graders.grader import together
 from germane.judging.windows import Window, halves, joined
 from germane.types import FrozenDict, Json, Usage
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from germane.judging.reading import Ask
-from germane.judging.text import blank
+from germane.questions.reading import Ask
+from germane.questions.text import blank
 from germane.types import Json
 
 __all__ = ["LIMIT_NAMES", "MODES", "PROMPT", "ROOM", "Correction", "ModelCapabilities"]
