@@ -101,7 +101,7 @@ def test_the_place_in_a_list_is_written_down(server: ModelServer, ledger: Path) 
     judge = LLMJudge("openai:m", base_url=server.url, batch=2)
     report = evaluate([sample(5)], MEASURE, judge=judge, ledger=ledger)
     told = [dict(judgement.provenance) for judgement in report.judgements()]
-    assert sorted((one.get("list", 1), one.get("place", 0)) for one in told) == [
+    assert sorted((one.get("list_size", 1), one.get("place", 0)) for one in told) == [
         (1, 0),
         (2, 1),
         (2, 1),

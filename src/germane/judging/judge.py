@@ -27,6 +27,7 @@ class Reply:
     ms: float | None = None
     request: str | None = None
     provenance: FrozenDict = field(default_factory=FrozenDict)
+    children: tuple[tuple[AnyQuestion, Reply], ...] = ()
 
 
 class Judge(Protocol):
