@@ -89,7 +89,8 @@ class TestWindows:
             (reply,) = ask(judge_of(server), [question])
         assert reply.error is None
         assert [verdict.contexts for verdict in question.read(reply.payload)] == [(2,), (3, 7), ()]
-        assert reply.provenance["windows"] == 4
+        assert reply.provenance["windows"] == len(reply.children) == 4
+        assert {child.request for _, child in reply.children} == {reply.request}
         assert reply.usage.requests == server.count == 7
 
     def test_a_server_that_cuts_off_in_silence_is_noticed(self) -> None:
@@ -265,13 +266,13 @@ class TestErrors:
         assert server.count == 1
 
     def test_a_single_context_is_named(self) -> None:
-        """Which one, by its beginning."""
+        """Which one, by its number among all."""
         contexts = (*CONTEXTS[:3], "a word " * 2000, *CONTEXTS[3:])
         with ModelServer(refusing(5000), answer=by_words) as server:
             (reply,) = ask(judge_of(server), [Support(CLAIMS, contexts)])
         assert reply.payload is None
         assert str(reply.error).startswith(
-            "the context 'a word a word a word a word a word a wor' alone is too long: the texts are too long"
+            "context 4 alone is too long: the texts are too long for the model"
         )
 
     def test_a_passage_that_was_cut_off_in_silence_has_no_verdict(self) -> None:

@@ -8,6 +8,7 @@ are too long for the model in windows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from time import monotonic
 
 from germane.errors import AnswerError, GermaneError
@@ -16,19 +17,18 @@ from germane.judges.client.errors import Refused, Rejected, TooLong, Unanswered
 from germane.judges.client.output import MODES, Correction
 from germane.judges.client.parsing import Completion, fitted
 from germane.judges.client.prices import Price
-from germane.judges.judge import AnyQuestion, Reply
-from germane.questions.prompts import Prompts
-from germane.questions import Miscounted
-from germane.questions.reading import Ask, readings, word
-from germane.judging.reading import Reading
-from germane.judging.singly import singly
-from germane.graders.grader import together
-from germane.judging.windows import Window, halves, joined
+from germane.judging.judge import AnyQuestion, Reply
+from germane.judging.prompting import Prompts
+from germane.judging.questions.base import Miscounted
+from germane.judging.reading import Ask, Reading, readings, word
+from germane.judging.singly import singly, together
+from germane.judging.windows import Window, first_place, halves, joined
 from germane.types import FrozenDict, Json, Usage
 
 __all__ = ["GroupCall"]
 
 _CUT = "it was cut off at the token limit"
+_FREE = Usage(cost_usd=0.0)
 _SHOWN = 4000
 """Characters of an unusable answer that are shown to the model again."""
 _PROBLEM = 300
@@ -53,7 +53,8 @@ class GroupCall:
         self._asked_alone: set[int] = set()
         self._miscounted = self._spent = False
         self._note: Correction | None = None
-        self._windows = self._singly = 0
+        self._windows: dict[int, list[tuple[Window, Json]]] = {}
+        self._singly: list[AnyQuestion] = []  # kept alive, since what is known of them is found by their id()
 
     async def run(self) -> None:
         """Ask all together, then apart what came to nothing: of a list its texts, of a Reading its questions."""
@@ -69,29 +70,27 @@ class GroupCall:
 
     def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
         """One reply per question; usage and time stand on the first."""
-        state, found = self.state, []
-        cost = (
-            None
-            if price is None
-            else price.cost(state.input_tokens, state.output_tokens, state.cached_tokens)
-        )
-        usage = Usage(
-            requests=state.requests,
-            input_tokens=state.input_tokens,
-            output_tokens=state.output_tokens,
-            cost_usd=cost,
-        )
-        ms: float | None = (monotonic() - state.started) * 1000
-        common = self._provenance()
-        for question in questions:
-            payload, error = self._payloads.get(id(question)), None
-            if payload is None:
-                error = self._errors.get(id(question), "the model gave no answer")
-            how = FrozenDict(common | self._how.get(id(question), {}))
-            found.append(
-                Reply(payload=payload, error=error, usage=usage, ms=ms, request=state.id, provenance=how)
+        common, found = self._provenance(), []
+        usage, ms = self.state.usage(price), (monotonic() - self.state.started) * 1000
+        for place, question in enumerate(questions):
+            one, error = id(question), None
+            if (payload := self._payloads.get(one)) is None:
+                error = self._errors.get(one, "the model gave no answer")
+            windows = self._windows.get(one, ())
+            how = self._how.get(one, {"windows": len(windows)} if windows else {})
+            reply = Reply(
+                payload=payload,
+                error=error,
+                usage=_FREE if place else usage,
+                ms=None if place else ms,
+                request=self.state.id,
+                provenance=FrozenDict(common | how),
             )
-            usage, ms = Usage(cost_usd=0.0), None
+            children = [
+                (window.question, replace(reply, payload=part, usage=_FREE, ms=None))
+                for window, part in windows
+            ]
+            found.append(replace(reply, children=tuple(children)) if children else reply)
         return found
 
     def _provenance(self) -> dict[str, Json]:
@@ -102,8 +101,7 @@ class GroupCall:
             "model": state.model,
             "fingerprint": state.fingerprint,
             "left_out": known.left_out,
-            "windows": self._windows,
-            "singly": self._singly,
+            "singly": len(self._singly),
             "reasked": state.reasked,
             "waits": state.waits,
             "faults": state.faults,
@@ -134,7 +132,7 @@ class GroupCall:
         questions = [question for item in self._open(self.items) for question in item.questions]
         if len(questions) < 2 or not (self._spent and self.client.capabilities.proven):
             return []
-        self._singly += len(questions)
+        self._singly += questions
         return readings(questions, self.prompts, fuse=False)
 
     async def _ask(self, items: Sequence[Reading]) -> None:
@@ -144,45 +142,54 @@ class GroupCall:
         try:
             try:
                 await self._answers(items)
-            except TooLong:
+            except TooLong as error:
                 if len(items) > 1:
                     for half in (items[: len(items) // 2], items[len(items) // 2 :]):
                         await self._ask(half)
                     return
-                question = items[0].questions[0]
-                if len(items[0].questions) > 1 or not _halves(question):
+                if len(items[0].questions) > 1:
                     raise
-                self._payloads[id(question)] = await self._in_windows(question)
+                await self._in_windows(items[0].questions[0], error)
         except (Refused, Rejected, AnswerError) as error:
             self._fail(str(error), items)
         except Unanswered as error:
             self._spent = True
             self._fail(str(error), items)
 
-    async def _in_windows(self, question: AnyQuestion) -> Json:
-        """The payload of a question whose contexts are too long together: of its halves, and of halves of these."""
-        payloads = []
-        for half in _halves(question):
+    async def _in_windows(self, question: AnyQuestion, error: TooLong) -> None:
+        """Ask about halves of the contexts, and halves of these, until they fit; then put the answers together.
+
+        Raises:
+            Refused: One context alone is too long, or a window has no answer: there is no verdict from the others.
+            AnswerError: Nothing about the whole follows from the windows.
+        """
+        whole = Window(question)
+        todo = list(halves(whole))
+        if not todo:
+            raise error
+        windows = self._windows.setdefault(id(question), [])
+        while todo:
+            window = todo.pop(0)
             try:
-                await self._answers(readings([half], self.prompts))
+                await self._answers(readings([window.question], self.prompts))
             except TooLong as error:
-                if not _halves(half):
-                    shown = str(half.inputs()["contexts"][0])[:40]
-                    raise Refused(f"the context {shown!r} alone is too long: {error}") from None
-                payloads.append(await self._in_windows(half))
+                if not (smaller := halves(window)):
+                    raise Refused(
+                        f"context {first_place(whole, window)} alone is too long: {error}"
+                    ) from None
+                todo[:0] = smaller
                 continue
-            self._windows += 1
-            if id(half) not in self._payloads:
-                raise Refused(self._errors[id(half)])
-            payloads.append(self._payloads[id(half)])
-        return _merge(question, payloads)
+            if id(window.question) not in self._payloads:
+                raise Refused(self._errors[id(window.question)])
+            windows.append((window, self._payloads[id(window.question)]))
+        self._payloads[id(question)] = joined(question, windows)
 
     async def _answers(self, items: Sequence[Reading]) -> None:
         """An answer or an error for each question; verdicts that a model cannot keep apart are asked one by one."""
         await self._attempts(items)
         left = [question for item in self._open(items) for question in item.questions]
         parts = singly(left[0]) if self._miscounted and len(left) == 1 else ()
-        self._singly += len(parts)
+        self._singly += parts
         for part in parts:
             await self._attempts(readings([part], self.prompts))
             if id(part) not in self._payloads:
@@ -269,11 +276,3 @@ class GroupCall:
             return "the answer is not of the shape that the JSON Schema says"
         self._payloads[id(question)] = part
         return ""
-
-
-def _halves(question: AnyQuestion) -> tuple[AnyQuestion, ...]:
-    return tuple(window.question for window in halves(Window(question)))
-
-
-def _merge(question: AnyQuestion, payloads: Sequence[Json]) -> Json:
-    return joined(question, list(zip(halves(Window(question)), payloads, strict=True)))

@@ -34,10 +34,11 @@ from germane.judges.client.limits import (
 )
 from germane.judges.client.output import PROMPT, ROOM, Correction, ModelCapabilities
 from germane.judges.client.parsing import Completion, completion_in, tokens_in
+from germane.judges.client.prices import Price
 from germane.judges.client.retry import RetryPolicy, retry_after
 from germane.judges.client.transport import Transport
-from germane.questions.reading import Ask
-from germane.types import Json
+from germane.judging.reading import Ask
+from germane.types import Json, Usage
 
 __all__ = ["CallState", "ModelClient"]
 
@@ -116,6 +117,12 @@ class CallState:
     def begin(self) -> None:
         """Another question: it has attempts of its own, and how long its answer is, is not known."""
         self.failures = self.room = self.had = self.most = 0
+
+    def usage(self, price: Price | None) -> Usage:
+        """What the call has used, and cost where its price is known."""
+        tokens = self.input_tokens, self.output_tokens
+        cost = None if price is None else price.cost(*tokens, self.cached_tokens)
+        return Usage(requests=self.requests, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=cost)
 
     def count(self, sent: int | None, back: int | None, cached: int) -> None:
         """Add the tokens of one request."""
