@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
 from germane.errors import InputError, TargetError
-from germane.judges.script import ScriptGrade
+from germane.questions.script import ScriptGrade
 from germane.measures.scoring import CODE_JUDGE, Grader
 from germane.samples.evalfile import Case, GraderSpec
 from germane.samples.contexts import find_contexts

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, filled, read_config
 from germane.judges.judge import Judge, Judges
 from germane.questions import AnyQuestion
 from germane.judges.panel import seated
-from germane.judges.script import ScriptGrade, ScriptJudge
+from germane.judges.script import ScriptJudge
+from germane.questions.script import ScriptGrade
 from germane.ledger.store import place_from
 from germane.measures.scoring import Grader
 from germane.measures.measure import Measure
@@ -115,9 +115,13 @@ def pick_judge(
 
 def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
     """The arguments of the model judge. Several judges that get the same keep to the limits together."""
-    from germane.judges import Limits, Price
+    from germane.judges.client.limits import RateLimiter
+    from germane.judges.client.prices import Price
     from germane.judges.client.retry import RetryPolicy
 
+    retry = options.timeout and RetryPolicy(
+        read=options.timeout, deadline=max(RetryPolicy().deadline, 5 * options.timeout)
+    )
     given: dict[str, Json] = {
         "base_url": options.base_url,
         "headers": dict(options.headers),
@@ -126,8 +130,10 @@ def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
         "reasoning": options.reasoning,
         "parameters": dict(options.parameters),
         "concurrency": options.jobs,
-        "limits": Limits(rpm=options.rpm, tpm=options.tpm, in_flight=options.jobs if several else None),
-        "retry": options.timeout and RetryPolicy.with_timeout(options.timeout),
+        "limiter": RateLimiter(
+            rpm=options.rpm, tpm=options.tpm, in_flight=options.jobs if several else None
+        ),
+        "retry": retry,
         "price": options.price and Price(input=options.price[0], output=options.price[1]),
     }
     told = {name: value for name, value in given.items() if value not in (None, {})}
@@ -146,15 +152,10 @@ def _check(options: JudgeOptions) -> None:
 
 
 def _check_shared(judges: list[Judge], options: JudgeOptions) -> None:
-    """InputError where one base URL or header would go to different providers or hosts."""
-    services = [service for judge in judges if (service := getattr(judge, "service", None)) is not None]
-    shared = ""
-    if options.base_url and len({service.provider for service in services}) > 1:
-        shared = "one base URL is not for judges of different providers"
-    elif options.headers and len({urlsplit(service.url).netloc for service in services}) > 1:
-        shared = "the same headers are not for judges at different hosts"
-    if shared:
-        raise InputError(shared, fix="write PROVIDER:MODEL@URL for each, with its key in the environment")
+    if len(judges) > 1 and (options.base_url or options.headers):
+        from germane.judges.llm import check_shared
+
+        check_shared(judges, options.base_url, options.headers)
 
 
 def ledger_place(flag: str | None = None) -> str:

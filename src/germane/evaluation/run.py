@@ -27,6 +27,7 @@ from germane.judging.spending import Spent
 from germane.measures.scoring import Job
 from germane.reports.gates import Verdict
 from germane.reports.report import Report
+from germane.tables.folder import ReportFolder
 from germane.types import Json
 
 __all__ = ["Watch", "interruptible", "run"]
@@ -150,7 +151,7 @@ class _Run:
             over=self.budget.exceeded,
         )
         report.finish()
-        if session.folder.failed and self.plan.judge is not None and _costs(self.plan.judge):
+        if _has_failures(session.folder) and self.plan.judge is not None and _costs(self.plan.judge):
             self.watch.failed(session.command("--retry-errors"))
         return report
 
@@ -175,6 +176,11 @@ class _Run:
     def _warnings(self) -> dict[str, Json]:
         notices = self.plan.notices
         return {"warnings": [str(notice) for notice in notices]} if len(notices) else {}
+
+
+def _has_failures(folder: ReportFolder) -> bool:
+    """Whether a question has no answer, or a member of a panel gave none."""
+    return any(field in {"errors", "failed"} for _, field, _ in folder.asked)
 
 
 def _costs(judge: Judge) -> bool:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from germane.judges.lexical import LexicalJudge
     from germane.judges.naming import judge_from, judge_named
     from germane.judges.panel import PanelJudge, repeated
+    from germane.judges.client.limits import RateLimiter
+    from germane.judges.client.prices import Price
+    from germane.judges.client.retry import RetryPolicy
     from germane.judges.llm import LLMJudge
-    from germane.judging.patience import Patience
-    from germane.judging.prices import Price
-    from germane.judging.rates import Limits
 
 _HOME = {
     "germane.judges.fake": ("FakeJudge",),

@@ -18,12 +18,11 @@ from germane.judges.client.prices import Price, price_of
 from germane.judges.client.providers import Service, check_headers, find
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.client.transport import HTTPTransport, Transport
-from germane.judges.judge import AnyQuestion, Reply
+from germane.judges.judge import Judge, Reply, apart, without_asking
+from germane.questions import AnyQuestion
 from germane.questions.prompts import Prompts, fingerprint, part
 from germane.questions.question import Listed
-from germane.judging.reading import listed
-from germane.questions.reading import readings, word
-from germane.judges.judge import apart, without_asking
+from germane.questions.reading import listed, readings, word
 from germane.types import FrozenDict, Json, Usage, freeze
 
 __all__ = ["LLMJudge", "check_shared"]
@@ -47,7 +46,7 @@ _OURS = {
 """Parts of a request that no parameter may set, and what to do instead."""
 
 
-class LLMJudge:
+class LLMJudge(Judge):
     """A language model as the judge.
 
     Args:

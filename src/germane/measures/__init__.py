@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from germane.measures.scoring import CODE_JUDGE
 
 _LATER = {
-    "germane.judging.programs": "ask ask_all",
+    "germane.questions.asking": "ask ask_all",
     "germane.measures.outcome": "Item Outcome ok proportion skipped",
     "germane.measures.context": "StR alpha_nDCG calls_after_sufficiency context_claim_precision context_entity_recall "
     "context_recall context_relevancy context_sufficiency marginal_recall repeat_rate",

@@ -62,8 +62,7 @@ def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
 
 def claims_of(sample: Sample, text: str) -> Claims:
     """The question what a text of a sample claims."""
-    del sample
-    return Claims(text)
+    return Claims(sample.query, text, turns(sample))
 
 
 def supported_claims(
@@ -368,7 +367,9 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
     if nothing := nothing_in(contexts):
         return nothing
     texts = [sample.reference or "", *texts_of(contexts)]
-    of_reference, *of_contexts = yield from ask_all(map(Entities, texts))
+    of_reference, *of_contexts = yield from ask_all(
+        Entities(sample.query, text, turns(sample)) for text in texts
+    )
     if isinstance(of_reference, Unanswered):
         return error(of_reference.why)
     wanted: dict[str, str] = {}

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -118,6 +118,7 @@ class PersonsAnswer(Protocol):
         """graded (0 to 3), binary, or the ends of another scale (0-4)."""
 
 
+@runtime_checkable
 class PeoplesLabels(Protocol):
     """People's labels by the digest of what is judged (`question.item`)."""
 

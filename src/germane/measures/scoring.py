@@ -34,7 +34,7 @@ from germane.measures.outcome import Outcome, Result, bounds, error, incomplete,
 from germane.types import FrozenDict, Sample
 
 if TYPE_CHECKING:
-    from germane.judges.script import ScriptGrade
+    from germane.questions.script import ScriptGrade
 
 __all__ = [
     "CODE_JUDGE",

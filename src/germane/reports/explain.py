@@ -10,14 +10,15 @@ from germane.judging.driver import replay
 from germane.questions.question import AnyQuestion
 from germane.judges.judge import Judge
 from germane.judges.panel import votes_on
-from germane.judges.script import ScriptGrade, ScriptJudge
+from germane.judges.script import ScriptJudge
+from germane.questions.script import ScriptGrade
 from germane.questions.script import read_result
 from germane.questions.asking import Unanswered
 from germane.judging.recorded import Recorded
 from germane.measures import ranked
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
 from germane.measures.scoring import CODE_JUDGE
-from germane.tables.labels import Label
+from germane.measures.labels import PlaceLabel
 from germane.measures.labels import Place, Ranking
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
@@ -155,7 +156,7 @@ def strip(lists: Iterable[Ranking], measure: Measure, most: int = 20) -> str:
 def _sign(label: Any, measure: Measure) -> str:
     if isinstance(label, Unanswered):
         return "?"
-    if not isinstance(label, Label):
+    if not isinstance(label, PlaceLabel):
         return "·"
     return "■" if is_relevant(label, measure) else "□"
 

@@ -19,7 +19,7 @@ _WRITTEN = tuple(field.name for field in fields(Judgement) if field.name != "pro
 _values = attrgetter(*_WRITTEN)
 _FIXED = frozenset(_WRITTEN) - {"usage"}
 _NOTHING = Usage()
-_COUNTED = ("fused", "list_size", "windows", "mode", "replica", "model", "fingerprint", "left_out", "against")
+_COUNTED = ("agreement", "failed", "fused", "list_size", "windows", "mode", "replica", "model", "fingerprint", "left_out", "against")
 
 
 class JudgementTable:
@@ -95,7 +95,7 @@ def count_asked(counts: AskedCounts, judgement: Judgement) -> None:
         value = how.get(field)
         if value is None or value == () or (field == "against" and judgement.parent is not None):
             continue
-        if field in {"fused", "windows"}:
+        if field in {"failed", "fused", "windows"}:
             counts[kind, field, ""] += 1
         elif field == "left_out":
             for name in (value,) if isinstance(value, str) else value:

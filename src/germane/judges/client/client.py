@@ -37,7 +37,7 @@ from germane.judges.client.parsing import Completion, completion_in, tokens_in
 from germane.judges.client.prices import Price
 from germane.judges.client.retry import RetryPolicy, retry_after
 from germane.judges.client.transport import Transport
-from germane.judging.reading import Ask
+from germane.questions.reading import Ask
 from germane.types import Json, Usage
 
 __all__ = ["CallState", "ModelClient"]
