@@ -12,7 +12,7 @@ import pytest
 
 from germane import Report, aevaluate
 from germane.judges.llm import LLMJudge
-from germane.judging.ledger import SQLiteLedger
+from germane.ledger.store import SQLiteLedger
 from germane.testing import ModelServer
 from germane.types import Json
 from tests.cli.conftest import write_jsonl

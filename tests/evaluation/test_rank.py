@@ -17,7 +17,7 @@ from germane.errors import InputError, MeasureError
 from germane.measures import Measure
 from germane.evaluation.rank import document_ids, rank
 from germane.reports.report import Report
-from germane.samples.results import Results, Run
+from germane.samples.trec import Results, Run
 from germane.samples.trec import read_qrels, read_run
 
 HERE = Path(__file__).parent

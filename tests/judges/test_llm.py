@@ -15,7 +15,7 @@ from germane.judges.client.providers import PROVIDERS
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.llm import LLMJudge, check_shared
 from germane.judges.judge import AnyQuestion, Reply
-from germane.judging.judges.fake import FakeJudge
+from germane.judges.fake import FakeJudge
 from germane.questions import (
     CitationSupport,
     Claims,

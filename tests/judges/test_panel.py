@@ -14,7 +14,7 @@ from germane.judges import FakeJudge, LabelsJudge, PanelJudge, repeated
 from germane.judges.judge import Judge, Reply
 from germane.judges.panel import Agreement, seated, votes_on, whole
 from germane.judging.pool import Pool
-from germane.judging.ledger import SQLiteLedger
+from germane.ledger.store import SQLiteLedger
 from germane.questions import (
     AnyQuestion,
     CitationSupport,

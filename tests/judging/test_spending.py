@@ -12,7 +12,7 @@ from germane.errors import InputError, LimitReached
 from germane.judges import LLMJudge
 from germane.judging.budget import Budget, check_price
 from germane.judges.judge import AnyQuestion, LocalJudge, Reply
-from germane.judging.judges.panel import PanelJudge, repeated
+from germane.judges.panel import PanelJudge, repeated
 from germane.judging.pool import Pool
 from germane.questions import Relevance
 from germane.judging.spending import Receipts

@@ -6,7 +6,7 @@ import pytest
 
 from germane.evaluation import Evaluation, evaluate
 from germane.judging.pool import Pool
-from germane.loops import run_coroutine
+from germane.evaluation.evaluate import run_coroutine
 from germane.measures import Measure
 from germane.measures.scoring import Grader, Job
 from germane.reports.report import Report
@@ -50,7 +50,7 @@ def test_required():
         evaluation = Evaluation()
         async with Pool(lambda _: pytest.fail("nobody is asked")) as pool:
             await evaluation.run((Job(sample=sample, graders=(grader,)) for sample in samples), pool)
-        from germane.evaluation import manifest_of
+        from germane.evaluation.evaluate import manifest_of
 
         return Report.build(evaluation.store, manifest_of(evaluation, None, pool.spent))
 

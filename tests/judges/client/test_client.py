@@ -14,9 +14,10 @@ from germane.errors import JudgeError
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.llm import LLMJudge
 from germane.judges.judge import Reply
-from germane.judging.judges.panel import PanelJudge
+from germane.judges.panel import PanelJudge
 from germane.questions import Relevance
-from germane.setup import JudgeOptions, pick_judge
+from germane.evaluation.options import JudgeOptions
+from germane.evaluation.choice import pick_judge
 from germane.testing import Act, ModelServer
 from germane.types import Json
 

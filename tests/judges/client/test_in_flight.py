@@ -12,7 +12,7 @@ from germane.errors import InputError, Interrupted, JudgeError, LedgerError
 from germane.judges import LLMJudge
 from germane.judges.client.retry import RetryPolicy
 from germane.judging.pool import Pool
-from germane.judging.ledger import SQLiteLedger
+from germane.ledger.store import SQLiteLedger
 from germane.questions import Relevance
 from germane.testing import Act, ModelServer
 from germane.testing.asked import Asked

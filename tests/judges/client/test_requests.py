@@ -11,7 +11,7 @@ import pytest
 
 from germane.judges.llm import LLMJudge
 from germane.judges.judge import AnyQuestion
-from germane.judging.prompting import FOLDER, Prompts
+from germane.questions.prompts import FOLDER, Prompts
 from germane.questions import (
     CitationSupport,
     Claims,
@@ -22,7 +22,7 @@ from germane.questions import (
     Sufficiency,
     Support,
 )
-from germane.judging.reading import readings, word
+from germane.questions.reading import readings, word
 
 WORDS = (
     "water",
