@@ -21,8 +21,8 @@ from germane.samples.trec import Results, Run
 from germane.samples.trec import read_qrels, read_run
 
 HERE = Path(__file__).parent
-TREC = HERE / "data" / "trec_eval"
-CASES = json.loads((HERE / "fixtures" / "trec_semantics.json").read_text(encoding="utf-8"))
+TREC = HERE.parent / "data" / "trec_eval"
+CASES = json.loads((HERE.parent / "fixtures" / "trec_semantics.json").read_text(encoding="utf-8"))
 ASKED = "nDCG@10 AP RR R@10 P@10"
 
 OURS = {

@@ -101,7 +101,7 @@ def test_no_more_groups_in_flight_than_the_judge_takes() -> None:
 def test_questions_that_open_others_go_first() -> None:
     """Claims lead to support questions: they are asked before the relevance questions that arrived earlier."""
     judge = Counting(concurrency=1)
-    ask(judge, [relevance(1), relevance(2), Claims("A text.")])
+    ask(judge, [relevance(1), relevance(2), Claims("q", "A text.")])
     assert [group[0].kind for group in judge.asked] == ["claims", "relevance", "relevance"]
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from germane.evaluation import Evaluation, evaluate
+from germane import evaluate
+from germane.evaluation.evaluate import judged, manifest_of, run_coroutine
 from germane.judging.pool import Pool
-from germane.evaluation.evaluate import run_coroutine
+from germane.judging.spending import Spent
 from germane.measures import Measure
-from germane.measures.scoring import Grader, Job
+from germane.measures.scoring import Grader
+from germane.measures.scoring import Job
+from germane.measures.labels import Settings
 from germane.reports.report import Report
+from germane.tables import Part
 from germane.types import Context, Sample
 
 
@@ -47,12 +51,10 @@ def test_required():
 
     async def run(samples):
         grader = Grader(measure=Measure.parse("leaks"), required=0.8)
-        evaluation = Evaluation()
+        part, settings = Part(), Settings()
         async with Pool(lambda _: pytest.fail("nobody is asked")) as pool:
-            await evaluation.run((Job(sample=sample, graders=(grader,)) for sample in samples), pool)
-        from germane.evaluation.evaluate import manifest_of
-
-        return Report.build(evaluation.store, manifest_of(evaluation, None, pool.spent))
+            await judged((Job(sample=sample, graders=(grader,)) for sample in samples), settings, pool, part)
+        return Report.build(part, manifest_of(settings, None, Spent()))
 
     assert run_coroutine(run(SAMPLES[:1])).verdict.exit_code == 0
     report = run_coroutine(run(SAMPLES))

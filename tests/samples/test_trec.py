@@ -70,7 +70,7 @@ SAME_LISTS = {
 SAME_GOLD: dict[str, str | bytes] = {
     "qrels.txt": "q1 0 b 1\nq1 0 z 0\nq2 0 c 2\n",
     "qrels.tsv": "q1\t0\tb\t1\nq1\t0\tz\t0\nq2\t0\tc\t2",
-    "qrels.txt.gz": gzip.compress(b"q1 0 b 1\r\nq1 0 z 0\r\n\r\nq2 0 c 2\r\n"),
+    "qrels.txt.gz": gzip.compress(b"q1 0 b 1\r\nq1 0 z 0\r\n\r\nq2 0 c 2\r\n", mtime=0),
     "beir.tsv": "query-id\tcorpus-id\tscore\nq1\tb\t1\nq1\tz\t0\nq2\tc\t2\n",
     "bare.tsv": "q1\tb\t1\nq1\tz\t0\nq2\tc\t2\n",
     "table.csv": "qid,docno,relevance\nq1,b,1\nq1,z,0.0\nq2,c,2\n",

@@ -127,7 +127,7 @@ def ask(judge: LLMJudge, questions: Sequence[AnyQuestion]) -> list[Reply]:
 
 
 @pytest.mark.parametrize(("model", "mode"), [(NEW, "schema"), (OLD, "tool")])
-@pytest.mark.parametrize("question", [SKY, Claims("One. Two."), Support(("a", "b"), ("x", "y"))])
+@pytest.mark.parametrize("question", [SKY, Claims("q", "One. Two."), Support(("a", "b"), ("x", "y"))])
 def test_every_kind_is_asked_and_read(question: AnyQuestion, model: str, mode: str) -> None:
     """One request, by schema where the model takes one, else by tool; tokens and cached tokens are counted."""
     with AnthropicServer() as server:
