@@ -111,7 +111,7 @@ def test_an_answer_is_durable_before_it_is_seen(tmp_path: Path) -> None:
     async def run() -> None:
         async with Pool(lambda _: Counting(), ledger) as pool:
             for n in range(5):
-                ((judgement, _),) = await pool.judge([relevance(n)])
+                ((judgement, *_),) = await pool.judge([relevance(n)])
                 assert other.get([judgement.key])[judgement.key] == judgement
 
     asyncio.run(run())

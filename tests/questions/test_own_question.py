@@ -40,19 +40,13 @@ class Tasted(Question[tuple[tuple[int, bool], ...]]):
 
     kind: ClassVar[str] = "tasted"
     batched: ClassVar[bool] = True
+    judges: ClassVar[tuple[str, ...]] = ("dishes", "passage")
     Payload: ClassVar[type[PayloadModel]] = TastedPayload
     verdicts: ClassVar[tuple[str, str] | None] = ("courses", "dish_no")
     given: ClassVar[str] = "dishes"
 
     passage: str
     dishes: tuple[str, ...]
-
-    @property
-    def about(self) -> str:
-        return self.passage
-
-    def inputs(self) -> dict[str, Json]:
-        return {"passage": self.passage, "dishes": list(self.dishes)}
 
     def answer(self, payload: TastedPayload) -> tuple[tuple[int, bool], ...]:
         return tuple((one.heat, one.served) for one in payload.courses)
@@ -66,6 +60,7 @@ class TastedTogether(Together[tuple[tuple[int, bool], ...]]):
     """The same of several menus together."""
 
     kind: ClassVar[str] = "tasted_together"
+    judges: ClassVar[tuple[str, ...]] = ("dishes", "contexts")
     Payload: ClassVar[type[PayloadModel]] = TastedPayload
     verdicts: ClassVar[tuple[str, str] | None] = ("courses", "dish_no")
     given: ClassVar[str] = "dishes"
@@ -73,9 +68,6 @@ class TastedTogether(Together[tuple[tuple[int, bool], ...]]):
     dishes: tuple[str, ...]
     contexts: tuple[str, ...]
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
-
-    def inputs(self) -> dict[str, Json]:
-        return {"dishes": list(self.dishes), "contexts": list(self.contexts)}
 
     def answer(self, payload: TastedPayload) -> tuple[tuple[int, bool], ...]:
         return tuple((one.heat, one.served) for one in payload.courses)
@@ -157,9 +149,9 @@ def test_what_a_model_cannot_count_is_asked_thing_by_thing(prompts: dict[str, st
 
 def vote(question: AnyQuestion, how: str, *answers: Json) -> Judgement:
     async def run() -> Judgement:
-        members = [FakeJudge(lambda _, a=a: a, name=f"m{n}") for n, a in enumerate(answers)]
+        members = [FakeJudge({question.kind: one}, name=f"m{n}") for n, one in enumerate(answers)]
         async with Pool(lambda _: PanelJudge(members, how)) as pool:
-            ((judgement, _),) = await pool.judge([question])
+            ((judgement, *_),) = await pool.judge([question])
         return judgement
 
     return asyncio.run(run())

@@ -294,8 +294,13 @@ class TestItems:
 
     def test_kinds_about_one_text_are_items_of_their_own(self) -> None:
         """A passage's relevance, its statements and its entities are labelled apart."""
-        about = {"query": "q", "passage": "p"}
-        kinds = [Relevance(**about), StatementRelevance(**about), Entities("q", "p"), Claims("q", "p")]
+        about: dict[str, Any] = {"query": "q", "passage": "p"}
+        kinds: list[Question[Any]] = [
+            Relevance(**about),
+            StatementRelevance(**about),
+            Entities("q", "p"),
+            Claims("q", "p"),
+        ]
         assert len({one.item for one in kinds}) == 4
         assert Entities("q", "p").item != Entities("other", "p").item
 

@@ -113,6 +113,7 @@ def normal(kind: type[P], payload: Json) -> dict[str, Json]:
 _WANTED = {
     "boolean": "true or false",
     "integer": "a whole number",
+    "number": "a number",
     "string": "a string",
     "object": "a JSON object",
     "array": "a list",
@@ -139,7 +140,7 @@ def _wanted(part: Mapping[str, Json], problem: str) -> str:
         *first, last = part["enum"]
         return f"{', '.join(first)} or {last}"
     wanted = _WANTED[part["type"]]
-    if part["type"] == "integer" and "minimum" in part and "maximum" in part:
+    if part["type"] in {"integer", "number"} and "minimum" in part and "maximum" in part:
         return f"{wanted} from {part['minimum']} to {part['maximum']}"
     if part["type"] == "array" and part["items"]["type"] != "object":
         return f"{wanted} of {'numbers' if part['items']['type'] == 'integer' else 'strings'}"
