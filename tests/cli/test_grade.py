@@ -156,7 +156,7 @@ def test_a_runners_proxy_is_the_judge(cli: Cli) -> None:
     """With no judge named, questions go to the proxy with its token; fenced JSON in its raw text is understood."""
 
     def answer(body: dict[str, Any]) -> tuple[int, Json]:
-        grade = 3 if "minutes" in body["question"].split("<passage>")[-1].split("</passage>")[0] else 0
+        grade = 3 if "minutes" in body["question"].split("<passage-")[-1].split("</passage-")[0] else 0
         return 200, {
             "rawText": f'Sure!\n```json\n{{"reasoning": "seen", "grade": {grade}}}\n```',
             "outputMessages": [],

@@ -45,6 +45,14 @@ def test_an_unlabelled_context_is_an_error_and_not_irrelevant():
     assert (reply.payload, reply.error) == (None, "no label")
 
 
+def test_label_rows_are_found_by_the_item():
+    """Whatever the question was put with; the label on the context stands where there is no row."""
+    question = ask(scale="binary", grade=0)
+    assert LabelsJudge({question.item: 3}).reply(question).payload["relevant"] is True
+    assert LabelsJudge({ask(scale="graded").item: True}).reply(ask()).payload["relevant"] is True
+    assert LabelsJudge({"another": 3}).reply(question).payload["relevant"] is False
+
+
 def test_a_question_without_its_context_has_no_label():
     """A question made by hand may lack the context that the label hangs on."""
     assert LabelsJudge().reply(Relevance(query="q", passage="p")).error == "no label"

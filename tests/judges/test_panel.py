@@ -47,7 +47,7 @@ def ask(
 ) -> Judgement:
     async def run() -> Judgement:
         async with Pool(lambda _: panel, ledger) as pool:
-            ((judgement, _),) = await pool.judge([question])
+            ((judgement, *_),) = await pool.judge([question])
         return judgement
 
     panel = PanelJudge(members, vote)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -122,7 +123,7 @@ class TestTemplates:
 class TestSections:
     def test_what_a_query_shares_comes_first_and_the_passage_last(self) -> None:
         """That is what a provider's prompt cache can keep."""
-        about = {"reference": "r", "response": "a", "criterion": "c"}
+        about: dict[str, Any] = {"reference": "r", "response": "a", "criterion": "c"}
         question = Relevance(query="q", passage="p", history=(("user", "hi"),), **about)
         assert list(sections(question)) == ["history", "query", *about, "passage"]
 

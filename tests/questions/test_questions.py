@@ -260,3 +260,107 @@ def test_so_is_each_of_a_list():
                 continue
             with pytest.raises(AnswerError, match='"reasoning" must be a string'):
                 question.read(changed)
+
+
+class TestItems:
+    """What is judged, whoever judges it and however it is put: there labels and verdicts meet."""
+
+    def test_a_relevance_item_is_query_history_and_passage(self) -> None:
+        """No scale, rubric, reference, response or criterion, which are all in the key."""
+        plain = Relevance(query="q", passage="p")
+        put: list[dict[str, Any]] = [
+            {"scale": "binary"},
+            {"rubric": "usefulness"},
+            *({name: "x"} for name in ("reference", "response", "criterion")),
+        ]
+        others = [replace(plain, **how) for how in put]
+        assert {one.item for one in others} == {plain.item}
+        assert len({key_of(one, {}, "h") for one in [plain, *others]}) == 6
+        for what in ({"query": "x"}, {"passage": "x"}, {"history": (("user", "x"),)}):
+            assert replace(plain, **what).item != plain.item
+
+    def test_settings_say_how_it_was_put(self) -> None:
+        """What it was held against, the scale, the wording of the grades."""
+        plain = Relevance(query="q", passage="p")
+        assert plain.settings() == {"against": "query", "scale": "graded", "rubric": "trec"}
+        assert replace(plain, criterion="c", scale="binary").settings() == {
+            "against": "criterion",
+            "scale": "binary",
+        }
+        assert StatementRelevance(query="q", passage="p", reference="r").settings() == {
+            "against": "reference"
+        }
+        assert Claims("q", "t").settings() == {}
+
+    def test_kinds_about_one_text_are_items_of_their_own(self) -> None:
+        """A passage's relevance, its statements and its entities are labelled apart."""
+        about: dict[str, Any] = {"query": "q", "passage": "p"}
+        kinds: list[Question[Any]] = [
+            Relevance(**about),
+            StatementRelevance(**about),
+            Entities("q", "p"),
+            Claims("q", "p"),
+        ]
+        assert len({one.item for one in kinds}) == 4
+        assert Entities("q", "p").item != Entities("other", "p").item
+
+    def test_an_item_of_several_contexts_is_their_set(self) -> None:
+        """Neither order, nor duplicates, nor empty ones make another."""
+        one, same = Support(("c", "d"), ("x", "y")), Support(("c", "d"), ("y", " ", "x", "x"))
+        assert one.item == same.item
+        assert one.parts() == same.parts()
+        assert len({one.item, *one.parts()}) == 3
+        assert Sufficiency("q", ("x", "y")).item == Sufficiency("q", ("y", "x", "y")).item
+        nuggets = NuggetSupport("q", ("n",), ("x",))
+        assert nuggets.item == replace(nuggets, query="other").item
+        assert key_of(nuggets, {}, "") != key_of(replace(nuggets, query="other"), {}, "")
+
+    def test_a_duplicate_context_is_judged_once_and_counts_at_each_of_its_places(self) -> None:
+        """The judge sees it once; what is read names every place that it has."""
+        question = Support(("c",), ("y", "x", "y"))
+        assert question.inputs()["contexts"] == ["x", "y"]
+        (verdict,) = question.read({"claims": [{"claim": 1, "contexts": [2]}]})
+        assert verdict.contexts == (1, 3)
+
+    def test_an_item_is_computed_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is looked at by keys, rows and labels."""
+        question = Relevance(query="q", passage="p")
+        item = question.item
+        monkeypatch.setattr(Relevance, "judged", lambda _: pytest.fail("computed again"))
+        assert question.item == item
+
+
+class TestSchemas:
+    """What real endpoints take."""
+
+    @pytest.mark.parametrize("question", KINDS, ids=lambda q: f"{q.kind}-{q.prompt}")
+    def test_no_integer_has_an_enum_and_nothing_is_by_reference(self, question: Question[Any]) -> None:
+        """Gemini's endpoints refuse the first, strict ones the second; defaults and titles say nothing to a model."""
+
+        def look(part: Any) -> None:
+            if isinstance(part, dict):
+                assert not (part.get("type") == "integer" and "enum" in part)
+                assert not {"$ref", "$defs", "default", "title"} & part.keys()
+                for inner in part.values():
+                    look(inner)
+
+        look(question.schema())
+
+    def test_a_grade_is_a_range_with_a_description(self) -> None:
+        """So that a decoder holds to it and a model knows what it is."""
+        found = KINDS[0].schema()["properties"]
+        assert found["grade"] == {"type": "integer", "minimum": 0, "maximum": 3, "description": "0 to 3"}
+        assert "sentences" in found["reasoning"]["description"]
+
+    @pytest.mark.parametrize("grade", [2, 2.0, "2", " 2"])
+    def test_what_is_plainly_a_grade_is_one(self, grade: object) -> None:
+        """Nothing is guessed, and it is stored as the number."""
+        question = Relevance(query="q", passage="p")
+        assert question.checked({"grade": grade, "reasoning": "r", "x": 1}) == {"grade": 2, "reasoning": "r"}
+        assert question.read({"grade": grade}) == Grade(2)
+
+    @pytest.mark.parametrize("grade", [2.5, 5, -1, "high", "", True, None, [2], "2.5", "9" * 5000])
+    def test_what_is_no_grade_is_asked_again(self, grade: object) -> None:
+        """In words that say what a grade is."""
+        with pytest.raises(AnswerError, match='"grade" must be a whole number from 0 to 3, not '):
+            Relevance(query="q", passage="p").read({"grade": grade})

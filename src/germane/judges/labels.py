@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from germane.judges.judge import LocalJudge, Reply
@@ -13,16 +14,22 @@ __all__ = ["GoldJudge", "LabelsJudge"]
 
 
 class LabelsJudge(LocalJudge):
-    """Answers relevance with what a person said about the context; nothing else.
+    """Answers relevance with people's labels; nothing else.
 
-    A context without a label is an error, not "irrelevant": the sample's score is then incomplete. A yes or
+    A label stands in `labels` under the item that was judged, else on the context of the question. A context without a label is an error, not "irrelevant": the sample's score is then incomplete. A yes or
     no stays a yes or no (the binary scale); a grade becomes one where the question asks for no more.
+
+    Args:
+        labels: By item: a grade, or True or False.
     """
 
     name = "labels"
     identity = FrozenDict(judge="labels", reads="labels")
 
     source: ClassVar[str] = "people's labels"
+
+    def __init__(self, labels: Mapping[str, Json] | None = None) -> None:
+        self._labels = labels or {}
 
     def reply(self, question: AnyQuestion) -> Reply:
         """The label on the context, or an error where there is none."""
@@ -34,7 +41,8 @@ class LabelsJudge(LocalJudge):
 
     def read(self, question: Relevance) -> Reply:
         """The label as an answer on the scale of the question, or "no label"."""
-        label = question.label("labels")
+        label = self._labels.get(question.item) if self._labels else None
+        label = question.label("labels") if label is None else label
         return Reply(error="no label") if label is None else Reply(payload=_payload(label, question.scale))
 
 

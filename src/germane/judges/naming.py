@@ -13,7 +13,7 @@ from germane.types import Json
 
 __all__ = ["judge_from", "judge_named"]
 
-_LOCAL = {"labels": LabelsJudge, "gold": GoldJudge, "lexical": LexicalJudge}
+_LOCAL: dict[str, type[Judge]] = {"labels": LabelsJudge, "gold": GoldJudge, "lexical": LexicalJudge}
 
 
 def judge_named(name: str, **options: Json) -> Judge:

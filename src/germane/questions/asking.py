@@ -34,7 +34,10 @@ class Unanswered:
 
 
 class Answer(NamedTuple):
-    """A judgement, and what it says: the typed answer to its question, or Unanswered."""
+    """A judgement, and what it says: the typed answer to its question, or Unanswered.
+
+    `children` are the judgements that it was merged from: members of a panel, windows.
+    """
 
     judgement: Judgement
     value: Any

@@ -36,24 +36,12 @@ class Claims(Question[tuple[str, ...]]):
     kind: ClassVar[str] = "claims"
     opens: ClassVar[bool] = True
     batched: ClassVar[bool] = True
+    judges: ClassVar[tuple[str, ...]] = ("query", "history", "text")
     Payload: ClassVar[type[PayloadModel]] = ClaimsPayload
 
     query: str
     text: str
     history: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def about(self) -> str:
-        """The text."""
-        return self.text
-
-    def inputs(self) -> dict[str, Json]:
-        """Query, text, and the history, as far as there are any."""
-        return _shown(self)
-
-    def judged(self) -> dict[str, Json]:
-        """Query, history and text."""
-        return _judged(self)
 
     def answer(self, payload: ClaimsPayload) -> tuple[str, ...]:
         """The claims, in order; none is an answer too."""
@@ -79,24 +67,16 @@ class Entities(Question[tuple[str, ...]]):
 
     kind: ClassVar[str] = "entities"
     batched: ClassVar[bool] = True
+    judges: ClassVar[tuple[str, ...]] = ("query", "history", "text")
     Payload: ClassVar[type[PayloadModel]] = EntitiesPayload
 
     query: str
     text: str
     history: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def about(self) -> str:
-        """The text."""
-        return self.text
-
     def inputs(self) -> dict[str, Json]:
         """The text alone."""
         return {"text": self.text}
-
-    def judged(self) -> dict[str, Json]:
-        """Query, history and text."""
-        return _judged(self)
 
     def answer(self, payload: EntitiesPayload) -> tuple[str, ...]:
         """The entities as the text spells them; none is an answer too."""
@@ -110,17 +90,3 @@ class Entities(Question[tuple[str, ...]]):
         """Words that begin with a capital or hold a digit, and at least one."""
         found = dict.fromkeys(re.findall(r"\b(?:[A-Z]\w+|\w*\d\w*)\b", self.text))
         return {"entities": list(found) or [self.text[:10].strip() or "an entity"]}
-
-
-def _judged(question: Claims | Entities) -> dict[str, Json]:
-    return {
-        "query": question.query,
-        "text": question.text,
-        "history": [list(turn) for turn in question.history],
-    }
-
-
-def _shown(question: Claims) -> dict[str, Json]:
-    query = {} if blank(question.query) else {"query": question.query}
-    history = {"history": [list(turn) for turn in question.history]} if question.history else {}
-    return {**query, "text": question.text, **history}

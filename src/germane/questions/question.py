@@ -12,6 +12,7 @@ from germane.encoding import encode
 from germane.errors import AnswerError
 from germane.questions import voting
 from germane.questions.payload import Miscounted, PayloadModel, normal, parsed, schema_of
+from germane.questions.text import blank
 from germane.types import Json
 
 __all__ = [
@@ -42,8 +43,8 @@ def digest(value: Json) -> str:
 class Question(ABC, Generic[A]):
     """One thing asked of a judge; `A` is the type of its answer. Subclasses are frozen dataclasses.
 
-    A new type of question declares `kind`, `Payload`, `about`, `inputs`, `answer` and `typical`, and has a prompt
-    file `prompts/<kind>.md`. Where the answer is a list of verdicts about given things (one for each claim), it also
+    A new type of question declares `kind`, `judges`, `Payload`, `answer` and `typical`, and has a prompt file
+    `prompts/<kind>.md`. Where the answer is a list of verdicts about given things (one for each claim), it also
     declares `verdicts`: how it is split, merged and voted on follows from that.
     """
 
@@ -55,6 +56,10 @@ class Question(ABC, Generic[A]):
     """Whether the answer leads to further questions; such questions are asked first."""
     batched: ClassVar[bool] = False
     """Whether several texts may be put to the same question in one request, where the user asked for that."""
+    judges: ClassVar[tuple[str, ...]] = ()
+    """The fields that are judged: all that the item is made of. The last is the text (or contexts) in question."""
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Further fields that the prompt shows where they hold anything: they are in the key."""
     Payload: ClassVar[type[PayloadModel]]
     """The answer as pydantic types: the JSON Schema is made from it, and answers are checked by it."""
     verdicts: ClassVar[tuple[str, str] | None] = None
@@ -71,9 +76,10 @@ class Question(ABC, Generic[A]):
         return self.kind
 
     @property
-    @abstractmethod
     def about(self) -> str:
         """The text that the question is about; questions about one text can share a request."""
+        text = getattr(self, self.judges[-1])
+        return text if isinstance(text, str) else "\n".join(text)
 
     def label(self, _source: str) -> Json:
         """What a judge of `labels` or of `gold` would read instead of the text; None = there is nothing."""
@@ -81,13 +87,14 @@ class Question(ABC, Generic[A]):
 
     # What is judged, and what else is in the key
 
-    @abstractmethod
     def inputs(self) -> dict[str, Json]:
-        """Everything that the prompt shows, by name."""
+        """Everything that the prompt shows, by name: the fields `judges` and `beside`, as far as they hold anything."""
+        found = {name: getattr(self, name) for name in (*self.judges, *self.beside)}
+        return {name: _plain(value) for name, value in found.items() if value and not _is_blank(value)}
 
     def judged(self) -> dict[str, Json]:
-        """What is judged: all that the item is made of. By default everything that is shown."""
-        return self.inputs()
+        """What is judged: all that the item is made of; everything that is shown where `judges` names nothing."""
+        return {name: _plain(getattr(self, name)) for name in self.judges} or self.inputs()
 
     @property
     def item(self) -> str:
@@ -100,8 +107,20 @@ class Question(ABC, Generic[A]):
             return found
 
     def parts(self) -> tuple[str, ...]:
-        """The items of the things that are judged, in order: each claim with the passages; () for most questions."""
-        return ()
+        """The items of the things that are judged, in order: each claim with the contexts; () for most questions.
+
+        Each is the digest of the kind, the thing and all else that is judged, which is spelt once.
+        """
+        if self.verdicts is None:
+            return ()
+        rest = {name: value for name, value in self.judged().items() if name != self._given}
+        begun = hashlib.sha256(canonical({"judged": rest, "kind": self.kind})[:-1] + b',"part":')
+        found = []
+        for thing in self.things:
+            one = begun.copy()
+            one.update(canonical({self.verdicts[1]: thing}) + b"}")
+            found.append(one.hexdigest()[:32])
+        return tuple(found)
 
     def settings(self) -> dict[str, str]:
         """What the question was put with, as far as it applies: against, scale, rubric. Part of the key."""
@@ -156,6 +175,11 @@ class Question(ABC, Generic[A]):
     @abstractmethod
     def typical(self) -> Json:
         """A payload of ordinary size: what a forecast takes for an answer that is not known yet."""
+
+    def each(self, **verdict: Json) -> dict[str, Json]:
+        """A payload with that verdict on each thing."""
+        name, number = self.verdicts or ("", "")
+        return {name: [{number: n, **verdict} for n in range(1, len(self.things) + 1)]}
 
     # Asked one by one
 
@@ -235,6 +259,15 @@ class Question(ABC, Generic[A]):
 
 
 AnyQuestion: TypeAlias = Question[Any]
+
+
+def _plain(value: Any) -> Json:
+    """A field as JSON."""
+    return list(map(_plain, value)) if isinstance(value, tuple) else value
+
+
+def _is_blank(value: Any) -> bool:
+    return isinstance(value, str) and blank(value)
 
 
 def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ __all__ = ["HELPS", "Grade", "Relevance", "Rubric", "Scale", "Statement", "State
 Scale = Literal["graded", "binary"]
 Rubric = Literal["trec", "usefulness"]
 EMPTY = "the passage is empty"
+_BESIDE = ("reference", "response", "criterion")
 HELPS = 2
 """The grade from which a passage counts as relevant where only a yes or no is wanted."""
 
@@ -57,6 +58,8 @@ class Relevance(Question[Grade]):
 
     kind: ClassVar[str] = "relevance"
     batched: ClassVar[bool] = True
+    judges: ClassVar[tuple[str, ...]] = ("query", "history", "passage")
+    beside: ClassVar[tuple[str, ...]] = _BESIDE
     Payload: ClassVar[type[PayloadModel]] = GradePayload
 
     query: str
@@ -81,11 +84,6 @@ class Relevance(Question[Grade]):
             return "relevance_binary"
         return "relevance" if self.rubric == "trec" else f"relevance_{self.rubric}"
 
-    @property
-    def about(self) -> str:
-        """The passage."""
-        return self.passage
-
     def label(self, source: str) -> Json:
         """What a person (`labels`) or the qrels (`gold`) say about the passage; None = nothing."""
         if source == "gold":
@@ -93,14 +91,6 @@ class Relevance(Question[Grade]):
         if self.context is None:
             return None
         return self.context.grade if self.context.grade is not None else self.context.relevant
-
-    def inputs(self) -> dict[str, Json]:
-        """Query, passage, and the reference, response, criterion and history where they are shown."""
-        return _shown(self)
-
-    def judged(self) -> dict[str, Json]:
-        """Query, history and passage."""
-        return _judged(self)
 
     def settings(self) -> dict[str, str]:
         """What the passage is held against, the scale, and the wording of its grades."""
@@ -183,6 +173,8 @@ class StatementRelevance(Question[tuple[Statement, ...]]):
 
     kind: ClassVar[str] = "statements"
     batched: ClassVar[bool] = True
+    judges: ClassVar[tuple[str, ...]] = ("query", "history", "passage")
+    beside: ClassVar[tuple[str, ...]] = _BESIDE
     Payload: ClassVar[type[PayloadModel]] = StatementsPayload
 
     query: str
@@ -191,19 +183,6 @@ class StatementRelevance(Question[tuple[Statement, ...]]):
     response: str | None = None
     criterion: str | None = None
     history: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def about(self) -> str:
-        """The passage."""
-        return self.passage
-
-    def inputs(self) -> dict[str, Json]:
-        """Query, passage, and the reference, response, criterion and history where they are shown."""
-        return _shown(self)
-
-    def judged(self) -> dict[str, Json]:
-        """Query, history and passage."""
-        return _judged(self)
 
     def settings(self) -> dict[str, str]:
         """What the passage is held against."""
@@ -222,24 +201,6 @@ class StatementRelevance(Question[tuple[Statement, ...]]):
         starts = range(0, max(1, len(self.passage)), 80)
         parts = (self.passage[start : start + 80].strip() or "a statement" for start in starts)
         return {"statements": [{"statement": part, "relevant": True} for part in parts]}
-
-
-_BESIDE = ("reference", "response", "criterion")
-
-
-def _judged(question: Relevance | StatementRelevance) -> dict[str, Json]:
-    history = [list(turn) for turn in question.history]
-    return {"query": question.query, "passage": question.passage, "history": history}
-
-
-def _shown(question: Relevance | StatementRelevance) -> dict[str, Json]:
-    shown: dict[str, Json] = {"query": question.query, "passage": question.passage}
-    for name in _BESIDE:
-        if (text := getattr(question, name)) is not None:
-            shown[name] = text
-    if question.history:
-        shown["history"] = [list(turn) for turn in question.history]
-    return shown
 
 
 def _against(question: Relevance | StatementRelevance) -> str:

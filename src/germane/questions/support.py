@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from pydantic import Field
 
 from germane.errors import AnswerError
 from germane.questions.payload import Numbers, PayloadModel, Reason, Whole, YesNo
-from germane.questions.question import Question, canonical
+from germane.questions.question import Question
 from germane.questions.text import blank
 from germane.types import Json
 
@@ -63,17 +62,6 @@ class Together(Question[A]):
         object.__setattr__(self, "contexts", tuple(sorted(found)))
         object.__setattr__(self, "ranks", tuple(tuple(found[text]) for text in self.contexts))
 
-    @property
-    def about(self) -> str:
-        """All the contexts."""
-        return "\n".join(self.contexts)
-
-    def parts(self) -> tuple[str, ...]:
-        """Each thing with the contexts is an item."""
-        if self.verdicts is None:
-            return ()
-        return _parts(self.kind, self.verdicts[1], self.things, self.contexts)
-
     def ranked(self, numbers: Sequence[int]) -> list[int]:
         """The places in the ranking of contexts that a judge names by their numbers; AnswerError where there is none."""
         _check_numbers(numbers, len(self.contexts))
@@ -110,17 +98,6 @@ class Together(Question[A]):
     @abstractmethod
     def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
         """One verdict from those of the windows, each with the number of contexts before its window."""
-
-
-def _parts(kind: str, name: str, things: Sequence[str], contexts: Sequence[str]) -> tuple[str, ...]:
-    """The digest of {"contexts": ..., "kind": ..., "of": {name: thing}} for each thing; the contexts are spelt once."""
-    begun = hashlib.sha256(b'{"contexts":' + canonical(list(contexts)))
-    found = []
-    for thing in things:
-        one = begun.copy()
-        one.update(b"," + canonical({"kind": kind, "of": {name: thing}})[1:])
-        found.append(one.hexdigest()[:32])
-    return tuple(found)
 
 
 def _check_numbers(numbers: Sequence[int], count: int, allowed: Sequence[int] | None = None) -> None:
@@ -167,16 +144,13 @@ class Support(Together[tuple[Supported, ...]]):
     """For each claim: which of these contexts support it, alone or together?"""
 
     kind: ClassVar[str] = "support"
+    judges: ClassVar[tuple[str, ...]] = ("claims", "contexts")
     Payload: ClassVar[type[PayloadModel]] = SupportPayload
     verdicts: ClassVar[tuple[str, str] | None] = ("claims", "claim")
 
     claims: tuple[str, ...]
     contexts: tuple[str, ...]
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
-
-    def inputs(self) -> dict[str, Json]:
-        """Claims and contexts in the order of their numbers."""
-        return {"claims": list(self.claims), "contexts": list(self.contexts)}
 
     def answer(self, payload: SupportPayload) -> tuple[Supported, ...]:
         """One Supported per claim, in the claims' order."""
@@ -188,15 +162,11 @@ class Support(Together[tuple[Supported, ...]]):
 
     def unasked(self) -> Json:
         """Empty contexts support nothing."""
-        if self.contexts:
-            return None
-        numbers = range(1, len(self.claims) + 1)
-        return {"claims": [{"claim": n, "reasoning": _EMPTY, "contexts": []} for n in numbers]}
+        return None if self.contexts else self.each(reasoning=_EMPTY, contexts=[])
 
     def typical(self) -> Json:
         """Every claim supported by the first context."""
-        numbers, first = range(1, len(self.claims) + 1), [1] if self.contexts else []
-        return {"claims": [{"claim": n, "reasoning": _REASON, "contexts": first} for n in numbers]}
+        return self.each(reasoning=_REASON, contexts=[1] if self.contexts else [])
 
     def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
         """The union."""
@@ -227,21 +197,13 @@ class Sufficiency(Together[Sufficient]):
     """Do these contexts together hold enough to answer the query?"""
 
     kind: ClassVar[str] = "sufficiency"
+    judges: ClassVar[tuple[str, ...]] = ("query", "history", "contexts")
     Payload: ClassVar[type[PayloadModel]] = SufficiencyPayload
 
     query: str
     contexts: tuple[str, ...]
     history: tuple[tuple[str, str], ...] = ()
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
-
-    def inputs(self) -> dict[str, Json]:
-        """Query, contexts, and the history where there is one."""
-        shown: dict[str, Json] = {"query": self.query, "contexts": list(self.contexts)}
-        return shown | ({"history": [list(turn) for turn in self.history]} if self.history else {})
-
-    def judged(self) -> dict[str, Json]:
-        """Query, history and the set of contexts."""
-        return {"history": [list(turn) for turn in self.history], **self.inputs()}
 
     def answer(self, payload: SufficiencyPayload) -> Sufficient:
         """Yes or no, and why."""
@@ -303,28 +265,16 @@ class CitationSupport(Question[tuple[Cited, ...]]):
     """
 
     kind: ClassVar[str] = "citations"
+    judges: ClassVar[tuple[str, ...]] = ("statements", "contexts")
     Payload: ClassVar[type[PayloadModel]] = CitationsPayload
     verdicts: ClassVar[tuple[str, str] | None] = ("statements", "statement")
 
     statements: tuple[str, ...]
     contexts: tuple[str, ...]
 
-    @property
-    def about(self) -> str:
-        """All the contexts that are cited."""
-        return "\n".join(self.contexts)
-
     def cited(self, number: int) -> tuple[int, ...]:
         """The numbers that a sentence (counted from 1) cites."""
         return tuple(map(int, _MARK.findall(self.statements[number - 1])))
-
-    def inputs(self) -> dict[str, Json]:
-        """Sentences and contexts in their order (the numbers refer to it)."""
-        return {"statements": list(self.statements), "contexts": list(self.contexts)}
-
-    def parts(self) -> tuple[str, ...]:
-        """Each sentence with the contexts is an item."""
-        return _parts(self.kind, "statement", self.statements, self.contexts)
 
     def answer(self, payload: CitationsPayload) -> tuple[Cited, ...]:
         """One Cited per sentence, in order; only contexts that the sentence cites can have a part."""
@@ -378,6 +328,8 @@ class NuggetSupport(Together[tuple[Nuggeted, ...]]):
     """For each nugget (one fact that a good answer holds): do these contexts support it in full, in part or not?"""
 
     kind: ClassVar[str] = "nuggets"
+    judges: ClassVar[tuple[str, ...]] = ("nuggets", "contexts")
+    beside: ClassVar[tuple[str, ...]] = ("query",)
     Payload: ClassVar[type[PayloadModel]] = NuggetSupportPayload
     verdicts: ClassVar[tuple[str, str] | None] = ("nuggets", "nugget")
 
@@ -386,29 +338,17 @@ class NuggetSupport(Together[tuple[Nuggeted, ...]]):
     contexts: tuple[str, ...]
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
 
-    def inputs(self) -> dict[str, Json]:
-        """Query, nuggets and contexts in the order of their numbers."""
-        return {"query": self.query, "nuggets": list(self.nuggets), "contexts": list(self.contexts)}
-
-    def judged(self) -> dict[str, Json]:
-        """The nuggets, which stand alone, and the set of contexts."""
-        return {"nuggets": list(self.nuggets), "contexts": list(self.contexts)}
-
     def answer(self, payload: NuggetSupportPayload) -> tuple[Nuggeted, ...]:
         """One Nuggeted per nugget, in order."""
         return tuple(Nuggeted(one.support, one.reasoning) for one in payload.nuggets)
 
     def unasked(self) -> Json:
         """Empty contexts support no nugget."""
-        if self.contexts:
-            return None
-        numbers = range(1, len(self.nuggets) + 1)
-        return {"nuggets": [{"nugget": n, "reasoning": _EMPTY, "support": "none"} for n in numbers]}
+        return None if self.contexts else self.each(reasoning=_EMPTY, support="none")
 
     def typical(self) -> Json:
         """Every nugget supported in full."""
-        numbers = range(1, len(self.nuggets) + 1)
-        return {"nuggets": [{"nugget": n, "reasoning": _REASON, "support": "full"} for n in numbers]}
+        return self.each(reasoning=_REASON, support="full")
 
     def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
         """The highest degree."""

@@ -1,0 +1,231 @@
+"""A question of the user's own, with fields of any name: everything that is done with questions works from its declaration."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from pydantic import Field
+
+from germane.errors import AnswerError
+from germane.judges import FakeJudge, Judge, LLMJudge, PanelJudge, Reply
+from germane.judging.asking import Pool
+from germane.questions import AnyQuestion, PayloadModel, Question, Reason, Together, Whole, YesNo
+from germane.testing import Act, Asked, ModelServer
+from germane.types import Json, Judgement
+
+
+class TastedItem(PayloadModel):
+    """An integer that is not the number stands before the one that is."""
+
+    heat: Whole = Field(ge=0, le=5, description="how hot, 0 to 5")
+    note: Reason = ""
+    dish_no: Whole
+    served: YesNo
+
+
+class TastedPayload(PayloadModel):
+    """A list under another name than what it is about."""
+
+    courses: list[TastedItem]
+
+
+@dataclass(frozen=True, slots=True)
+class Tasted(Question[tuple[tuple[int, bool], ...]]):
+    """How hot is each dish of this menu, and is it served?"""
+
+    kind: ClassVar[str] = "tasted"
+    batched: ClassVar[bool] = True
+    judges: ClassVar[tuple[str, ...]] = ("dishes", "passage")
+    Payload: ClassVar[type[PayloadModel]] = TastedPayload
+    verdicts: ClassVar[tuple[str, str] | None] = ("courses", "dish_no")
+    given: ClassVar[str] = "dishes"
+
+    passage: str
+    dishes: tuple[str, ...]
+
+    def answer(self, payload: TastedPayload) -> tuple[tuple[int, bool], ...]:
+        return tuple((one.heat, one.served) for one in payload.courses)
+
+    def typical(self) -> Json:
+        return courses(*[(2, True)] * len(self.dishes))
+
+
+@dataclass(frozen=True, slots=True)
+class TastedTogether(Together[tuple[tuple[int, bool], ...]]):
+    """The same of several menus together."""
+
+    kind: ClassVar[str] = "tasted_together"
+    judges: ClassVar[tuple[str, ...]] = ("dishes", "contexts")
+    Payload: ClassVar[type[PayloadModel]] = TastedPayload
+    verdicts: ClassVar[tuple[str, str] | None] = ("courses", "dish_no")
+    given: ClassVar[str] = "dishes"
+
+    dishes: tuple[str, ...]
+    contexts: tuple[str, ...]
+    ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
+
+    def answer(self, payload: TastedPayload) -> tuple[tuple[int, bool], ...]:
+        return tuple((one.heat, one.served) for one in payload.courses)
+
+    def typical(self) -> Json:
+        return courses(*[(2, True)] * len(self.dishes))
+
+    def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
+        items = [item for _, item in verdicts]
+        return {
+            "heat": max(item["heat"] for item in items),
+            "served": any(item["served"] for item in items),
+        }
+
+
+def courses(*tasted: tuple[int, bool]) -> dict[str, Json]:
+    return {
+        "courses": [{"heat": h, "note": "", "dish_no": n, "served": s} for n, (h, s) in enumerate(tasted, 1)]
+    }
+
+
+DISHES = ("red curry", "green salad")
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> dict[str, str]:
+    for name in ("tasted", "tasted_together"):
+        (tmp_path / f"{name}.md").write_text("How hot is each dish, and is it served?", "utf-8")
+    return {name: str(tmp_path / f"{name}.md") for name in ("tasted", "tasted_together")}
+
+
+def ask(judge: Judge, questions: Sequence[AnyQuestion]) -> list[Reply]:
+    async def main() -> list[Reply]:
+        found = {}
+        for group in judge.group(questions):
+            for question, reply in zip(group, await judge.answer(group), strict=True):
+                found[id(question)] = reply
+        await judge.close()
+        return [found[id(question)] for question in questions]
+
+    return asyncio.run(main())
+
+
+def model(server: ModelServer, prompts: dict[str, str], **more: int) -> LLMJudge:
+    return LLMJudge("openai:m", base_url=server.url, api_key="k", prompts=prompts, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_model_answers_it_alone_and_in_a_list(prompts: dict[str, str], batch: int) -> None:
+    """Each item of each text has its own number, and nothing else counts as one."""
+    questions = [Tasted(f"menu {n} serves red curry", DISHES) for n in range(3)]
+    with ModelServer() as server:
+        replies = ask(model(server, prompts, batch=batch), questions)
+        assert server.count == (3 if batch == 1 else 1)
+    for question, reply in zip(questions, replies, strict=True):
+        assert [item["dish_no"] for item in reply.payload["courses"]] == [1, 2]
+        assert len(question.read(reply.payload)) == 2
+
+
+def test_what_a_model_cannot_count_is_asked_thing_by_thing(prompts: dict[str, str]) -> None:
+    """The list is split by the field that was declared, and put together under the list's own name."""
+
+    def twice(asked: Asked) -> Act | None:
+        broken = courses((1, True), (1, True))
+        broken["courses"][1]["dish_no"] = 1
+        return (
+            Act(change=lambda _: broken)
+            if "green salad" in asked.user and "red curry" in asked.user
+            else None
+        )
+
+    with ModelServer(twice) as server:
+        (reply,) = ask(model(server, prompts), [Tasted("the menu", DISHES)])
+    assert reply.error is None
+    assert [item["dish_no"] for item in reply.payload["courses"]] == [1, 2]
+    assert Tasted("m", DISHES).one(2) == Tasted("m", DISHES[1:])
+    assert Tasted("m", DISHES).one(3) is Tasted("m", DISHES[:1]).one(1) is None
+
+
+def vote(question: AnyQuestion, how: str, *answers: Json) -> Judgement:
+    async def run() -> Judgement:
+        members = [FakeJudge({question.kind: one}, name=f"m{n}") for n, one in enumerate(answers)]
+        async with Pool(lambda _: PanelJudge(members, how)) as pool:
+            ((judgement, *_),) = await pool.judge([question])
+        return judgement
+
+    return asyncio.run(run())
+
+
+def test_a_panel_votes_on_it_thing_by_thing() -> None:
+    """Two judges who agree on all of it agree; grades, and a yes or no, are voted beside each other."""
+    question = Tasted("menu", DISHES)
+    same = vote(question, "majority", courses((4, True), (0, False)), courses((4, True), (0, False)))
+    assert question.read(same.answer) == ((4, True), (0, False))
+    assert same.provenance["agreement"] == 1.0
+    mixed = vote(
+        question,
+        "majority",
+        courses((4, True), (0, False)),
+        courses((2, True), (0, False)),
+        courses((4, True), (3, True)),
+    )
+    assert question.read(mixed.answer) == ((4, True), (0, False))
+    assert mixed.provenance["agreement"] == pytest.approx((2 / 3 + 2 / 3) / 2)
+    assert question.short(mixed.answer) == "1: 4, 2: 0"
+
+
+def test_windows_of_it_are_merged(prompts: dict[str, str]) -> None:
+    """Where the contexts are too long for the model: by the question's own rule, thing by thing."""
+    contexts = tuple(f"menu {n}: {'plain rice. ' * 60}{'red curry' if n == 2 else ''}" for n in range(4))
+
+    def short_of_room(asked: Asked) -> Act | None:
+        error = "This model's maximum context length is 100 tokens. (context_length_exceeded)"
+        return Act(status=400, error=error) if len(asked.user) > 2500 else None
+
+    question = TastedTogether(DISHES, contexts)
+    with ModelServer(short_of_room) as server:
+        (reply,) = ask(model(server, prompts), [question])
+    assert reply.error is None
+    assert reply.provenance["windows"] == 2
+    assert [item["dish_no"] for item in reply.payload["courses"]] == [1, 2]
+    with pytest.raises(AnswerError, match="cannot be judged in 2 windows"):
+        Tasted("m", DISHES).merge([(Tasted("m", DISHES), None)] * 2)
+
+
+def test_it_is_forecast(prompts: dict[str, str]) -> None:
+    """What it would cost follows from its wording and its typical answer."""
+    judge = LLMJudge("openai:gpt-4o-mini", prompts=prompts)
+    usage = judge.forecast((Tasted("menu", DISHES),))
+    assert usage.requests == 1
+    assert usage.input_tokens > 50
+    assert usage.output_tokens > 10
+
+
+def test_each_thing_with_the_contexts_is_an_item() -> None:
+    """What people label; the same thing with the same contexts in another order is the same item."""
+    one = TastedTogether(DISHES, ("a", "b", "b"))
+    other = TastedTogether(DISHES[::-1], ("b", "a"))
+    assert one.parts() == other.parts()[::-1]
+    assert len({one.item, other.item, *one.parts()}) == 4
+
+
+@pytest.mark.parametrize(
+    ("heat", "said"),
+    [
+        (2.5, "a whole number from 0 to 5, not 2.5"),
+        (6, "a whole number from 0 to 5, not 6"),
+        ("high", 'a whole number from 0 to 5, not "high"'),
+        (True, "a whole number from 0 to 5, not true"),
+        (None, "a whole number from 0 to 5, not null"),
+    ],
+)
+def test_numbers_are_read_kindly_where_nothing_is_guessed(heat: object, said: str) -> None:
+    """2.0 and "2" are 2, and are stored as 2; anything else is asked again."""
+    question = Tasted("m", ("x",))
+    for two in (2, 2.0, "2", " 2 "):
+        stored = question.checked({"courses": [{"heat": two, "dish_no": "1", "served": True, "more": 1}]})
+        assert stored == {"courses": [{"heat": 2, "dish_no": 1, "served": True}]}
+        assert question.read(stored) == ((2, True),)
+    with pytest.raises(AnswerError, match=said):
+        question.checked({"courses": [{"heat": heat, "dish_no": 1, "served": True}]})
