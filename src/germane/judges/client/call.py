@@ -172,10 +172,10 @@ class GroupCall:
             window = todo.pop(0)
             try:
                 await self._answers(readings([window.question], self.prompts))
-            except TooLong as error:
+            except TooLong as long:
                 if not (smaller := halves(window)):
                     raise Refused(
-                        f"context {first_place(whole, window)} alone is too long: {error}"
+                        f"context {first_place(whole, window)} alone is too long: {long}"
                     ) from None
                 todo[:0] = smaller
                 continue
