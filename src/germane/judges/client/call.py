@@ -174,9 +174,7 @@ class GroupCall:
                 await self._answers(readings([window.question], self.prompts))
             except TooLong as long:
                 if not (smaller := halves(window)):
-                    raise Refused(
-                        f"context {first_place(whole, window)} alone is too long: {long}"
-                    ) from None
+                    raise Refused(f"context {first_place(whole, window)} alone is too long: {long}") from None
                 todo[:0] = smaller
                 continue
             if id(window.question) not in self._payloads:
@@ -236,7 +234,7 @@ class GroupCall:
         capabilities = self.client.capabilities
         if problem := self._keep_all(ask, got):
             self._note = Correction(got.text[:_SHOWN], problem)
-            if not self.client.give_room(got, self.state) and not self._miscounted:
+            if not self._miscounted:
                 capabilities.shapeless()
         elif self._note is None:
             capabilities.usable(self.state.mode)
