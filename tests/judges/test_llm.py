@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,10 +146,6 @@ class TestAnswers:
             ('{"reasoning": "r", "relevant": true}', 'lacks "grade"'),
             ('{"reasoning": "r", "grade": 0, "grade": 3}', 'says "grade" twice'),
             ('{"reasoning": "r", "grade": 2, "sure": 1e999}', "1e999 is no number"),
-            (
-                '{"reasoning": "r", "grade": 2, "x": ' + "[" * 900 + "]" * 900 + "}",
-                "nested more than 32 deep",
-            ),
             ('<think>Maybe {"reasoning": "draft", "grade": 0} hm', "a thought without an end"),
             ("[]", "not a list"),
         ],
@@ -898,7 +895,9 @@ class TestStorm:
 
         questions = passages(300)
         with ModelServer(storm(retry_after="0.05"), answer=graded, latency=0.002) as server:
-            replies = ask(judge_of(server, batch=batch, concurrency=32), questions)
+            replies = ask(
+                judge_of(server, batch=batch, concurrency=32, retry=replace(QUICK, read=1.5)), questions
+            )
         answered = [(q, reply) for q, reply in zip(questions, replies, strict=True) if reply.error is None]
         assert len(answered) >= 0.98 * len(questions)
         assert all(reply.payload["reasoning"] == q.passage for q, reply in answered)

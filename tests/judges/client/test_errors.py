@@ -1,10 +1,22 @@
-"""What a body says went wrong: an error's words, and errors that are sent as a success."""
+"""What the errors of endpoints mean, in whatever words, and errors that are sent as a success."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from germane.judges.client.errors import UNKNOWN, failure_in, message_of
+from germane.judges.client.errors import (
+    UNFINISHED,
+    UNFIT,
+    UNKNOWN,
+    failure_in,
+    is_out_of_money,
+    is_too_long,
+    is_useless,
+    message_of,
+    token_limit,
+)
 from germane.types import Json
 
 
@@ -99,3 +111,126 @@ def test_an_error_that_is_sent_as_a_success_has_the_status_that_it_names(body: J
 def test_a_completion_is_none(body: Json) -> None:
     """Not even an empty one: it may be asked for again."""
     assert failure_in(body) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (400, "invalid model ID (invalid_request_error)"),
+        (400, "API key not valid. Please pass a valid API key."),
+        (400, "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing."),
+        (400, "The model `m` does not exist. (404)"),
+        (400, "foo/bar is not a valid model ID (400)"),
+        (400, "Model Not Exist (invalid_request_error)"),
+        (400, "Invalid model: foo (1500)"),
+        (400, "Incorrect API key provided: xa***yz. You can obtain an API key from https://console.x.ai."),
+        (400, "API Key not found. Please pass a valid API key."),
+        (404, 'model "llama3-groq-tool-use" not found, try pulling it first (not_found_error)'),
+        (404, "models/gemini-0 is not found for API version v1beta, or is not supported for generateContent"),
+        (404, "There is nothing with those parameters here"),
+        (500, "model foo not loaded (40301)"),
+        (402, "Insufficient credits"),
+        (405, "Method Not Allowed"),
+        (307, "the server points to http://h/v1"),
+    ],
+)
+def test_what_no_other_request_can_mend_is_useless(status: int, text: str) -> None:
+    """Whatever status it comes with."""
+    assert is_useless(status, text)
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (404, "No endpoints found that support tool use. To learn more about provider routing, visit: ..."),
+        (404, "No endpoints found that can handle the requested parameters."),
+        (404, "This model does not support response_format"),
+        (400, "Model m does not support parameter `tools`"),
+        (400, "The model did not call a tool: the function 'relevance' was not found in it"),
+        (500, "something broke"),
+    ],
+)
+def test_what_is_about_the_request_is_not(status: int, text: str) -> None:
+    """Asked in other words, or again, it may be answered."""
+    assert not is_useless(status, text)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "still"),
+    [
+        (401, "expired", True),
+        (400, "API key expired. Please renew the API key.", True),
+        (403, "no", False),
+        (404, "no route", False),
+        (400, "the model A4 does not exist", False),
+    ],
+)
+def test_what_has_worked_is_given_up_for_its_key_alone(status: int, text: str, still: bool) -> None:
+    """A model does not cease to exist between two requests: the error is about this one."""
+    assert is_useless(status, text)
+    assert is_useless(status, text, worked=True) == still
+
+
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "gone"),
+    [
+        (f"{QUOTA} (insufficient_quota)", "", True),
+        (QUOTA, "", True),
+        (f"{QUOTA} Please retry in 1.07s.", "", False),
+        (QUOTA, f'{{"message": "{QUOTA}", "details": [{{"retryDelay": "1s"}}]}}', False),
+        (QUOTA, f'{QUOTA} "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"', False),
+        (QUOTA, f'{QUOTA} "GenerateRequestsPerDayPerProjectPerModel-FreeTier" Please retry in 23s', True),
+        (f"{QUOTA} limit: 0, model: m Please retry in 59s", "", True),
+        (f"{QUOTA} limit: 15 Please retry in 59s", "", False),
+    ],
+)
+def test_an_allowance_a_minute_is_no_empty_account(text: str, body: str, gone: bool) -> None:
+    """Google says the same words for both; what its body tells besides makes the difference."""
+    assert is_out_of_money(text, body) == gone
+
+
+def test_no_money_is_not_waited_for() -> None:
+    """A credit balance does not come back by waiting."""
+    assert is_out_of_money("Your credit balance is too low to access the Anthropic API.")
+    assert not is_out_of_money("Rate limit reached")
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "left"),
+    [
+        ("max_tokens is too large: 8192. This model supports at most 4096 completion tokens", 8192, 4096),
+        ("max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens", 8192, 4096),
+        ("`max_tokens` must be less than or equal to `8,000`", 9000, 8000),
+        ("max_tokens exceeds the limit", 8192, 4096),
+        (
+            "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (1000 in the messages, 8000 in the completion).",
+            8000,
+            7192,
+        ),
+        (
+            "This model's maximum context length is 8192 tokens. However, you requested 17000 tokens (9000 in the messages, 8000 in the completion).",
+            8000,
+            None,
+        ),
+        ("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", 500, None),
+        ("temperature must be at most 1", 500, None),
+        ("max_tokens is too large", 100, None),
+    ],
+)
+def test_how_much_room_an_error_leaves(text: str, asked: int, left: int | None) -> None:
+    """What it says, or half; None where it is about something else or nothing would be left."""
+    assert token_limit(text, asked) == left
+
+
+def test_answers_that_the_server_kept_to_itself() -> None:
+    """Thrown away for their form, or for their length."""
+    said_so = json.dumps("Failed to call a function. (tool_use_failed)")
+    assert UNFIT.search(said_so)
+    assert UNFINISHED.search(
+        "Could not finish the message because max_tokens or model output limit was reached."
+    )
+    assert not UNFIT.search("This model does not support response format `json_schema`")
+    assert not is_too_long(400, said_so)

@@ -1,12 +1,33 @@
+"""Concurrency, the circuit breaker, requests and tokens per minute, and pauses after a Retry-After."""
+
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from itertools import pairwise
 from time import monotonic, sleep
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from germane.judges.client.limits import AdaptiveConcurrency, CircuitBreaker, CircuitOpen
+from germane import evaluate
+from germane.errors import InputError, LimitReached
+from germane.judges.client.limits import (
+    MINUTE,
+    AdaptiveConcurrency,
+    CircuitBreaker,
+    CircuitOpen,
+    Pause,
+    RateLimiter,
+    SlidingWindow,
+)
 from germane.judges.client.retry import RetryPolicy
+from germane.judges.llm import LLMJudge
+from germane.judging.judge import Reply
+from germane.judging.questions import Relevance
+from germane.testing import Act, ModelServer
+from germane.testing.asked import Asked
 
 
 class TestAdaptiveConcurrency:
@@ -67,7 +88,7 @@ class TestAdaptiveConcurrency:
         level = AdaptiveConcurrency(8)
         level.throttled(monotonic())
         for _ in range(4):
-            level.succeeded(monotonic())
+            level.succeeded(monotonic() - 1)
         assert 4.9 < level.size <= 5
 
     def test_it_searches_by_doubling_until_the_cap(self) -> None:
@@ -174,3 +195,232 @@ class TestCircuitBreaker:
 
         asyncio.run(main())
         assert not circuit.open
+
+
+class Clock:
+    """Seconds that pass when they are waited."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def departures(per_minute: float, sizes: list[float], pauses: list[float]) -> list[tuple[float, float]]:
+    """When so many units leave, each as soon as it may after its pause."""
+    clock, left = Clock(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("germane.judges.client.limits.monotonic", clock)
+        window = SlidingWindow(per_minute)
+        for size, pause in zip(sizes, pauses, strict=True):
+            clock.now += pause
+            while (wait := window.wait(size)) > 0:
+                clock.now += wait
+            window.take(size)
+            left.append((clock.now, size))
+    return left
+
+
+class TestSlidingWindow:
+    @given(
+        st.sampled_from([1, 3, 7, 60, 120]),
+        st.lists(st.sampled_from([0.0, 0.0, 0.3, 4.0, 29.0, 70.0]), max_size=150),
+    )
+    def test_never_more_than_allowed_in_any_minute(self, most: int, pauses: list[float]) -> None:
+        """However they come: as fast as they may, or after a quiet while."""
+        left = [at for at, _ in departures(most, [1.0] * len(pauses), pauses)]
+        assert all(late - early >= 60.5 for early, late in zip(left, left[most:], strict=False))
+
+    @given(st.lists(st.tuples(st.floats(1, 1500), st.sampled_from([0.0, 1.0, 20.0])), max_size=80))
+    def test_units_of_any_size(self, asked: list[tuple[float, float]]) -> None:
+        """No minute holds more than a thousand, but for a single one that is larger than that."""
+        left = departures(1000, [size for size, _ in asked], [pause for _, pause in asked])
+        for place, (at, _) in enumerate(left):
+            minute = [size for then, size in left[place:] if then < at + 60.5]
+            assert sum(minute) <= 1000.001 or len(minute) == 1
+
+    def test_it_is_spread(self) -> None:
+        """Sixty a minute: five seconds' worth at once, then one a second; nearly all of a minute's in a minute."""
+        left = [at - 1000 for at, _ in departures(60, [1.0] * 61, [0.0] * 61)]
+        assert left[4] == 0
+        assert left[20] == pytest.approx(15, abs=1.1)
+        assert left[59] < 57
+        assert left[60] == pytest.approx(61)
+
+    def test_less_than_one_a_minute(self) -> None:
+        """One in two minutes."""
+        left = [at for at, _ in departures(0.5, [1.0] * 3, [0.0] * 3)]
+        assert all(b - a >= 120 for a, b in pairwise(left))
+
+    def test_what_was_really_used_counts(self) -> None:
+        """More than was thought delays the next; what is given back does not count."""
+        window = SlidingWindow(1000)
+        taken = window.take(10)
+        assert window.wait(10) == 0
+        window.correct(taken, 990)
+        assert window.wait(20) > 50
+        window.correct(taken, 0)
+        assert window.wait(1000) == 0
+
+    def test_what_fits_no_minute_leaves_a_minute_after_the_last(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Not several minutes: what came before weighs no more than a minute, however large it was."""
+        clock = Clock()
+        monkeypatch.setattr("germane.judges.client.limits.monotonic", clock)
+        window = SlidingWindow(100)
+        window.take(350)
+        assert window.wait(350) == pytest.approx(MINUTE)
+        assert window.wait(10) == pytest.approx(MINUTE)
+        clock.now += MINUTE
+        assert window.wait(350) == window.wait(10) == 0
+
+
+class TestRateLimiter:
+    def test_who_waits_queues_and_who_is_cancelled_leaves_no_trace(self) -> None:
+        """The first in the queue is called back, and one behind it: the next is served in its order."""
+
+        async def main() -> list[int]:
+            limiter, served = RateLimiter(rpm=1200, in_flight=200), []
+
+            async def one(number: int) -> None:
+                await limiter.acquire(lambda: 0)
+                served.append(number)
+
+            tasks = [asyncio.ensure_future(one(number)) for number in range(110)]
+            await asyncio.sleep(0)
+            for number in (101, 104):
+                tasks[number].cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            assert limiter._places is not None
+            assert limiter._places.in_flight == 108
+            return served
+
+        assert asyncio.run(main()) == [number for number in range(110) if number not in {101, 104}]
+
+    @pytest.mark.parametrize("rate", [{"rpm": 0}, {"tpm": -1}, {"rpm": float("inf")}])
+    def test_what_is_no_rate(self, rate: dict[str, float]) -> None:
+        """Said at once."""
+        with pytest.raises(InputError, match="is not possible; write how many a minute"):
+            RateLimiter(**rate)  # type: ignore[arg-type]
+
+    def test_how_many_tokens_is_asked_when_they_are_taken(self) -> None:
+        """Not when the wait began: answers have shown meanwhile how long they are."""
+
+        async def main() -> None:
+            limiter, expected = RateLimiter(tpm=60_000), 5100.0
+            await limiter.acquire(lambda: expected)
+            waiting = asyncio.ensure_future(limiter.acquire(lambda: expected))
+            await asyncio.sleep(0)
+            expected = 7000
+            taken = await waiting
+            assert taken[1] is not None
+            assert taken[1].units == 7000
+
+        asyncio.run(main())
+
+
+WAIT = {"retry-after": "1"}
+
+
+def ask(server: ModelServer, count: int, **more: object) -> Sequence[Reply]:
+    judge = LLMJudge("openai:test", base_url=server.url, api_key="k", **more)  # type: ignore[arg-type]
+
+    async def main() -> Sequence[Reply]:
+        try:
+            questions = [Relevance(query="why", passage=f"it is {n}") for n in range(count)]
+            found = await asyncio.gather(*(judge.answer((question,)) for question in questions))
+            return [reply for (reply,) in found]
+        finally:
+            await judge.close()
+
+    return asyncio.run(main())
+
+
+def rows(count: int) -> list[dict[str, object]]:
+    return [{"id": str(n), "query": "what is it", "contexts": [f"it is {n}"]} for n in range(count)]
+
+
+def test_nobody_leaves_until_then() -> None:
+    """Whoever is out is told to wait a second: forty others are held back for that second too."""
+    times: list[float] = []
+
+    def script(_: Asked) -> Act | None:
+        times.append(monotonic())
+        return Act(status=429, headers=WAIT) if times[-1] - times[0] < 1 else None
+
+    with ModelServer(script, latency=0.02) as server:
+        replies = ask(server, 44, concurrency=4)
+    assert not [reply.error for reply in replies if reply.error]
+    assert len([at for at in times if at - times[0] < 1]) == 4
+    assert server.count == 48
+
+
+def test_one_odd_refusal_stops_nobody() -> None:
+    """One request is told to wait five minutes, those sent after it are answered: the others go on at once."""
+    odd = Act(status=429, headers={"retry-after": "300"})
+    with ModelServer([None, None, odd], latency=0.05) as server:
+
+        async def main() -> int:
+            judge = LLMJudge("openai:test", base_url=server.url, api_key="k", concurrency=4)
+            questions = [Relevance(query="why", passage=f"it is {n}") for n in range(30)]
+            work = [asyncio.ensure_future(judge.answer((question,))) for question in questions]
+            while sum(task.done() for task in work) < 29:  # noqa: ASYNC110 - no event tells of the 29th
+                await asyncio.sleep(0.01)
+            (waiting,) = [task for task in work if not task.done()]
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            await judge.close()
+            return judge.requests.in_flight
+
+        assert asyncio.run(asyncio.wait_for(main(), 20)) == 0
+
+
+@pytest.mark.parametrize(("count", "seconds"), [(1, "1e300"), (200, "3600")])
+def test_longer_than_a_call_may_take_ends_the_run(count: int, seconds: str) -> None:
+    """Nothing else is sent, the error names the time, and nothing counts as failed."""
+    act = Act(status=429, headers={"retry-after": seconds}, error="daily limit")
+    with ModelServer(lambda asked: act if asked.number >= 4 * (count > 1) else None) as server:
+        judge = LLMJudge("openai:test", base_url=server.url, api_key="k", concurrency=4)
+        with pytest.raises(LimitReached, match=r"asks to wait until .* \(HTTP 429: daily limit\)"):
+            evaluate(rows(count), "context_precision@1", judge=judge)
+    assert server.count <= 1 + (8 if count > 1 else 0)
+
+
+def test_the_deadline_of_the_retry_policy_decides() -> None:
+    """Thirty seconds are too long for calls of five."""
+    act = Act(status=429, headers={"retry-after": "30"}, error="too fast")
+    with ModelServer(lambda _: act) as server, pytest.raises(LimitReached, match="too fast"):
+        ask(server, 1, retry=RetryPolicy(deadline=5))
+    assert server.count == 1
+
+
+def test_an_answer_to_a_later_request_ends_the_pause() -> None:
+    """Not so one to an earlier request: it says nothing about what the endpoint takes since."""
+
+    async def main() -> None:
+        pause = Pause()
+        pause.start(5.0, 60)
+        pause.answered(4.9)
+        assert pause.active
+        waiting = asyncio.ensure_future(pause.wait())
+        await asyncio.sleep(0)
+        pause.answered(5.0)
+        await asyncio.wait_for(waiting, 1)
+
+    asyncio.run(main())
+
+
+def test_the_longer_of_two_pauses_holds() -> None:
+    """Whichever was told first."""
+
+    async def main() -> None:
+        pause = Pause()
+        pause.start(1.0, 0.2)
+        pause.start(1.0, 0.01)
+        began = monotonic()
+        await pause.wait()
+        assert monotonic() - began >= 0.19
+
+    asyncio.run(main())

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from typing import Literal
 
 import pytest
 
+from germane.errors import InputError
 from germane.judges.client.output import LIMIT_NAMES
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.llm import LLMJudge
-from germane.judges.judge import Reply
-from germane.questions import Relevance
+from germane.judging.judge import AnyQuestion, Reply
+from germane.judging.questions import Entities, Relevance
 from germane.testing import Act, Asked, ModelServer
-from tests.judges.test_llm import in_turn, limit_of
+from tests.judges.test_llm import ask, in_turn, limit_of
 
 QUICK = RetryPolicy(connect=1, read=5, deadline=20, backoff=0.01)
 QUESTIONS = [Relevance(query="why is the sky blue", passage=f"the sky is blue {n}") for n in range(3)]
@@ -93,18 +96,6 @@ class TestCut:
         assert all(reply.error is None for reply in replies)
         assert server.count == 3
 
-    def test_an_answer_without_an_end_is_given_a_limit_where_none_was_sent(self) -> None:
-        """A server's own default may have cut it off, and say "stop"."""
-
-        def script(asked: Asked) -> Act | None:
-            return None if limit_of(asked) else Act(text=CUT, usage={"completion_tokens": 100})
-
-        with ModelServer(script) as server:
-            (reply, *_) = judged(server)
-        assert reply.error is None
-        assert [limit_of(asked) for asked in server.asked][:2] == [None, 4096]
-        assert "broken or cut off" in server.asked[1].json["messages"][-1]["content"]
-
     def test_a_short_limit_of_the_servers_own_is_met_once(self) -> None:
         """One cut answer, not one per question."""
         with ModelServer(heeding(*LIMIT_NAMES)) as server:
@@ -169,19 +160,6 @@ class TestTogether:
         assert all(reply.error is None for reply in replies)
         assert {limit_of(asked) for asked in server.asked} == {None, 4096}
 
-    def test_an_answer_that_a_server_cut_without_a_word_keeps_the_schema(self) -> None:
-        """finish_reason "stop" and no end: more room is named, and the schema is not given up."""
-
-        def script(asked: Asked) -> Act | None:
-            short = Act(text=CUT, finish="stop", usage={"completion_tokens": 60})
-            return short if limit_of(asked) is None else Act(usage={"completion_tokens": 90})
-
-        with ModelServer(script) as server:
-            replies = judged(server)
-        assert all(reply.error is None for reply in replies)
-        assert server.count == 2 * 3
-        assert {asked.rung for asked in server.asked} == {"schema"}
-
 
 async def together(judge: LLMJudge, questions: list[Relevance]) -> list[Reply]:
     try:
@@ -189,3 +167,144 @@ async def together(judge: LLMJudge, questions: list[Relevance]) -> list[Reply]:
     finally:
         await judge.close()
     return [reply for one in replies for reply in one]
+
+
+EFFORT = (
+    "Unsupported value: 'reasoning_effort' does not support '{}' with this model. Supported values are: ..."
+)
+
+
+class TestReasoning:
+    @pytest.mark.parametrize(("setting", "effort"), [("off", "none"), ("low", "low"), (None, None)])
+    def test_it_is_asked_for(self, setting: Literal["off", "low"] | None, effort: str | None) -> None:
+        """As OpenAI's protocol names it; part of the key, since it changes answers."""
+        with ModelServer() as server:
+            judge = LLMJudge("openai:test", base_url=server.url, api_key="k", reasoning=setting)
+            replies = in_turn(judge, QUESTIONS[:1])
+        assert replies[0].error is None
+        assert server.asked[0].json.get("reasoning_effort") == effort
+        assert judge.identity.get("reasoning") == setting
+
+    @pytest.mark.parametrize(
+        ("taken", "efforts"), [("minimal", ["none", "minimal"]), ("", ["none", "minimal", "low", None])]
+    )
+    def test_what_a_model_does_not_take_is_lowered_and_left_out(
+        self, taken: str, efforts: list[str | None]
+    ) -> None:
+        """The next value that may be taken, else none; the judgement says what was left out."""
+
+        def script(asked: Asked) -> Act | None:
+            effort = asked.json.get("reasoning_effort")
+            return Act(status=400, error=EFFORT.format(effort)) if effort not in {None, taken} else None
+
+        with ModelServer(script) as server:
+            replies = judged(server, reasoning="off")
+        assert all(reply.error is None for reply in replies)
+        assert [asked.json.get("reasoning_effort") for asked in server.asked[: len(efforts)]] == efforts
+        assert server.count == len(efforts) + 2
+        assert replies[0].provenance.get("left_out", ()) == (() if taken else ("reasoning_effort",))
+
+    def test_local_servers_are_told_by_the_chats_template(self) -> None:
+        """VLLM and llama.cpp leave it to the model's template."""
+        with ModelServer() as server:
+            judge = LLMJudge("vllm:qwen", base_url=server.url, reasoning="off")
+            in_turn(judge, QUESTIONS[:1])
+        assert server.asked[0].json["chat_template_kwargs"] == {"enable_thinking": False}
+
+    def test_another_setting_is_an_error(self) -> None:
+        """It says what to write."""
+        with pytest.raises(InputError, match="write off or low"):
+            LLMJudge("openai", reasoning="high")  # type: ignore[arg-type]
+
+
+class TestLeftOut:
+    def test_a_parameter_of_the_users_that_is_not_taken(self) -> None:
+        """Left out from then on, named in the judgements, and still part of the key."""
+
+        def script(asked: Asked) -> Act | None:
+            return Act(status=400, error="Unsupported parameter: 'seed'") if "seed" in asked.json else None
+
+        with ModelServer(script) as server:
+            judge = LLMJudge("openai:test", base_url=server.url, api_key="k", parameters={"seed": 7})
+            replies = in_turn(judge, QUESTIONS)
+        assert all(reply.provenance["left_out"] == ("seed",) for reply in replies)
+        assert server.count == 3 + 1
+        assert judge.identity["parameters"] == {"seed": 7}
+
+    def test_a_temperature_that_is_not_taken(self) -> None:
+        """Named too."""
+        with ModelServer(temperature=False) as server:
+            replies = judged(server)
+        assert replies[0].provenance["left_out"] == ("temperature",)
+
+
+class TestUnconstrained:
+    def test_falling_back_to_the_prompt_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        """With the model and what was refused; every judgement has its mode."""
+        with ModelServer(schema=False, tools=False) as server:
+            replies = judged(server)
+        warnings = [one for one in caplog.messages if "without structured output" in one]
+        assert len(warnings) == 1
+        assert warnings[0].startswith("test is asked without structured output (")
+        assert [reply.provenance["mode"] for reply in replies] == ["prompt"] * 3
+
+    def test_a_tool_call_is_constrained(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Nothing is logged."""
+        with ModelServer(schema=False) as server:
+            replies = judged(server)
+        assert [reply.provenance["mode"] for reply in replies] == ["tool"] * 3
+        assert not caplog.messages
+
+
+class TestReasoningContent:
+    @pytest.mark.parametrize(
+        ("field", "text", "setting"),
+        [
+            ("reasoning_content", '{"reasoning": "r", "grade": 2}', "--reasoning-parser"),
+            ("reasoning", "Let me think about the passage.", "--reasoning off"),
+        ],
+    )
+    def test_an_answer_in_the_wrong_place_names_the_setting(
+        self, field: str, text: str, setting: str
+    ) -> None:
+        """It is not taken for the answer, and the error says what to change."""
+        message = {"role": "assistant", "content": None, field: text}
+        body = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]})
+        with ModelServer(lambda _: Act(body=body)) as server:
+            replies = judged(server)
+        assert all(reply.payload is None for reply in replies)
+        assert f"the answer is empty: all of it is in {field}" in str(replies[0].error)
+        assert setting in str(replies[0].error)
+
+    def test_reasoning_beside_an_answer_is_passed_over(self) -> None:
+        """The content is the answer."""
+        message = {"content": '{"reasoning": "r", "grade": 2}', "reasoning_content": '{"grade": 0}'}
+        with ModelServer(lambda _: Act(body=json.dumps({"choices": [{"message": message}]}))) as server:
+            assert judged(server)[0].payload == {"reasoning": "r", "grade": 2}
+
+
+class TestProvenance:
+    def test_what_shared_a_request_and_which_snapshot_answered(self) -> None:
+        """Kinds that were fused, place in the list, the model that answered, its fingerprint, one request."""
+        text = "The sky is blue."
+        questions: list[AnyQuestion] = [Relevance(query="why", passage=text), Entities(text)]
+        body = {
+            "model": "test-2026-11-01",
+            "system_fingerprint": "fp_1",
+            "choices": [{"message": {"content": '{"reasoning": "r", "grade": 2, "entities": []}'}}],
+        }
+        with ModelServer(lambda _: Act(body=json.dumps(body))) as server:
+            replies = ask(LLMJudge("openai:test", base_url=server.url, api_key="k"), questions)
+        for reply in replies:
+            assert reply.provenance["fused"] == ("relevance", "entities")
+            assert reply.provenance["model"] == "test-2026-11-01"
+            assert reply.provenance["fingerprint"] == "fp_1"
+        assert replies[0].request == replies[1].request
+        assert (replies[0].usage.requests, replies[1].usage.requests) == (1, 0)
+        assert (replies[0].ms is None, replies[1].ms is None) == (False, True)
+
+    def test_calls_have_names_of_their_own(self) -> None:
+        """So that what they cost can be summed up by request."""
+        with ModelServer() as server:
+            replies = judged(server)
+        assert len({reply.request for reply in replies}) == 3

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
-from typing import NamedTuple
+from typing import Any
 from uuid import uuid4
 
 from germane.errors import AnswerError, JudgeError, LimitReached
@@ -28,7 +28,6 @@ from germane.judges.client.limits import (
     CircuitOpen,
     Pause,
     RateLimiter,
-    StopToken,
     Taken,
     stop_token,
 )
@@ -69,14 +68,6 @@ _SAME = 16
 _log = logging.getLogger("germane")
 
 
-class _Composed(NamedTuple):
-    """A request in bytes, and what it was made by."""
-
-    body: bytes
-    version: int
-    limit: int | None
-
-
 @dataclass(slots=True)
 class CallState:
     """What one call (a group of questions) has used, and what it has learned for its next request.
@@ -91,6 +82,7 @@ class CallState:
         mode: The mode of the last request.
         room: Tokens that the next answer may have, since the last was cut off; `had` are those that it had.
         most: The most that the endpoint allows beside this prompt; 0 = not known.
+        size, limit, version: Bytes of the last request, its limit of tokens, and the version of the capabilities.
     """
 
     left: float
@@ -111,7 +103,9 @@ class CallState:
     room: int = 0
     had: int = 0
     most: int = 0
-    sent: _Composed | None = None
+    size: int = 0
+    limit: int | None = None
+    version: int = 0
     taken: Taken | None = None
 
     def begin(self) -> None:
@@ -182,42 +176,33 @@ class ModelClient:
             JudgeError: The endpoint cannot be used at all.
             LimitReached: The endpoint asks to wait longer than a call may take.
         """
+        known = self.capabilities
+
+        def body() -> bytes:
+            """Composed when the request is sent, so that what was learned while it waited is in it."""
+            call.mode, call.limit, call.version = max(call.mode, known.mode), self._limit(call), known.version
+            content = known.body(ask, note, call.limit, call.mode)
+            call.size = len(content)
+            return content
+
         for step in range(1, STEPS + 1):
             try:
-                got = await self._request(ask, note, call)
+                found = await self._post(body, partial(self._expected_tokens, ask), call)
+                got = completion_in(found, ask.name)
+                self._count(got, call)
+                if got.refusal:
+                    raise errors.Refused(got.refusal)
+                if note is None:
+                    self._check_read(got, ask, call.size)
             except errors.Rejected as error:
-                if errors.is_unfinished(error.text):
+                if errors.UNFINISHED.search(error.text):
                     return Completion("", "length")
                 self._learn(error, call)
                 if step == STEPS:
                     raise
-                continue
-            if note is None and call.sent is not None:
-                self._check_read(got, ask, len(call.sent.body))
-            return got
+            else:
+                return replace(got, finish="length") if _at_limit(got, call.limit) else got
         raise AssertionError
-
-    async def _request(self, ask: Ask, note: Correction | None, call: CallState) -> Completion:
-        call.sent = sent = self._compose(ask, note, call)
-
-        def body() -> bytes:
-            """What was learned while the request waited for its turn is in it."""
-            nonlocal sent
-            if sent.version != self.capabilities.version:
-                call.sent = sent = self._compose(ask, note, call)
-            return sent.body
-
-        found = await self._post(body, partial(self._expected_tokens, ask, len(sent.body)), call)
-        got = completion_in(found, ask.name)
-        self._count(got, call, len(sent.body))
-        if got.refusal:
-            raise errors.Refused(got.refusal)
-        return replace(got, finish="length") if _at_limit(got, sent.limit) else got
-
-    def _compose(self, ask: Ask, note: Correction | None, call: CallState) -> _Composed:
-        known = self.capabilities
-        call.mode, limit = max(call.mode, known.mode), self._limit(call)
-        return _Composed(known.body(ask, note, limit, call.mode), known.version, limit)
 
     def _limit(self, call: CallState) -> int | None:
         """Tokens that the answer may have: no more than the model allows; None = not sent."""
@@ -228,19 +213,12 @@ class ModelClient:
 
     def widen(self, got: Completion, call: CallState) -> None:
         """Give the next answer more room, since this one was cut off; Refused where there is no more."""
-        limit = (call.sent.limit if call.sent else None) or 0
+        limit = call.limit or 0
         if not limit and (got.output_tokens or ROOM) < ROOM:
             self.capabilities.name_limit()  # the server's own is short
         call.had = max(got.output_tokens or 0, limit, 1)
         call.room = max(2 * call.had, ROOM)
         self._check_room(call, "it was cut off there")
-
-    def give_room(self, got: Completion, call: CallState) -> bool:
-        """Name a limit for the next answer where this one has no end, as the server's own may have cut it; whether it did."""
-        if (call.sent is not None and call.sent.limit is not None) or not got.unfinished:
-            return False
-        call.room = ROOM
-        return True
 
     def _check_room(self, call: CallState, why: str) -> None:
         if call.had and not self.capabilities.limit_name:
@@ -254,27 +232,25 @@ class ModelClient:
 
     def _learn(self, error: errors.Rejected, call: CallState) -> None:
         """Learn from a rejection how to ask instead, or raise what it means."""
-        known, sent = self.capabilities, call.sent
-        assert sent is not None
-        if sent.limit and (less := errors.token_limit(error.text, sent.limit)):
+        known, text = self.capabilities, error.text
+        if call.limit and (less := errors.token_limit(text, call.limit)):
             call.most = min(less, call.most or less)
-            if "context" not in error.text.lower():  # else it is what this prompt leaves
+            if "context" not in text.lower():  # else it is what this prompt leaves
                 known.largest = min(less, known.largest or less)
             self._check_room(call, str(error))
         elif error.too_long:
-            raise errors.TooLong(
-                f"the texts are too long for the model: about {len(sent.body) // BYTES_PER_TOKEN:,} tokens ({error})"
-            )
-        elif errors.is_filtered(error.text):
+            tokens = call.size // BYTES_PER_TOKEN
+            raise errors.TooLong(f"the texts are too long for the model: about {tokens:,} tokens ({error})")
+        elif errors.FILTERED.search(text):
             raise errors.Refused(f"the provider's content filter refused the texts ({error})")
-        elif errors.is_unfit(error.text):
-            raise AnswerError(f"the endpoint says that it is not of the schema: {error.text}")
-        elif known.version == sent.version:  # else another call has learned meanwhile
-            self._step_down(error, call, limited=sent.limit is not None)
+        elif errors.UNFIT.search(text):
+            raise AnswerError(f"the endpoint says that it is not of the schema: {text}")
+        elif known.version == call.version:  # else another call has learned meanwhile
+            self._step_down(error, call)
 
-    def _step_down(self, error: errors.Rejected, call: CallState, *, limited: bool) -> None:
+    def _step_down(self, error: errors.Rejected, call: CallState) -> None:
         """Leave out what the error names, or try the next output mode; raise it where nothing is left to try."""
-        if self.capabilities.learn(error.text, call.mode, limited=limited):
+        if self.capabilities.learn(error.text, call.mode, limited=call.limit is not None):
             self._check_room(call, str(error))
             return
         self._rejected += 1
@@ -301,19 +277,23 @@ class ModelClient:
                 " longer than its context; give the model a longer one (Ollama: OLLAMA_CONTEXT_LENGTH)"
             )
 
-    def _expected_tokens(self, ask: Ask, size: int) -> float:
+    def _expected_tokens(self, ask: Ask) -> float:
         """Tokens of a request and its answer: as long as answers here are, before the first as is typical."""
+        size = len(ask.system) + len(ask.user) + len(str(ask.schema))
         if self._answers:
             return size / BYTES_PER_TOKEN + self._output / self._answers
         return (
             size + sum(len(str(q.typical())) for item in ask.items for q in item.questions)
         ) / BYTES_PER_TOKEN
 
-    def _count(self, got: Completion, call: CallState, size: int) -> None:
+    def _count(self, got: Completion, call: CallState) -> None:
         sent, back = got.input_tokens, got.output_tokens
         if sent is None or back is None:
             call.estimated = True
-            sent, back = size // BYTES_PER_TOKEN, len(got.text.encode("utf-8", "replace")) // BYTES_PER_TOKEN
+            sent, back = (
+                call.size // BYTES_PER_TOKEN,
+                len(got.text.encode("utf-8", "replace")) // BYTES_PER_TOKEN,
+            )
         call.count(sent, back, got.cached_tokens)
         call.model, call.fingerprint = got.model, got.fingerprint
         self._answers += 1
@@ -337,7 +317,7 @@ class ModelClient:
             except errors.Stopped:
                 raise errors.Unanswered("interrupted before it was asked again") from None
             except CircuitOpen as error:
-                raise self._gone(f"{error}; not asked any more") from None
+                raise self._gone(str(error)) from None
             except errors.Throttled as error:
                 call.waits += 1
                 pause, why = self._wait(error.seconds, call), f"asked to wait ({error})"
@@ -374,9 +354,7 @@ class ModelClient:
                 raise errors.Stopped from None
             raise
 
-    async def _enter(
-        self, tokens: Callable[[], float], call: CallState, token: StopToken | None, *, probes: bool
-    ) -> bool:
+    async def _enter(self, tokens: Callable[[], float], call: CallState, token: Any, *, probes: bool) -> bool:
         """Take a place and the rates; False, and they are given back, where the request may not be sent after all."""
         await self.concurrency.acquire()
         call.taken, entered = None, False
@@ -428,10 +406,8 @@ class ModelClient:
         self, status: int, headers: Mapping[str, str], raw: bytes, sent: float, more: str = ""
     ) -> Exception:
         """What an error of the endpoint means."""
-        text, body = errors.message_of(raw, status, headers), raw[:SHOWN].decode("utf-8", "replace")
-        for secret in self.transport.secrets:
-            text = text.replace(secret, "***")
-        text += more
+        text = self._masked(errors.message_of(raw, status, headers)) + more
+        body = raw[:SHOWN].decode("utf-8", "replace")
         poor = errors.is_out_of_money(text, body)
         if errors.is_too_long(status, text):
             self.breaker.succeeded()
@@ -466,7 +442,14 @@ class ModelClient:
         seconds += random.uniform(0, min(1.0, seconds / 10))  # noqa: S311 - no secret
         return max(seconds, backoff) if call.waits > 1 or seconds < _SHORT_WAIT else seconds
 
+    def _masked(self, text: str) -> str:
+        """An error's text as it may be shown, even where a server repeats the key."""
+        for secret in self.transport.secrets:
+            text = text.replace(secret, "***")
+        return text
+
     def _failed(self, why: str) -> errors.TransportError:
+        why = self._masked(why)
         if self.breaker.failed(why):
             seconds = self.breaker.outage
             _log.warning("%s does not answer: %s; trying for %.0f s more", self.transport.url, why, seconds)
@@ -479,7 +462,7 @@ class ModelClient:
         if call.failures >= self.policy.attempts:
             raise self._gone(f"no answer in {call.failures} attempts: {error}") from None
         if self.breaker.exhausted:
-            raise self._gone(f"{self.breaker.why}; not asked any more") from None
+            raise self._gone(self.breaker.exhausted) from None
 
     def _gone(self, why: str) -> Exception:
         """JudgeError where the endpoint has never answered, else Unanswered."""

@@ -13,6 +13,9 @@ from contextlib import suppress
 from germane.types import Json
 
 __all__ = [
+    "FILTERED",
+    "UNFINISHED",
+    "UNFIT",
     "UNKNOWN",
     "Refused",
     "Rejected",
@@ -22,11 +25,8 @@ __all__ = [
     "TransportError",
     "Unanswered",
     "failure_in",
-    "is_filtered",
     "is_out_of_money",
     "is_too_long",
-    "is_unfinished",
-    "is_unfit",
     "is_useless",
     "message_of",
     "token_limit",
@@ -216,9 +216,15 @@ def is_useless(status: int, text: str, *, worked: bool = False) -> bool:
     return missing or status == 405 or 300 <= status < 400
 
 
-_FILTERED = ("content_filter", "content management policy", "content policy", "moderation", "flagged")
-_UNFIT = ("json_validate_failed", "tool_use_failed", "failed_generation")
-_UNFINISHED = ("try again with higher max_tokens", "output limit was reached")
+FILTERED = re.compile(
+    "content_filter|content management policy|content policy|moderation|flagged", re.IGNORECASE
+)
+"""A filter of the provider's refused the texts."""
+UNFIT = re.compile("json_validate_failed|tool_use_failed|failed_generation", re.IGNORECASE)
+"""The server itself threw an answer away that did not fit the schema (Groq)."""
+UNFINISHED = re.compile("try again with higher max_tokens|output limit was reached", re.IGNORECASE)
+"""The answer was longer than the room that it was given, and nothing of it came back (OpenAI)."""
+
 _ROOM = re.compile(
     r"max_(?:completion_|output_|new_)?tokens|maxoutputtokens|(?:completion|output) tokens|in the completion"
 )
@@ -230,24 +236,6 @@ _PROMPT = re.compile(r"(\d+) (?:input tokens|prompt tokens|in the messages|token
 _NUMBER = re.compile(r"\d[\d,]*")
 _LEAST = 64
 """Tokens in which no answer fits."""
-
-
-def is_filtered(text: str) -> bool:
-    """Whether a filter of the provider's refused the texts."""
-    low = text.lower()
-    return any(words in low for words in _FILTERED)
-
-
-def is_unfit(text: str) -> bool:
-    """Whether the server itself threw an answer away that did not fit the schema (Groq)."""
-    low = text.lower()
-    return any(words in low for words in _UNFIT)
-
-
-def is_unfinished(text: str) -> bool:
-    """Whether the answer was longer than the room it was given, and nothing of it came back (OpenAI)."""
-    low = text.lower()
-    return any(words in low for words in _UNFINISHED)
 
 
 def token_limit(text: str, asked: int) -> int | None:

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from math import floor, inf
 from time import monotonic
-from typing import Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from germane.errors import InputError
 from germane.judges.client.retry import RetryPolicy
@@ -26,7 +26,6 @@ __all__ = [
     "Pause",
     "RateLimiter",
     "SlidingWindow",
-    "StopToken",
     "Taken",
     "stop_token",
 ]
@@ -339,14 +338,11 @@ class CircuitBreaker:
         return self._policy.outage if self.reached else min(self._policy.startup, self._policy.outage)
 
     @property
-    def exhausted(self) -> bool:
-        """Whether the endpoint was down for so long."""
-        return self._opened is not None and self._failed_at - self._opened >= self.outage
-
-    @property
-    def why(self) -> str:
-        """What has opened it."""
-        return f"{self._failures} requests in a row failed, the last with: {self._last}"
+    def exhausted(self) -> str:
+        """Why the endpoint is given up, where it was down for so long; else ""."""
+        if self._opened is None or self._failed_at - self._opened < self.outage:
+            return ""
+        return f"{self._failures} requests in a row failed, the last with: {self._last}; not asked any more"
 
     async def acquire(self) -> bool:
         """Return when the circuit is closed, or True as the one probe that is due; else wait or raise CircuitOpen."""
@@ -357,7 +353,7 @@ class CircuitBreaker:
                 self._probe_at = now + self._between
                 return True
             if self.exhausted:
-                raise CircuitOpen(self.why)
+                raise CircuitOpen(self.exhausted)
             await asyncio.sleep(min(self._probe_at - now, 1.0))
         return False
 
@@ -377,21 +373,10 @@ class CircuitBreaker:
         return True
 
 
-class StopToken(Protocol):
-    """What a pool can still stop of the requests of one group of questions."""
+stop_token: ContextVar[Any] = ContextVar("germane_stop_token", default=None)
+"""What a pool can still stop of the requests of one group; it sets it in the task in which it hands the group over.
 
-    def wait(self) -> bool:
-        """A request waits from here on; False where no more may be sent. CancelledError where none was sent yet."""
-        ...
-
-    async def leave(self) -> None:
-        """A request is sent now; CancelledError where it must not be."""
-        ...
-
-    def recalled(self) -> bool:
-        """Whether a CancelledError in a wait means that no more may be sent, and the call is to end with what it has."""
-        ...
-
-
-stop_token: ContextVar[StopToken | None] = ContextVar("germane_stop_token", default=None)
-"""Set by the pool in the task of each group that it hands over; None = nothing is ever stopped."""
+`wait()`: a request waits from here on; False where no more may be sent, CancelledError where none was sent yet.
+`await leave()`: a request is sent now; CancelledError where it must not be.
+`recalled()`: whether a CancelledError in a wait means that no more may be sent, and the call ends with what it has.
+"""

@@ -58,11 +58,6 @@ class Completion:
         """Whether the answer ended at the token limit."""
         return self.finish in _CUT
 
-    @property
-    def unfinished(self) -> bool:
-        """Whether the text looks like an object without its end."""
-        return self.text.count("{") > self.text.count("}")
-
     def payload(self) -> dict[str, Json]:
         """The JSON object in the answer; AnswerError where there is none."""
         if self.problem:
@@ -148,10 +143,6 @@ def _count(value: Json) -> int | None:
     return value if type(value) is int and 0 <= value < 1 << 53 else None
 
 
-_DEEPEST = 32
-"""So many lists and objects within each other are more than any answer has."""
-
-
 def _refuse(constant: str) -> NoReturn:
     raise AnswerError(f"{constant[:20]} is no number that JSON has")
 
@@ -197,7 +188,7 @@ def object_in(text: str) -> dict[str, Json]:
         return _search(text)
     if not isinstance(value, dict):
         raise AnswerError(f"the answer must be one JSON object, not a {type(value).__name__}")
-    return _shallow(value)
+    return value
 
 
 def fitted(payload: Json, schema: Mapping[str, Json]) -> Json:
@@ -208,17 +199,6 @@ def fitted(payload: Json, schema: Mapping[str, Json]) -> Json:
     if isinstance(payload, list) and "items" in schema:
         return [fitted(item, schema["items"]) for item in payload]
     return payload
-
-
-def _shallow(value: dict[str, Json]) -> dict[str, Json]:
-    if _deep(value, _DEEPEST):
-        raise AnswerError(f"the answer is nested more than {_DEEPEST} deep")
-    return value
-
-
-def _deep(value: Json, left: int) -> bool:
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return left < 0 or any(_deep(item, left - 1) for item in inside)
 
 
 def _search(text: str) -> dict[str, Json]:
@@ -240,7 +220,7 @@ def _search(text: str) -> dict[str, Json]:
                 cut, end = True, _END.search(text, position)
                 position = end.start() if end else len(text)
                 continue
-            if _shallow(value) not in found:
+            if value not in found:
                 found.append(value)
     return _only(found, cut=cut)
 
