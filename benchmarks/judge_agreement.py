@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from germane.judging.judges.lexical import LexicalJudge
-from germane.judging.questions import Relevance
-from germane.judging.text import stems
+from germane.judges.lexical import LexicalJudge
+from germane.questions import Relevance
+from germane.questions.text import stems
 
 Row: TypeAlias = dict[str, Any]
 GRADES, RELEVANT, DRAWS = range(4), 2, 2000

@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 from benchmarks.running import SUITE, head, row
 from germane import evaluate
-from germane.judging.judge import AnyQuestion, Reply
+from germane.judges.judge import Reply
+from germane.questions import AnyQuestion
 from germane.judging.judges.llm import LLMJudge
 from germane.types import Usage
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 from germane.errors import InputError, TargetError
-from germane.judging.judges.script import ScriptGrade
+from germane.judges.script import ScriptGrade
 from germane.measures.graders import CODE_JUDGE, Grader
 from germane.samples.contexts import find_contexts
 from germane.samples.dumping import sample_to_json

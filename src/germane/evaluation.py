@@ -19,8 +19,10 @@ import germane
 from germane.errors import InputError
 from germane.judging.budget import Budget, check_price
 from germane.judging.driver import Drive, Trace
-from germane.judging.judge import Judge, Judges
-from germane.judging.judges.panel import Agreement, whole
+from germane.judges.judge import Judge
+from germane.judges.judge import Judges
+from germane.judges.panel import Agreement
+from germane.judges.panel import whole
 from germane.judging.pool import Answerer, Pool
 from germane.judging.spending import Spent
 from germane.ledger.store import Ledger, open_ledger

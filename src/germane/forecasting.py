@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from germane.forecast import Forecast, Line
-from germane.judging.judge import AnyQuestion, Judge, members_of
-from germane.judging.judges.panel import PanelJudge
-from germane.judging.keys import Keyring
-from germane.judging.programs import Answer, Program, answered
-from germane.judging.spending import Receipts, Tally
+from germane.judges.judge import Judge, Keyring, members_of
+from germane.judges.panel import PanelJudge
 from germane.ledger.store import Ledger
+from germane.judging.spending import Receipts, Tally
 from germane.measures.graders import Grader
 from germane.measures.scoring import Block, Job, reading_of
 from germane.measures.settings import Settings
 from germane.prospects import Prospects
+from germane.questions import AnyQuestion
+from germane.questions.asking import Answer, Program, answered
 from germane.routing import needs_judge
 from germane.types import Judgement, Usage
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from germane.errors import InputError, JudgeError
 from germane.evaluation import Evaluation
 from germane.judging.driver import replay
-from germane.judging.judge import Judge
+from germane.judges.judge import Judge
 from germane.judging.pool import Pool
 from germane.judging.recorded import Recorded
 from germane.ledger.store import Ledger

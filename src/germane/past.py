@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from germane.judging.judges.panel import whole
+from germane.judges.panel import whole
 from germane.judging.spending import Receipts
 from germane.ledger.store import Ledger, is_there, open_ledger
 from germane.options import Options

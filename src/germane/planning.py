@@ -10,8 +10,8 @@ from pathlib import Path
 from germane.answering import prepared, script_of
 from germane.config import read_config
 from germane.errors import InputError
+from germane.judges.judge import Judge
 from germane.judging.budget import check_price
-from germane.judging.judge import Judge
 from germane.measures.graders import CODE_JUDGE
 from germane.measures.measure import parse_measures
 from germane.measures.scoring import Job

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from germane.errors import InputError
-from germane.judging.judge import AnyQuestion, Judge, Judges
-from germane.judging.judges.script import ScriptGrade, ScriptJudge
+from germane.judges.judge import Judge, Judges
+from germane.judges.script import ScriptGrade, ScriptJudge
 from germane.measures.graders import Grader
 from germane.measures.measure import Measure
+from germane.questions import AnyQuestion
 
 __all__ = ["NAME_A_JUDGE", "Router", "needs_judge", "resolve_judge"]
 

@@ -15,7 +15,8 @@ from germane.errors import GermaneError, InputError, Interrupted, JudgeError, Le
 from germane.evaluation import Evaluation, manifest_of
 from germane.interrupts import interruptible
 from germane.judging.budget import Budget
-from germane.judging.judge import Judge, members_of
+from germane.judges.judge import Judge
+from germane.judges.judge import members_of
 from germane.judging.pool import Pool
 from germane.judging.spending import Spent
 from germane.measures.scoring import Job

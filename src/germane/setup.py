@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from germane.config import judge_from_environment, read_config
 from germane.errors import InputError
-from germane.judging.judge import Judge
-from germane.judging.judges.panel import seated
-from germane.judging.judges.voting import check_vote
+from germane.judges.judge import Judge
+from germane.judges.panel import seated
+from germane.questions.voting import check_vote
 from germane.ledger.store import find_ledger
 from germane.ledger.store import place_from
 from germane.routing import NAME_A_JUDGE
@@ -154,7 +154,7 @@ def pick_judge(
         _check_shared(judges, asked)
         return seated(judges, asked.repeat, asked.vote)
     if proxy:
-        from germane.judging.judges.proxy import ProxyJudge
+        from germane.judges.proxy import ProxyJudge
 
         return ProxyJudge(proxy, os.environ.get("AGENTV_TARGET_PROXY_TOKEN", ""))
     if needed:

@@ -11,12 +11,12 @@ from time import monotonic, time
 import pytest
 
 from germane.errors import JudgeError
-from germane.judging.judge import Reply
+from germane.judges.judge import Reply
+from germane.judges.panel import PanelJudge
 from germane.judging.judges.llm import LLMJudge
-from germane.judging.judges.panel import PanelJudge
 from germane.judging.limits import Circuit
 from germane.judging.patience import Patience
-from germane.judging.questions import Relevance
+from germane.questions import Relevance
 from germane.setup import JudgeOptions, pick_judge
 from germane.testing import Act, ModelServer
 from germane.types import Json

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from germane.errors import InputError, JudgeError, MissingPart
-from germane.judging.judge import AnyQuestion, Reply
+from germane.judges.judge import Reply
 from germane.judging.judges.llm import LLMJudge
 from germane.judging.patience import Patience
-from germane.judging.questions import Claims, Relevance, Support
+from germane.questions import AnyQuestion, Claims, Relevance, Support
 from germane.testing import Act, Asked, ModelServer
 from germane.testing.wire import Connection
 from germane.types import Json
@@ -127,7 +127,7 @@ def ask(judge: LLMJudge, questions: Sequence[AnyQuestion]) -> list[Reply]:
 
 
 @pytest.mark.parametrize(("model", "rung"), [(NEW, {}), (OLD, {"rung": "tool"})])
-@pytest.mark.parametrize("question", [SKY, Claims("One. Two."), Support(("a", "b"), ("x", "y"))])
+@pytest.mark.parametrize("question", [SKY, Claims("q", "One. Two."), Support(("a", "b"), ("x", "y"))])
 def test_every_kind_is_asked_and_read(question: AnyQuestion, model: str, rung: dict[str, str]) -> None:
     """One request, by schema where the model takes one, else by tool; tokens and cached tokens are counted."""
     with AnthropicServer() as server:

@@ -11,11 +11,11 @@ import pytest
 
 from germane import evaluate
 from germane.errors import LimitReached
+from germane.judges.judge import Reply
 from germane.judging.hold import Hold
-from germane.judging.judge import Reply
 from germane.judging.judges.llm import LLMJudge
 from germane.judging.patience import Patience
-from germane.judging.questions import Relevance
+from germane.questions import Relevance
 from germane.testing import Act, ModelServer
 from germane.testing.asked import Asked
 

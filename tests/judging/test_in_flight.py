@@ -12,7 +12,7 @@ from germane.errors import InputError, Interrupted, JudgeError, LedgerError
 from germane.judges import LLMJudge
 from germane.judging.patience import Patience
 from germane.judging.pool import Pool
-from germane.judging.questions import Relevance
+from germane.questions.relevance import Relevance
 from germane.ledger.store import SQLiteLedger
 from germane.testing import Act, ModelServer
 from germane.testing.asked import Asked
@@ -171,7 +171,7 @@ class TestSharedJudge:
                     aevaluate(rows(size, word), MEASURE, judge=judge) for size, word in ((2, "a"), (50, "b"))
                 )
                 reports = await asyncio.gather(*work)
-                assert not any(one.provenance for report in reports for one in report.judgements())
+                assert not any(one.error for report in reports for one in report.judgements())
                 return [report[MEASURE].n for report in reports]
 
             assert asyncio.run(both()) == [2, 50]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from germane.judging.judge import Reply
+from germane.judges.judge import Reply
 from germane.judging.judges.llm import LLMJudge
 from germane.judging.patience import Patience
-from germane.judging.questions import Relevance
+from germane.questions import Relevance
 from germane.testing import Act, Asked, ModelServer
 from germane.types import Json
 from tests.judging.test_llm import ask

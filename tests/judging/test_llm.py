@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from germane.errors import InputError, JudgeError
+from germane.judges.fake import FakeJudge
+from germane.judges.judge import Reply
 from germane.judging.answers import object_in
-from germane.judging.judge import AnyQuestion, Reply
-from germane.judging.judges.fake import FakeJudge
 from germane.judging.judges.llm import LLMJudge, check_shared
 from germane.judging.patience import Patience
 from germane.judging.prices import Price
 from germane.judging.providers import PROVIDERS
-from germane.judging.questions import (
+from germane.questions import (
+    AnyQuestion,
     CitationSupport,
     Claims,
     Entities,
@@ -103,7 +104,7 @@ def full(asked: Asked, finish: str = "length") -> Act:
 
 
 class TestAnswers:
-    @pytest.mark.parametrize("question", [SKY, Claims("One. Two."), Support(("a", "b"), ("x", "y"))])
+    @pytest.mark.parametrize("question", [SKY, Claims("q", "One. Two."), Support(("a", "b"), ("x", "y"))])
     def test_every_kind_is_asked_and_read(self, question: AnyQuestion) -> None:
         """One request, a payload that the question reads, and what it cost."""
         reply, server = one(question=question)
@@ -139,8 +140,9 @@ class TestAnswers:
             ('{"reasoning": "r", "grade": NaN}', "NaN is no number"),
             ('{"reasoning": "r", "grade": 1} or {"reasoning": "r", "grade": 2}', "2 different JSON objects"),
             ('{"reasoning": "r"}', 'lacks "grade"'),
-            ('{"reasoning": "r", "grade": "2"}', "a whole number from 0 to 3"),
-            ('{"reasoning": "r", "grade": 5}', "0, 1, 2 or 3, not 5"),
+            ('{"reasoning": "r", "grade": "high"}', "a whole number from 0 to 3"),
+            ('{"reasoning": "r", "grade": 2.5}', "a whole number from 0 to 3, not 2.5"),
+            ('{"reasoning": "r", "grade": 5}', "a whole number from 0 to 3, not 5"),
             ('{"reasoning": "r", "grade": true}', "a whole number from 0 to 3"),
             ('{"reasoning": "r", "relevant": true}', 'lacks "grade"'),
             ('{"reasoning": "r", "grade": 0, "grade": 3}', 'says "grade" twice'),
@@ -503,7 +505,7 @@ class TestLadder:
 
 class TestReadings:
     def both(self) -> list[AnyQuestion]:
-        return [SKY, Claims(SKY.passage)]
+        return [SKY, Claims(SKY.query, SKY.passage)]
 
     def test_one_request_about_one_text(self) -> None:
         """Each question has its own part; what it cost stands once."""
@@ -527,7 +529,7 @@ class TestReadings:
             relevance, claims = ask(judge_of(server), self.both())
         assert relevance.error is claims.error is None
         assert [asked.kinds for asked in server.asked] == [["relevance", "claims"], ["claims"]]
-        assert "must be a non-empty string, not 7" in server.asked[1].user
+        assert "must be a string, not 7" in server.asked[1].user
 
     def test_keys_do_not_depend_on_company(self) -> None:
         """Fused and single share what is stored."""
@@ -609,7 +611,7 @@ class TestLists:
 
     def test_readings_in_lists(self) -> None:
         """Verdict and more about several passages: one request, each part under its kind."""
-        questions: list[AnyQuestion] = [q for p in passages(3) for q in (p, Claims(p.passage))]
+        questions: list[AnyQuestion] = [q for p in passages(3) for q in (p, Claims(p.query, p.passage))]
         with ModelServer() as server:
             replies = ask(judge_of(server, batch=3), questions)
         assert server.count == 1
@@ -617,7 +619,7 @@ class TestLists:
 
     def test_texts_of_several_samples_to_extract_from(self) -> None:
         """Nothing is shared but the instructions: ten texts, one request, each answer its own."""
-        questions = [Claims(f"Fact {n}. And another {n}.") for n in range(10)]
+        questions = [Claims("q", f"Fact {n}. And another {n}.") for n in range(10)]
         with ModelServer() as server:
             replies = ask(judge_of(server, batch=10), questions)
         assert server.count == 1
@@ -626,7 +628,7 @@ class TestLists:
     def test_long_texts_make_short_lists(self) -> None:
         """What is extracted from them is long too, and an answer has an end."""
         with ModelServer() as server:
-            ask(judge_of(server, batch=10), [Claims(f"Fact {n}. " * 500) for n in range(4)])
+            ask(judge_of(server, batch=10), [Entities("q", f"Fact {n}. " * 500) for n in range(4)])
         assert 2 <= server.count <= 4
 
     def test_only_what_is_listed_has_another_key(self) -> None:
@@ -756,7 +758,7 @@ class TestIdentity:
         (tmp_path / "my.md").write_text("Be strict.", "utf-8")
         judge = LLMJudge("openai", prompts={"relevance": tmp_path / "my.md"})
         assert judge.prompt_hash(SKY) != LLMJudge("openai").prompt_hash(SKY)
-        assert judge.prompt_hash(Claims("x")) == LLMJudge("openai").prompt_hash(Claims("x"))
+        assert judge.prompt_hash(Claims("q", "x")) == LLMJudge("openai").prompt_hash(Claims("q", "x"))
 
 
 class TestProviders:
@@ -928,7 +930,7 @@ class TestFakeJudge:
         judge = FakeJudge(
             {"relevance": {"grade": 1}, "the sky is blue 1": lambda q: {"grade": len(q.about) % 4}}
         )
-        first, second, third = ask(judge, [*passages(2), Claims("x")])
+        first, second, third = ask(judge, [*passages(2), Claims("q", "x")])
         assert first.payload == {"grade": 1}
         assert second.payload == {"grade": len("the sky is blue 1") % 4}
         assert third.error == "the fake judge has no answer to a question of kind claims"
@@ -936,7 +938,7 @@ class TestFakeJudge:
 
     def test_without_answers_it_gives_typical_ones(self) -> None:
         """So that a test need not care."""
-        for question in (SKY, Claims("A text."), Support(("a",), ("b",))):
+        for question in (SKY, Claims("q", "A text."), Support(("a",), ("b",))):
             (reply,) = ask(FakeJudge(), [question])
             question.read(reply.payload)
 
@@ -962,7 +964,7 @@ class TestApart:
 
     QUESTIONS = (
         Relevance(query="why is the sky blue", passage="The sky is blue. It scatters light."),
-        Entities("The sky is blue. It scatters light."),
+        Entities("q", "The sky is blue. It scatters light."),
     )
 
     def ask(self, *script: Act | None, proven: bool = True) -> tuple[list[Reply], ModelServer]:

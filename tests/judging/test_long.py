@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from germane.judging.judge import AnyQuestion, Reply
+from germane.judges.judge import Reply
 from germane.judging.judges.llm import LLMJudge
 from germane.judging.patience import Patience
-from germane.judging.questions import (
+from germane.judging.statuses import too_long
+from germane.questions import (
+    AnyQuestion,
     CitationSupport,
     Claims,
     NuggetSupport,
@@ -18,8 +20,6 @@ from germane.judging.questions import (
     Sufficiency,
     Support,
 )
-from germane.judging.statuses import too_long
-from germane.judging.windows import Window, halves, joined
 from germane.testing import Act, Asked, ModelServer
 from germane.types import Json
 
@@ -240,18 +240,16 @@ class TestWindows:
     def test_halves_are_even_and_nothing_is_lost(self) -> None:
         """By length, not by count."""
         question = Support(("a",), ("a" * 100, "b" * 10, "c" * 10, "d" * 90))
-        first, second = halves(Window(question, 5))
-        assert isinstance(first.question, Support)
-        assert isinstance(second.question, Support)
-        assert first.question.contexts + second.question.contexts == question.contexts
-        assert (first.start, second.start) == (5, 5 + len(first.question.contexts))
-        assert halves(Window(Support(("a",), ("x",)))) == ()
+        halves = question.halves()
+        assert halves is not None
+        assert halves[0].contexts + halves[1].contexts == question.contexts
+        assert Support(("a",), ("x",)).halves() is None
 
     def test_one_window_is_the_question_itself(self) -> None:
-        """Joining changes nothing then."""
+        """Merging changes nothing then."""
         question = Support(("a",), ("x", "y"))
         payload = {"claims": [{"claim": 1, "reasoning": "r", "contexts": [2]}]}
-        assert joined(question, [(Window(question), payload)]) == payload
+        assert question.merge([(question, payload)]) == payload
 
 
 class TestErrors:
@@ -337,7 +335,7 @@ class TestErrors:
         """White space; and scripts with many or few characters a token."""
         dense = {"\n": 50, "一": 4500, "w": 3000, "ह": 2200}[text[0]]
         with ModelServer(lambda _: reads(dense)) as server:
-            (reply,) = ask(judge_of(server), [Claims(f"A. {text}")])
+            (reply,) = ask(judge_of(server), [Claims("q", f"A. {text}")])
         assert "cuts off" not in str(reply.error)
 
 

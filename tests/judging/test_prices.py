@@ -6,7 +6,7 @@ import pytest
 
 from germane.judging.judges.llm import LLMJudge
 from germane.judging.prices import Price, price_of
-from germane.judging.questions import Relevance
+from germane.questions import Relevance
 
 
 @pytest.fixture(autouse=True)

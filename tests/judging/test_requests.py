@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from germane.judging.judge import AnyQuestion
 from germane.judging.judges.llm import LLMJudge
-from germane.judging.prompting import FOLDER, Prompts
-from germane.judging.questions import (
+from germane.questions import (
+    AnyQuestion,
     CitationSupport,
     Claims,
     Entities,
@@ -22,7 +21,8 @@ from germane.judging.questions import (
     Sufficiency,
     Support,
 )
-from germane.judging.reading import readings, word
+from germane.questions.prompts import FOLDER, Prompts
+from germane.questions.reading import readings, word
 
 WORDS = (
     "water",
@@ -59,14 +59,14 @@ def suite(seed: int) -> tuple[list[AnyQuestion], list[AnyQuestion]]:
     """The questions of one sample in their two phases: ten contexts of 150 tokens, a reference of 60."""
     query, reference = text(12, f"q{seed}"), text(60, f"r{seed}")
     contexts = tuple(text(150, f"{seed}/{n}") for n in range(10))
-    first: list[AnyQuestion] = [Claims(reference), Entities(reference)]
+    first: list[AnyQuestion] = [Claims(query, reference), Entities(query, reference)]
     for passage in contexts:
         first += [
             Relevance(query=query, passage=passage, reference=reference),
             StatementRelevance(query=query, passage=passage, reference=reference),
-            Entities(passage),
+            Entities(query, passage),
         ]
-    claims = Claims(reference).read(Claims(reference).typical())
+    claims = Claims(query, reference).read(Claims(query, reference).typical())
     return first, [Support(claims, contexts)]
 
 
@@ -110,7 +110,7 @@ class TestCaching:
                     query="Why?", reference="Because.", history=(("user", "Hi"),), passage=passage
                 ),
             ]
-        one, other = bodies([*asked, Entities("A b."), Entities("C d.")])
+        one, other = bodies([*asked, Entities("q", "A b."), Entities("q", "C d.")])
         assert shared(one, other).endswith("<passage>")
         assert "Because." in shared(one, other)
 
@@ -175,7 +175,7 @@ class TestLanguages:
             Relevance(query=query, passage=passage),
             Relevance(query=query, passage=f"{passage} {passage}"),
         ]
-        for group in judge.group([*asked, Support((passage,), (passage, query)), Claims(passage)]):
+        for group in judge.group([*asked, Support((passage,), (passage, query)), Claims("q", passage)]):
             raw = judge.habits.body(word(readings(group, judge.prompts), judge.prompts)).decode()
             assert passage in raw
             assert "\\u" not in raw
@@ -186,7 +186,7 @@ class TestLanguages:
             Relevance(query="q", passage="p"),
             Relevance(query="q", passage="p", scale="binary"),
             StatementRelevance(query="q", passage="p"),
-            Claims("t"),
+            Claims("q", "t"),
             Support(("c",), ("p",)),
             Sufficiency(query="q", contexts=("p",)),
         ],

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from germane.judging.judge import Reply
+from germane.judges.judge import Reply
 from germane.judging.judges.llm import LLMJudge
 from germane.judging.limitname import LIMITS, LimitName
 from germane.judging.patience import Patience
-from germane.judging.questions import Relevance
+from germane.questions import Relevance
 from germane.testing import Act, Asked, ModelServer
 from tests.judging.test_llm import in_turn, limit_of
 

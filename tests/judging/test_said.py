@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from germane import evaluate
-from germane.judging.judge import AnyQuestion, LocalJudge, Reply
+from germane.judges.judge import LocalJudge, Reply
+from germane.questions import AnyQuestion
 from germane.types import Usage
 
 ROWS = [{"id": f"q{n}", "query": f"what is {n}", "contexts": [{"text": f"text {n}"}]} for n in range(6)]

@@ -7,8 +7,8 @@ import pytest
 from germane.errors import MeasureError
 from germane.evaluation import evaluate
 from germane.judges import FakeJudge
-from germane.judging.questions import Relevance
 from germane.measures import Measure
+from germane.questions import Relevance
 
 
 def call(query, *ids):

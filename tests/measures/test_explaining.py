@@ -6,9 +6,9 @@ import pytest
 
 from germane.grading import grade
 from germane.judges import FakeJudge
-from germane.judging.questions import Relevance
 from germane.measures import Measure
 from germane.measures.measure import definitions
+from germane.questions import Relevance
 from germane.samples.reading import samples_from
 
 EVERYTHING = {

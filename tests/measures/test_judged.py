@@ -9,9 +9,8 @@ import pytest
 from germane.evaluation import evaluate
 from germane.grading import grade
 from germane.judges import FakeJudge, Reply
-from germane.judging.judge import AnyQuestion
-from germane.judging.questions import Relevance, StatementRelevance, Support
 from germane.measures import Measure
+from germane.questions import AnyQuestion, Relevance, StatementRelevance, Support
 from germane.reports.report import Report
 from germane.samples.reading import samples_from
 from germane.types import Json, Score
@@ -266,10 +265,10 @@ class TestSharing:
         )
         assert sorted(question.kind for question in judge.asked) == ["claims"] * 2 + ["support"] * 3
 
-    def test_two_samples_share_a_passages_entities(self):
-        """The entities of a passage do not depend on the query: another query finds them there."""
+    def test_two_samples_of_one_query_share_a_passages_entities(self):
+        """The entities are judged for a query: two systems that find the same passage for it ask once."""
         judge = FakeJudge()
-        samples = [{**NEEDS, "id": n, "query": n, "contexts": ["a"]} for n in ("1", "2")]
+        samples = [{**NEEDS, "id": "1", "system": n, "contexts": ["a"]} for n in ("1", "2")]
         evaluate(samples, "context_entity_recall", judge=judge)
         assert sorted(question.about for question in judge.asked) == ["a", "r"]
 

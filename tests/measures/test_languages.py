@@ -6,7 +6,7 @@ import pytest
 
 from germane.evaluation import evaluate
 from germane.judges import FakeJudge
-from germane.judging.questions import Question
+from germane.questions import Question
 
 EXAMPLES = {
     "en": (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.judging.programs import Unanswered
 from germane.measures.outcome import Item, complement, ok, proportion, share, skipped
+from germane.questions.asking import Unanswered
 
 verdicts = st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=7)
 weights = st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=7, max_size=7)

@@ -1,8 +1,9 @@
 """The table for a terminal says each reason once."""
 
 from germane import evaluate
-from germane.judging.judge import AnyQuestion, Reply
-from germane.judging.judges.fake import FakeJudge
+from germane.judges.fake import FakeJudge
+from germane.judges.judge import Reply
+from germane.questions import AnyQuestion
 from germane.types import Json
 
 

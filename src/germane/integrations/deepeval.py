@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from germane.integrations.measuring import measure_case, said
-from germane.judging.judge import Judge
+from germane.judges.judge import Judge
 
 __all__ = ["ContextualPrecisionMetric", "ContextualRecallMetric", "ContextualRelevancyMetric"]
 

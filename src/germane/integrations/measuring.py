@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from germane.errors import InputError
 from germane.evaluation import evaluate
-from germane.judging.judge import Judge
+from germane.judges.judge import Judge
 from germane.measures.explaining import Explanation
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from germane.errors import InputError
 from germane.evaluation import evaluate as evaluate_samples
-from germane.judging.judge import Judge
+from germane.judges.judge import Judge
 from germane.measures.measure import Measure
 from germane.reports.report import Report
 from germane.samples.reading import samples_from

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from germane.errors import InputError, LimitReached
-from germane.judging.judge import AnyQuestion, Judge, members_of
+from germane.judges.judge import Judge, members_of
+from germane.questions import AnyQuestion
 from germane.types import Usage
 
 __all__ = ["Budget", "check_price"]

@@ -6,20 +6,17 @@ from collections.abc import Iterator, Sequence
 from time import monotonic
 
 from germane.errors import AnswerError, GermaneError
-from germane.judging.answers import fitted
+from germane.judges.judge import Reply
 from germane.judging.attempts import Rejected, Unanswered
 from germane.judging.completions import Answered, Refused
 from germane.judging.endpoint import Endpoint
 from germane.judging.exchange import Exchange, TooLong
-from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.ladder import RUNGS, Correction, Habits
 from germane.judging.patience import Deadline
 from germane.judging.prices import Price
-from germane.judging.prompting import Prompts
-from germane.judging.questions.base import Miscounted
-from germane.judging.reading import Ask, Reading, readings, word
-from germane.judging.singly import singly, together
-from germane.judging.windows import Window, first_place, halves, joined
+from germane.questions import AnyQuestion, Miscounted
+from germane.questions.prompts import Prompts
+from germane.questions.reading import Ask, Reading, readings, word
 from germane.types import FrozenDict, Json, Usage
 
 __all__ = ["Call"]
@@ -45,7 +42,7 @@ class Call:
         self.habits, self.prompts, self.items = habits, prompts, items
         self._attempts, self._deadline = endpoint.patience.attempts, Deadline(endpoint.patience.deadline)
         self.exchange = Exchange(endpoint, habits, self._deadline)
-        self._windows: list[Window] = []
+        self._windows: list[AnyQuestion] = []
         self._parts: list[AnyQuestion] = []
         self._payloads: dict[int, Json] = {}
         self._errors: dict[int, str] = {}
@@ -166,20 +163,21 @@ class Call:
             await self._ask(items[:middle])
             await self._ask(items[middle:])
             return
-        window = Window(items[0].questions[0])
-        if len(items[0].questions) > 1 or not halves(window):
+        question = items[0].questions[0]
+        if len(items[0].questions) > 1 or question.halves() is None:
             raise error
-        await self._in_windows(window, error.most)
+        await self._in_windows(question, error.most)
 
-    async def _in_windows(self, whole: Window, most: int) -> None:
+    async def _in_windows(self, whole: AnyQuestion, most: int) -> None:
         """Ask about halves of the contexts, and halves of these, until they fit; then put the answers together.
 
         Each is asked before it is split, unless its request has `most` bytes: texts differ in tokens a byte.
         """
-        todo, answers = list(halves(whole)), []
+        todo: list[AnyQuestion] = list(whole.halves() or ())
+        answers: list[tuple[AnyQuestion, Json]] = []
         while todo:
-            window = todo.pop(0)
-            question, smaller = window.question, halves(window)
+            question = todo.pop(0)
+            smaller = question.halves()
             items = readings([question], self.prompts)
             if smaller and self._size(items) >= most:
                 todo[:0] = smaller
@@ -188,17 +186,15 @@ class Call:
                 await self._answers(items)
             except TooLong as error:
                 if not smaller:
-                    raise Refused(
-                        f"context {first_place(whole, window)} alone is too long: {error}"
-                    ) from None
+                    raise Refused(f"{whole.named(question)} alone is too long: {error}") from None
                 todo[:0] = smaller
                 continue
-            self._windows.append(window)
+            self._windows.append(question)
             if id(question) not in self._payloads:
                 raise Refused(self._errors[id(question)])
-            answers.append((window, self._payloads[id(question)]))
+            answers.append((question, self._payloads[id(question)]))
         try:
-            self._payloads[id(whole.question)] = joined(whole.question, answers)
+            self._payloads[id(whole)] = whole.merge(answers)
         except AnswerError as error:
             raise Refused(str(error)) from None
 
@@ -206,7 +202,7 @@ class Call:
         """An answer, or an error, for each; what a model cannot count together is asked one by one."""
         await self._attempt(items)
         left = [question for item in self._open(items) for question in item.questions]
-        parts = singly(left[0]) if self._miscounted and len(left) == 1 else ()
+        parts = left[0].singly() if self._miscounted and len(left) == 1 else ()
         self._parts += parts
         for part in parts:
             await self._attempt(readings([part], self.prompts))
@@ -214,7 +210,7 @@ class Call:
                 self._errors[id(left[0])] = f"asked one by one too: {self._errors[id(part)]}"
                 return
         if parts:
-            self._payloads[id(left[0])] = together([self._payloads[id(part)] for part in parts])
+            self._payloads[id(left[0])] = left[0].join([self._payloads[id(part)] for part in parts])
 
     async def _attempt(self, items: Sequence[Reading]) -> None:
         """As many attempts at a usable answer as there are, each told what was wrong with the one before."""
@@ -282,8 +278,7 @@ class Call:
         if isinstance(part, AnswerError):
             return str(part)[:SAID]
         try:
-            part = fitted(part, question.schema())
-            question.read(part)
+            part = question.checked(part)
         except AnswerError as error:
             self._miscounted = isinstance(error, Miscounted)
             return str(error)[:SAID]

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from germane.judging.judge import AnyQuestion
 from germane.judging.pool import Answerer
-from germane.judging.programs import Answer, Program, answered
+from germane.questions.asking import Answer, Program, answered
+from germane.questions.question import AnyQuestion
 from germane.types import Judgement
 
 __all__ = ["Drive", "Trace", "replay"]

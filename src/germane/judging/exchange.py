@@ -12,10 +12,10 @@ from germane.judging.endpoint import Endpoint
 from germane.judging.gate import BYTES
 from germane.judging.ladder import LOWEST, ROOM, Correction, Habits
 from germane.judging.patience import Deadline
-from germane.judging.reading import Ask
 from germane.judging.scouting import Superseded
 from germane.judging.statuses import fewer, filtered, unfinished, unfit
 from germane.judging.truncation import LONGER
+from germane.questions.reading import Ask
 
 __all__ = ["Exchange", "TooLong"]
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from germane.judging.limitname import LIMITS, LimitName
-from germane.judging.reading import Ask
 from germane.judging.scouting import Scouting
 from germane.judging.sizes import Sizes
-from germane.judging.text import blank
 from germane.judging.truncation import Truncation
+from germane.questions.reading import Ask
+from germane.questions.text import blank
 from germane.types import Json
 
 __all__ = ["LOWEST", "ROOM", "RUNGS", "Correction", "Habits"]

@@ -15,11 +15,9 @@ from dataclasses import replace
 from typing import Any, Protocol, Self
 
 from germane.errors import Interrupted, JudgeError, LedgerError
+from germane.judges.judge import Judge, Keyring, Reply
+from germane.judges.panel import Attendance, PanelJudge
 from germane.judging.budget import Budget
-from germane.judging.judge import AnyQuestion, Judge, Reply
-from germane.judging.judges.panel import Attendance, PanelJudge
-from germane.judging.keys import Keyring
-from germane.judging.programs import Answer, answered
 from germane.judging.queue import (
     Group,
     JudgeQueue,
@@ -30,6 +28,8 @@ from germane.judging.queue import (
 )
 from germane.judging.spending import Receipts, Spent, Tally, unsent
 from germane.ledger.store import Ledger
+from germane.questions.asking import Answer, answered
+from germane.questions.question import AnyQuestion
 from germane.types import Judgement, freeze
 
 __all__ = ["Answerer", "Pool"]

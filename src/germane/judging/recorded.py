@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from germane.judging.judge import AnyQuestion
-from germane.judging.programs import Answer, answered
+from germane.questions.asking import Answer, answered
+from germane.questions.question import AnyQuestion
 from germane.types import Judgement
 
 __all__ = ["Recorded"]

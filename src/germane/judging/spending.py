@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import IO
 
 from germane.encoding import encode
-from germane.judging.judge import AnyQuestion, Judge, Reply
-from germane.judging.judges.panel import PanelJudge
-from germane.judging.programs import Answer
+from germane.judges.judge import Judge, Reply
+from germane.judges.panel import PanelJudge
+from germane.questions import AnyQuestion
+from germane.questions.asking import Answer
 from germane.types import Json, Judgement, Usage
 
 __all__ = ["Receipts", "Spent", "Tally", "calls_of", "unsent"]

@@ -1,10 +1,9 @@
 """The measures as values: `nDCG @ 10`, `AP(rel=2)`, `context_precision @ 5`; or by name, `Measure.parse("nDCG@10")`.
 
-`measure` and `ranked_measure` declare your own; `ask` and `ask_all` put questions (`germane.judging.questions`) to the
+`measure` and `ranked_measure` declare your own; `ask` and `ask_all` put questions (`germane.questions`) to the
 judge inside one, `proportion` and `Item` make a score and its explanation of what was counted.
 """
 
-from germane.judging.programs import ask, ask_all
 from germane.measures.answers import (
     answer_relevancy,
     context_utilisation,
@@ -52,6 +51,7 @@ from germane.measures.ranked import (
     nDCG,
 )
 from germane.measures.redundancy import context_redundancy
+from germane.questions.asking import ask, ask_all
 
 __all__ = [
     "AP",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from germane.judging.programs import Program, ask, ask_each
-from germane.judging.questions import Claims, StatementRelevance, Support, Supported
 from germane.measures.defining import measure
 from germane.measures.judged import nothing_in, supported_items
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
 from germane.measures.passages import distinct_contexts, texts_of, turns
+from germane.questions import Claims, StatementRelevance, Support, Supported
+from germane.questions.asking import Program, ask, ask_each
 from germane.types import Sample
 
 __all__ = ["answer_relevancy", "context_utilisation", "faithfulness", "hallucination", "noise_sensitivity"]
@@ -31,7 +31,7 @@ def faithfulness(sample: Sample) -> Program[Outcome]:
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
-    claims = yield from ask(Claims(sample.response or ""))
+    claims = yield from ask(Claims(sample.query, sample.response or "", turns(sample)))
     if not claims:
         return skipped(NO_CLAIMS)
     support = yield from ask(Support(claims, texts_of(contexts)))
@@ -91,7 +91,7 @@ def context_utilisation(sample: Sample) -> Program[Outcome]:
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
-    claims = yield from ask(Claims(sample.response or ""))
+    claims = yield from ask(Claims(sample.query, sample.response or "", turns(sample)))
     if not claims:
         return skipped(NO_CLAIMS)
     support = yield from ask(Support(claims, texts_of(contexts)))
@@ -132,7 +132,12 @@ def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
         return skipped("nothing was retrieved, so nothing of it misled")
     retrieved = texts_of(found)
     reference = sample.reference or ""
-    claims, expected = yield from ask_each([Claims(sample.response or ""), Claims(reference)])
+    claims, expected = yield from ask_each(
+        [
+            Claims(sample.query, sample.response or "", turns(sample)),
+            Claims(sample.query, reference, turns(sample)),
+        ]
+    )
     if not claims:
         return skipped(NO_CLAIMS)
     asked = [Support(claims, (reference,)), Support(claims, retrieved)]

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from germane.judging.questions import Scale
 from germane.measures.measure import Measure
 from germane.measures.table import Floats, Ints, LabelTable
+from germane.questions import Scale
 
 __all__ = ["MOST", "bounds"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import inf
 
-from germane.judging.programs import Program, ask
-from germane.judging.questions import Claims, Sufficiency, Support
 from germane.measures.defining import measure
 from germane.measures.ids import NO_GOLD, NO_IDS, documents, relevant
 from germane.measures.judged import nothing_in
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, ok, skipped
 from germane.measures.passages import distinct_contexts, rankings, same, texts_of, turns
+from germane.questions import Claims, Sufficiency, Support
+from germane.questions.asking import Program, ask
 from germane.types import Context, Sample
 
 __all__ = ["calls_after_sufficiency", "marginal_recall", "repeat_rate"]
@@ -65,7 +65,7 @@ def _marginal_claims(sample: Sample, *, of: str, call: int) -> Program[Outcome]:
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
-    claims = yield from ask(Claims(sample.reference or ""))
+    claims = yield from ask(Claims(sample.query, sample.reference or "", turns(sample)))
     if not claims:
         return skipped("the reference makes no claims")
     support = yield from ask(Support(claims, texts_of(contexts)))

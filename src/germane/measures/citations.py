@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from germane.judging.programs import Program, ask
-from germane.judging.questions import CitationSupport, Cited
-from germane.judging.text import blank, sentences, words
 from germane.measures.defining import measure
 from germane.measures.outcome import Item, Outcome, proportion, skipped
 from germane.measures.passages import rankings, texts_of
+from germane.questions import CitationSupport, Cited
+from germane.questions.asking import Program, ask
+from germane.questions.text import blank, sentences, words
 from germane.types import Context, Sample
 
 __all__ = ["Citing", "citation_precision", "citation_recall", "citing"]

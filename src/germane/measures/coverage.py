@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from germane.judging.programs import Program, ask
-from germane.judging.questions import Claims, Support, Supported
 from germane.measures.defining import measure
 from germane.measures.judged import nothing_in
 from germane.measures.matrix import Column, alpha_ndcg, covered
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
-from germane.measures.passages import distinct_contexts, rankings, same, texts_of
+from germane.measures.passages import distinct_contexts, rankings, same, texts_of, turns
+from germane.questions import Claims, Support, Supported
+from germane.questions.asking import Program, ask
 from germane.types import Sample
 
 __all__ = ["StR", "alpha_nDCG"]
@@ -38,7 +38,7 @@ class _Matrix:
 def _matrix(sample: Sample, *, final: bool, repeats: bool) -> Program[_Matrix]:
     """All contexts of all calls are judged together, once; `repeats`: a passage brings its claims at each of its places."""
     contexts = distinct_contexts(sample)
-    claims = yield from ask(Claims(sample.reference or ""))
+    claims = yield from ask(Claims(sample.query, sample.reference or "", turns(sample)))
     support = (yield from ask(Support(claims, texts_of(contexts)))) if claims else ()
     columns = {
         same(context): frozenset(n for n, one in enumerate(support) if place in one.contexts)

@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from germane.errors import MeasureError
-from germane.judging.programs import Program
 from germane.measures.measure import Definition, Measure, Param, Source, Value, define
 from germane.measures.outcome import Result
 from germane.measures.table import Floats, LabelTable
+from germane.questions.asking import Program
 from germane.types import Sample
 
 __all__ = ["measure", "ranked_measure"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import unicodedata
 
-from germane.judging.programs import Program, Unanswered, ask_all
-from germane.judging.questions import Entities
 from germane.measures.defining import measure
 from germane.measures.judged import nothing_in
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, error, proportion
-from germane.measures.passages import distinct_contexts, texts_of
+from germane.measures.passages import distinct_contexts, texts_of, turns
+from germane.questions import Entities
+from germane.questions.asking import Program, Unanswered, ask_all
 from germane.types import Sample
 
 __all__ = ["alike", "context_entity_recall", "plain"]
@@ -47,7 +47,9 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
     if nothing := nothing_in(contexts):
         return nothing
     texts = [sample.reference or "", *texts_of(contexts)]
-    of_reference, *of_contexts = yield from ask_all(map(Entities, texts))
+    of_reference, *of_contexts = yield from ask_all(
+        Entities(sample.query, text, turns(sample)) for text in texts
+    )
     if isinstance(of_reference, Unanswered):
         return error(of_reference.why)
     wanted: dict[str, str] = {}

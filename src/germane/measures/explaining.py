@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from germane.judging.programs import Unanswered
-from germane.judging.questions import Question
 from germane.measures.labels import Label, Place, Ranking
 from germane.measures.measure import Measure
 from germane.measures.outcome import Item, Outcome
 from germane.measures.scoring import depth_of, is_relevant
+from germane.questions import Question
+from germane.questions.asking import Unanswered
 from germane.types import FrozenDict, Json, Sample
 
 __all__ = ["Exchange", "Explanation", "explain_judged", "explain_ranked"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from germane.judging.judges.script import ScriptGrade
+from germane.judges.script import ScriptGrade
 from germane.measures.measure import Definition, Measure, define
 from germane.types import FrozenDict
 

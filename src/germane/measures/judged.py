@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from germane.judging.programs import Program, Unanswered, ask, ask_all
-from germane.judging.questions import (
+from germane.measures.defining import measure
+from germane.measures.outcome import Item, Outcome, ok, proportion, share, skipped
+from germane.measures.passages import distinct_contexts, texts_of, turns
+from germane.measures.ranked import UNIT
+from germane.measures.settings import Settings
+from germane.questions import (
     Claims,
     Statement,
     StatementRelevance,
@@ -16,12 +20,8 @@ from germane.judging.questions import (
     Support,
     Supported,
 )
-from germane.judging.text import blank
-from germane.measures.defining import measure
-from germane.measures.outcome import Item, Outcome, ok, proportion, share, skipped
-from germane.measures.passages import distinct_contexts, texts_of, turns
-from germane.measures.ranked import UNIT
-from germane.measures.settings import Settings
+from germane.questions.asking import Program, Unanswered, ask, ask_all
+from germane.questions.text import blank
 from germane.types import Context, Sample
 
 __all__ = ["context_recall", "context_relevancy", "context_sufficiency", "nothing_in", "supported_items"]
@@ -55,7 +55,7 @@ def context_recall(sample: Sample) -> Program[Outcome]:
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
-    claims = yield from ask(Claims(sample.reference or ""))
+    claims = yield from ask(Claims(sample.query, sample.reference or "", turns(sample)))
     if not claims:
         return skipped("the reference makes no claims")
     support = yield from ask(Support(claims, texts_of(contexts)))

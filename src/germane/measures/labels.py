@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from germane.judging.programs import Unanswered
-from germane.judging.questions import Grade
+from germane.questions import Grade
+from germane.questions.asking import Unanswered
 from germane.types import Context
 
 __all__ = [

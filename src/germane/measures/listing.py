@@ -223,14 +223,14 @@ One that asks the judge is a generator of questions; `proportion` makes the scor
 and its explanation:
 
 ```python
-from germane.judging.questions import Claims, Support
+from germane.questions import Claims, Support
 from germane.measures import Item, ask, measure, proportion
 
 
 @measure(needs=("contexts", "reference"))
 def first_context_recall(sample):
     """Share of the reference's claims that the first context alone supports."""
-    claims = yield from ask(Claims(sample.reference))
+    claims = yield from ask(Claims(sample.query, sample.reference))
     support = yield from ask(Support(claims, (sample.contexts[0].text,)))
     return proportion([Item(claim, bool(one.contexts)) for claim, one in zip(claims, support)])
 ```

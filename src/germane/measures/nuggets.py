@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from germane.judging.programs import Program, ask
-from germane.judging.questions import Claims, Nuggeted, NuggetSupport
-from germane.judging.text import blank
 from germane.measures.defining import measure
 from germane.measures.judged import nothing_in
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, proportion, skipped
-from germane.measures.passages import distinct_contexts, given, texts_of
+from germane.measures.passages import distinct_contexts, given, texts_of, turns
+from germane.questions import Claims, Nuggeted, NuggetSupport
+from germane.questions.asking import Program, ask
+from germane.questions.text import blank
 from germane.types import Json, Sample
 
 __all__ = ["Nugget", "nugget_recall", "nuggets_of"]
@@ -84,7 +84,9 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool, text: str) -> P
     if said is None and given(sample, "reference") is None:
         return skipped("no nuggets and no reference to make them of")
     if said is None:
-        known = tuple(map(Nugget, (yield from ask(Claims(sample.reference or "")))))
+        known = tuple(
+            map(Nugget, (yield from ask(Claims(sample.query, sample.reference or "", turns(sample)))))
+        )
     else:
         known = nuggets_of(said)
     chosen = [nugget for nugget in known if nugget.vital or nuggets != "vital"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from germane.judging.programs import Missing, Program, Unanswered
+from germane.questions.asking import Missing, Program, Unanswered
 from germane.types import Status
 
 __all__ = [

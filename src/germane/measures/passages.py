@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from germane.judging.programs import Missing
-from germane.judging.text import blank
+from germane.questions.asking import Missing
+from germane.questions.text import blank
 from germane.types import Context, Message, Sample
 
 __all__ = ["distinct_contexts", "given", "rankings", "same", "texts_of", "turns"]

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from germane.judging.programs import Program, Unanswered, ask_all
-from germane.judging.questions import Relevance
 from germane.measures.labels import Place, Ranking, gold_label, human_label, on_one_scale, verdict_label
 from germane.measures.measure import Source
 from germane.measures.passages import rankings, turns
 from germane.measures.settings import Settings
+from germane.questions import Relevance
+from germane.questions.asking import Program, Unanswered, ask_all
 from germane.types import Context, Sample
 
 __all__ = ["place_labels"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import fsum
 
-from germane.judging.text import words
 from germane.measures.defining import measure
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, ok, skipped
 from germane.measures.passages import rankings
+from germane.questions.text import words
 from germane.types import Sample
 
 __all__ = ["context_redundancy"]

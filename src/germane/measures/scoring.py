@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import Any, NamedTuple
 
-from germane.judging.programs import Program, Unanswered, ask
-from germane.judging.text import blank
 from germane.measures import ranked
 from germane.measures.bounds import bounds
 from germane.measures.graders import STRICT, Grader
@@ -24,6 +22,8 @@ from germane.measures.passages import given
 from germane.measures.placing import place_labels
 from germane.measures.settings import Settings
 from germane.measures.tables import fill_table, missing_verdicts
+from germane.questions.asking import Program, Unanswered, ask
+from germane.questions.text import blank
 from germane.types import Sample
 
 __all__ = ["Block", "Job", "applicable", "depth_of", "is_relevant", "labels_for", "program_of", "reading_of"]

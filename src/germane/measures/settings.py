@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from germane.errors import InputError
-from germane.judging.questions import Scale
 from germane.measures.passages import given
+from germane.questions import Scale
 from germane.types import Sample
 
 __all__ = ["AGAINST", "Settings"]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from germane.judging.programs import Unanswered
 from germane.measures.labels import Label, Ranking
 from germane.measures.measure import Source
 from germane.measures.table import Floats, Ints, LabelTable
+from germane.questions.asking import Unanswered
 
 __all__ = ["fill_table", "missing_verdicts"]
 

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from germane.errors import InputError
+from germane.judges.judge import Judge
+from germane.judges.panel import votes_on
+from germane.judges.script import ScriptGrade, ScriptJudge, read_result
 from germane.judging.driver import replay
-from germane.judging.judge import AnyQuestion, Judge
-from germane.judging.judges.panel import votes_on
-from germane.judging.judges.script import ScriptGrade, ScriptJudge, read_result
-from germane.judging.programs import Unanswered
 from germane.judging.recorded import Recorded
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
 from germane.measures.labels import Label, Ranking
@@ -18,6 +17,8 @@ from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import is_relevant, labels_for, program_of
 from germane.measures.settings import Settings
+from germane.questions.asking import Unanswered
+from germane.questions.question import AnyQuestion
 from germane.types import Json, Sample, Score
 
 if TYPE_CHECKING:

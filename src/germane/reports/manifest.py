@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from germane.errors import InputError
-from germane.judging.judge import Judge
+from germane.judges.judge import Judge
 from germane.judging.spending import Spent
 from germane.measures.graders import Grader
 from germane.measures.measure import Measure

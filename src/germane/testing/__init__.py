@@ -1,6 +1,6 @@
 """For tests of what is built on germane: a scripted model server and a judge with written-down answers."""
 
-from germane.judging.judges.fake import FakeJudge
+from germane.judges.fake import FakeJudge
 from germane.testing.acts import Act, storm
 from germane.testing.asked import Asked
 from germane.testing.models import ModelServer

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from germane.errors import InputError
-from germane.judging.questions import Question
+from germane.questions import Question
 from germane.types import Json
 
 __all__ = ["Rule", "by_overlap", "rule_from"]

@@ -9,7 +9,7 @@ from typing import ClassVar
 from germane.errors import InputError
 from germane.integrations.mastra.formulas import Formula, Parity, Verdict, scored
 from germane.integrations.measuring import Measured, measure_case
-from germane.judging.judge import Judge
+from germane.judges.judge import Judge
 from germane.types import Json
 
 __all__ = [

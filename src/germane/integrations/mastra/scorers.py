@@ -18,7 +18,7 @@ from germane.integrations.mastra.formulas import (
 )
 from germane.integrations.mastra.metrics import check_parity
 from germane.integrations.measuring import measure_case, said
-from germane.judging.judge import Judge
+from germane.judges.judge import Judge
 from germane.measures.passages import distinct_contexts
 from germane.types import Json, Sample
 

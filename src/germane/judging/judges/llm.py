@@ -10,22 +10,22 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from germane.errors import InputError
+from germane.judges.judge import Judge, Reply, apart, without_asking
 from germane.judging.calling import Call
 from germane.judging.endpoint import Endpoint
 from germane.judging.gate import Gate
-from germane.judging.judge import AnyQuestion, Reply
 from germane.judging.ladder import ROOM, Habits
 from germane.judging.limitname import LimitName
 from germane.judging.limits import Level
 from germane.judging.patience import Patience
 from germane.judging.prices import Price, price_of
-from germane.judging.prompting import Prompts, fingerprint, part
 from germane.judging.providers import Service, check_headers, find
-from germane.judging.questions.base import Listed
 from germane.judging.rates import Limits
-from germane.judging.reading import listed, readings, word
 from germane.judging.transport import HTTPTransport, Transport
-from germane.judging.unasked import apart, without_asking
+from germane.questions import AnyQuestion
+from germane.questions.prompts import Prompts, fingerprint, part
+from germane.questions.question import Listed
+from germane.questions.reading import listed, readings, word
 from germane.types import FrozenDict, Json, Usage, freeze
 
 __all__ = ["LLMJudge", "check_shared"]
@@ -46,7 +46,7 @@ OURS = {
 """Parts of a request that no parameter may set, and what to do instead."""
 
 
-class LLMJudge:
+class LLMJudge(Judge):
     """A language model as the judge.
 
     Args:
@@ -74,7 +74,6 @@ class LLMJudge:
     """
 
     stored = True
-    stand_in = ""
     one_loop = True  # its connections belong to the event loop that opened them
 
     def __init__(
@@ -125,7 +124,7 @@ class LLMJudge:
             parameters=own,
             limit_name=LimitName(_limit_name(self.service)),
         )
-        self.identity: Mapping[str, Json] = _identity(self.service, temperature, self.habits.parameters)
+        self.identity = _identity(self.service, temperature, self.habits.parameters)
         self._fuse, self._batch = reading == "fused", batch
         self._price = price
         self._pricing: Future[Price | None] | None = None
@@ -134,7 +133,7 @@ class LLMJudge:
         self._endpoint: Endpoint | None = None
 
     @property
-    def concurrency(self) -> int:
+    def concurrency(self) -> int:  # type: ignore[override]
         """Groups to hand over at once: some more than requests in flight, so that none is waited for."""
         return self.level.cap + max(2, self.level.cap // 8)
 

@@ -1,0 +1,66 @@
+"""Who can judge: a language model, people's labels, gold ids, a lexical rule, a panel, or your own class."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from germane.judges.fake import FakeJudge
+    from germane.judges.gold import GoldJudge
+    from germane.judges.judge import Judge, LocalJudge, Reply, as_judge
+    from germane.judges.labels import LabelsJudge
+    from germane.judges.lexical import LexicalJudge
+    from germane.judges.naming import judge_from, judge_named
+    from germane.judges.panel import PanelJudge, repeated
+    from germane.judging.judges.llm import LLMJudge
+    from germane.judging.patience import Patience
+    from germane.judging.prices import Price
+    from germane.judging.rates import Limits
+
+_HOME = {
+    "germane.judges.fake": ("FakeJudge",),
+    "germane.judges.gold": ("GoldJudge",),
+    "germane.judges.judge": ("Judge", "LocalJudge", "Reply", "as_judge"),
+    "germane.judges.labels": ("LabelsJudge",),
+    "germane.judges.lexical": ("LexicalJudge",),
+    "germane.judges.naming": ("judge_from", "judge_named"),
+    "germane.judges.panel": ("PanelJudge", "repeated"),
+    "germane.judging.judges.llm": ("LLMJudge",),
+    "germane.judging.patience": ("Patience",),
+    "germane.judging.prices": ("Price",),
+    "germane.judging.rates": ("Limits",),
+}
+_WHERE = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "FakeJudge",
+    "GoldJudge",
+    "Judge",
+    "LLMJudge",
+    "LabelsJudge",
+    "LexicalJudge",
+    "Limits",
+    "LocalJudge",
+    "PanelJudge",
+    "Patience",
+    "Price",
+    "Reply",
+    "as_judge",
+    "judge_from",
+    "judge_named",
+    "repeated",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when first used: the client under the model judge is not needed to read gold ids."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'germane.judges' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

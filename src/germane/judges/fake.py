@@ -1,0 +1,76 @@
+"""A judge whose answers the user writes down: for tests of what is built on germane."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from germane.errors import AnswerError
+from germane.judges.judge import Judge, Reply
+from germane.questions import AnyQuestion
+from germane.types import Json
+
+__all__ = ["FakeJudge"]
+
+Answer: TypeAlias = Callable[[AnyQuestion], Json | Reply | Exception]
+
+
+class FakeJudge(Judge):
+    """Answers from a function or a dict, and remembers what it was asked (`asked`).
+
+    A function gets the question and returns a payload, a Reply, or an exception to raise or to report
+    (AnswerError becomes an error reply, any other is raised). A dict maps a kind (`"relevance"`) or the text
+    that a question is about to a payload or such a function; the text goes before the kind. Without either
+    every question gets its own typical answer.
+    """
+
+    def __init__(
+        self,
+        answers: Answer | Mapping[str, Json | Answer] | None = None,
+        *,
+        name: str = "fake",
+        stored: bool = False,
+        seconds: float = 0.0,
+        concurrency: int = 64,
+        together: int = 1,
+    ) -> None:
+        self.name, self.stored, self.concurrency = name, stored, concurrency
+        self.asked: list[AnyQuestion] = []
+        self.calls = 0
+        self._answers, self._seconds, self._together = answers, seconds, max(1, together)
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        """So many together as `together` says."""
+        size = self._together
+        return [tuple(questions[start : start + size]) for start in range(0, len(questions), size)]
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        """One reply a question, after `seconds`."""
+        self.calls += 1
+        self.asked += questions
+        if self._seconds:
+            await asyncio.sleep(self._seconds)
+        return [self._reply(question) for question in questions]
+
+    def _reply(self, question: AnyQuestion) -> Reply:
+        try:
+            found = self._find(question)
+        except AnswerError as error:
+            found = error
+        if isinstance(found, Reply):
+            return found
+        if isinstance(found, AnswerError):
+            return Reply(error=str(found))
+        if isinstance(found, Exception):
+            raise found
+        return Reply(payload=found)
+
+    def _find(self, question: AnyQuestion) -> Json | Reply | Exception:
+        found: Json | Answer = self._answers
+        if isinstance(found, Mapping):
+            absent = AnswerError(f"the fake judge has no answer to a question of kind {question.kind}")
+            found = found.get(question.about, found.get(question.kind, absent))
+        if found is None:
+            return question.typical()
+        return found(question) if callable(found) else found

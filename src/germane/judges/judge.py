@@ -1,0 +1,207 @@
+"""What a judge is: whoever answers questions. A name and one async method; everything else has a default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+from germane.errors import AnswerError, InputError
+from germane.questions.question import AnyQuestion, Ending, ending, key_of, key_under
+from germane.types import FrozenDict, Json, Usage
+
+__all__ = [
+    "Judge",
+    "Judges",
+    "Keyring",
+    "LocalJudge",
+    "Reply",
+    "apart",
+    "as_judge",
+    "members_of",
+    "without_asking",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a judge answers to one question: a payload that the question can read, or an error.
+
+    Attributes:
+        payload: The answer.
+        error: Why there is none.
+        usage: What the request cost, once per request: where several questions shared one, on the first of them.
+        ms: How long the request took, in milliseconds.
+        request: The request's name, the same for all questions that shared it.
+        provenance: How the question was put (fused, list_size, place, mode, model, ...).
+        children: Of an answer that was merged (from windows): the questions that it was merged from, and the replies.
+    """
+
+    payload: Json = None
+    error: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    ms: float | None = None
+    request: str | None = None
+    provenance: FrozenDict = field(default_factory=FrozenDict)
+    children: tuple[tuple[AnyQuestion, Reply], ...] = ()
+
+
+class _Named:
+    """The identity of a judge that has no other: its name."""
+
+    def __get__(self, judge: Judge | None, _owner: type[Judge]) -> Mapping[str, Json]:
+        return FrozenDict(judge=judge.name) if judge is not None else FrozenDict()
+
+
+class Judge:
+    """Whoever answers questions: a language model, people's labels, gold ids, a rule, a script.
+
+    A subclass gives `name` and `answer`; any object that has these two can be handed to `evaluate` as well.
+
+    Attributes:
+        name: What reports call it: "openai:gpt-4o-mini", "labels", "lexical".
+        identity: Everything about the judge that changes an answer, as JSON. Part of every key. A judge that
+            answers from labels instead of from text says `"reads": "labels"` or `"reads": "gold"`.
+        stored: Whether its answers belong in the ledger: true for what costs money or time.
+        stand_in: One sentence that every report must carry where this judge only stands in for a model, else "".
+        concurrency: How many groups of questions may be put to it at once.
+    """
+
+    name: str = ""
+    identity: Mapping[str, Json] = cast("Mapping[str, Json]", _Named())
+    stored: bool = True
+    stand_in: str = ""
+    concurrency: int = 16
+
+    def prompt_hash(self, _question: AnyQuestion) -> str:
+        """The hash of the wording that this question would be asked with; "" where there is none."""
+        return ""
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        """The questions, each exactly once, as groups that are handed to `answer` together: one by one."""
+        return [(question,) for question in questions]
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        """One reply per question, in their order.
+
+        A failure is a Reply with an error; JudgeError is raised only where the judge cannot be used at all.
+        """
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Release connections."""
+
+
+Judges: TypeAlias = Judge | str | Sequence[Judge | str]
+"""A judge or its name; several of them are a panel."""
+
+
+class _Completed(Judge):
+    """A plain object as a judge: what it has is its own, the rest are the defaults."""
+
+    def __init__(self, judge: Any) -> None:
+        self._judge = judge
+        for name in (
+            "name",
+            "identity",
+            "stored",
+            "stand_in",
+            "concurrency",
+            "prompt_hash",
+            "group",
+            "answer",
+            "close",
+        ):
+            if hasattr(judge, name):
+                setattr(self, name, getattr(judge, name))
+
+
+def as_judge(judge: Any) -> Judge:
+    """A judge as it is; any other object with `name` and an async `answer`, with the defaults of Judge.
+
+    InputError where it has not both.
+    """
+    if isinstance(judge, Judge):
+        return judge
+    lacking = [name for name in ("name", "answer") if not hasattr(judge, name)]
+    if isinstance(judge, type) or len(lacking) == 2:
+        raise InputError(
+            f"{judge!r} is no judge", fix='write a name ("openai:gpt-4o-mini"), a judge, or a list of these'
+        )
+    if lacking:
+        raise InputError(
+            f"the judge {judge!r} has no {lacking[0]}", fix="germane.judges.Judge says what a judge has"
+        )
+    return _Completed(judge)
+
+
+def members_of(judge: Judge) -> Sequence[Judge]:
+    """Those who answer what is put to a judge: a panel's members, else itself."""
+    members: Sequence[Judge] = getattr(judge, "members", (judge,))
+    return members
+
+
+class LocalJudge(Judge):
+    """The defaults of a judge that answers on the spot and for free: it is not stored, and gives `reply`."""
+
+    stored = False
+    concurrency = 1
+    _together = 200
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        """No request to share: as many together as pass in a moment, so that a run can be watched and stopped."""
+        size = self._together
+        return [tuple(questions[start : start + size]) for start in range(0, len(questions), size)]
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        """One reply per question."""
+        return [self.reply(question) for question in questions]
+
+    def reply(self, question: AnyQuestion) -> Reply:
+        """The answer to one question."""
+        raise NotImplementedError
+
+
+def without_asking(question: AnyQuestion) -> Reply | None:
+    """The reply to a question about nothing, or about an id without a text; None where the judge has to read."""
+    known = question.unasked()
+    if isinstance(known, AnswerError):
+        return Reply(error=str(known))
+    return None if known is None else Reply(payload=known, provenance=_UNASKED)
+
+
+_UNASKED = FrozenDict(unasked=True)
+
+
+def apart(
+    questions: Sequence[AnyQuestion],
+) -> tuple[list[AnyQuestion], list[tuple[AnyQuestion, ...]]]:
+    """The questions that are to be asked, and the others, each a group of its own."""
+    asked: list[AnyQuestion] = []
+    known: list[tuple[AnyQuestion, ...]] = []
+    for question in questions:
+        if question.unasked() is None:
+            asked.append(question)
+        else:
+            known.append((question,))
+    return asked, known
+
+
+class Keyring:
+    """The keys of many questions, as `key_of` has them: what those of one wording to one judge share is spelt once."""
+
+    def __init__(self) -> None:
+        self._judges: dict[int, Judge] = {}  # holds the judges, so that no id is given to another one
+        self._endings: dict[tuple[int, str], Ending] = {}
+
+    def __call__(self, question: AnyQuestion, judge: Judge) -> str:
+        """The ledger's key."""
+        prompt = judge.prompt_hash(question)
+        shared = (id(judge), prompt)
+        end = self._endings.get(shared)
+        if end is None:
+            if "reads" in judge.identity:  # the label stands behind the item, and is another each time
+                return key_of(question, judge.identity, prompt)
+            self._judges[id(judge)] = judge
+            end = self._endings[shared] = ending(judge.identity, prompt)
+        return key_under(question, end)

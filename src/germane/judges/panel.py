@@ -1,0 +1,275 @@
+"""Panels: several judges, or several samples of one, answer the same question; what they say becomes one answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from germane.errors import InputError, JudgeError
+from germane.judges.judge import Judge, Reply
+from germane.questions import AnyQuestion, digest
+from germane.questions.asking import Answer
+from germane.questions.reading import replica_number
+from germane.questions.voting import check_vote
+from germane.types import FrozenDict, Json, Judgement, Usage, freeze
+
+__all__ = ["Agreement", "Attendance", "PanelJudge", "Replica", "repeated", "seated", "votes_on", "whole"]
+
+_log = logging.getLogger("germane")
+
+
+class Replica(Judge):
+    """The n-th sample of a judge. The first is the judge itself: it shares its answers with plain evaluations.
+
+    Args:
+        judge: Whom to ask.
+        number: Which sample, from 1. It is part of the key, and decides the order in lists.
+    """
+
+    def __init__(self, judge: Judge, number: int) -> None:
+        self.judge, self.number = judge, number
+        self.name, self.stored, self.stand_in = judge.name, judge.stored, judge.stand_in
+        replica = {"replica": number} if number > 1 else {}
+        self.identity = freeze({**judge.identity, **replica})
+        if hasattr(judge, "forecast"):
+            self.forecast: Callable[[tuple[AnyQuestion, ...]], Usage] = judge.forecast
+
+    @property
+    def concurrency(self) -> int:  # type: ignore[override]
+        """The judge's own."""
+        return self.judge.concurrency
+
+    @property
+    def price(self) -> Any:
+        """The judge's own; None = unknown."""
+        return getattr(self.judge, "price", None)
+
+    def prompt_hash(self, question: AnyQuestion) -> str:
+        """The judge's own."""
+        return self.judge.prompt_hash(question)
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        """As the judge groups; lists in an order of this replica's own."""
+        with replica_number(self.number):
+            return self.judge.group(questions)
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        """What the judge says this time."""
+        with replica_number(self.number):
+            replies = await self.judge.answer(questions)
+        return [
+            replace(reply, provenance=FrozenDict({**reply.provenance, "replica": self.number}))
+            for reply in replies
+        ]
+
+    async def close(self) -> None:
+        """Release the judge."""
+        await self.judge.close()
+
+
+def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
+    """So many samples of a judge; InputError where that is not one or more."""
+    if times < 1:
+        raise InputError(f"a judge cannot be asked {times} times", fix="repeat it once or more")
+    return tuple(Replica(judge, number) if number > 1 else judge for number in range(1, times + 1))
+
+
+class PanelJudge(Judge):
+    """Several judges who vote. The pool asks each member through the ledger, under the member's own keys.
+
+    Grades and yes-or-no: by `majority` the highest that more than half of the votes reach (their lower median; a
+    tie of yes and no is a no); by `mean` the mean, rounded half up, the exact mean being kept. Answers that are
+    lists of verdicts about given things (which contexts support each claim) are voted item by item. Lists that the
+    members draw up themselves (claims, statements, entities) cannot be voted on: the first member is asked for
+    them, another one only where it fails. A member that fails leaves the vote to the others; where all fail, so
+    does the panel. One that cannot be used at all is not asked any more; where none can be, the evaluation ends. Who said what is in the judgement's provenance: `votes`, `agreement` (the share of votes that
+    agree with the verdict, of lists its mean over the items; not where one alone voted), and `failed` for members
+    who did not answer.
+
+    Args:
+        members: At least two judges.
+        vote: "majority" or "mean".
+    """
+
+    stored = False
+    concurrency = 1
+
+    def __init__(self, members: Sequence[Judge], vote: str = "majority") -> None:
+        if len(members) < 2:
+            raise InputError("a panel has at least two members", fix="name several judges, or repeat one")
+        check_vote(vote)
+        reads = {str(member.identity["reads"]) for member in members if "reads" in member.identity}
+        if len(reads) > 1:
+            raise InputError("labels and gold do not sit on one panel", fix="leave one of them out")
+        self.members, self.vote = tuple(members), vote
+        self.name = f"{vote} of {', '.join(_names(self.members))}"
+        self.stand_in = " ".join(dict.fromkeys(filter(None, (member.stand_in for member in members))))
+        identity: dict[str, Json] = {"panel": [member.identity for member in members], "vote": vote}
+        self.identity = freeze(identity | ({"reads": reads.pop()} if reads else {}))
+
+    def prompt_hash(self, question: AnyQuestion) -> str:
+        """The members' hash, where they have one in common, else a hash of theirs."""
+        hashes = [member.prompt_hash(question) for member in self.members]
+        return hashes[0] if len(set(hashes)) == 1 else digest(hashes)[:16]
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        """One by one: each member groups for itself."""
+        return [(question,) for question in questions]
+
+    async def answer(self, _questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        """A panel answers nothing itself: the pool asks its members."""
+        raise JudgeError("a panel is asked through germane's pool, which asks its members")
+
+    async def close(self) -> None:
+        """Release the members."""
+        for member in self.members:
+            await member.close()
+
+    def next_members(self, question: AnyQuestion, said: Sequence[Answer]) -> Sequence[Judge]:
+        """Who is to be asked after those who have `said` something, in the members' order; nobody = combine now."""
+        rest = self.members[len(said) :]
+        if question.voted:
+            return rest
+        return () if any(one.usable for one in said) else rest[:1]
+
+    def combine(self, key: str, question: AnyQuestion, answers: Sequence[Answer]) -> Judgement:
+        """The panel's judgement, from one answer of each member that was asked."""
+        named = list(zip(_names(self.members), answers, strict=False))
+        votes = [(name, one.judgement.answer) for name, one in named if one.usable]
+        lost = {name: one.value.why for name, one in named if not one.usable}
+        said = [one.judgement for one in answers]
+        answer, how = self._decide(question, votes) if votes else (None, {})
+        return Judgement(
+            key=key,
+            kind=question.kind,
+            judge=self.name,
+            prompt=self.prompt_hash(question),
+            answer=answer,
+            error=None if votes else "; ".join(f"{name}: {why}" for name, why in lost.items()),
+            usage=_sum(said),
+            at=max((one.at for one in said if one.at), default=None),
+            provenance=freeze({**how, **({"failed": lost} if lost else {})}),
+        )
+
+    def _decide(
+        self, question: AnyQuestion, votes: Sequence[tuple[str, Json]]
+    ) -> tuple[Json, dict[str, Json]]:
+        """One payload and its provenance: votes, the way of voting, agreement unless one member alone voted.
+
+        Where the votes are not about the same things the first stands.
+        """
+        shown: dict[str, Json] = {"votes": [{"judge": name, "answer": answer} for name, answer in votes]}
+        verdict = question.vote([answer for _, answer in votes], self.vote)
+        if verdict is None:
+            return votes[0][1], {**shown, "vote": "first"}
+        mean = {} if verdict.mean is None else {"mean": verdict.mean}
+        agreement = {"agreement": verdict.agreement} if len(votes) > 1 else {}
+        return verdict.payload, {**shown, "vote": self.vote, **mean, **agreement}
+
+
+class Attendance:
+    """Which members of an evaluation's panels can still be used."""
+
+    def __init__(self) -> None:
+        self._panels: dict[int, PanelJudge] = {}
+        self._lost: dict[int, str] = {}
+
+    def call(self, panel: PanelJudge) -> None:
+        """This panel is asked."""
+        self._panels[id(panel)] = panel
+
+    def can_spare(self, judge: Judge, why: str) -> bool:
+        """Whether this judge, which cannot be used, is a member whose panel goes on without it.
+
+        JudgeError where no member of the panel is left.
+        """
+        found = [panel for panel in self._panels.values() if any(one is judge for one in panel.members)]
+        if found and id(judge) not in self._lost:
+            self._lost[id(judge)] = why
+            for panel in found:
+                if all(id(member) in self._lost for member in panel.members):
+                    raise JudgeError("; ".join(dict.fromkeys(self._lost[id(one)] for one in panel.members)))
+            _log.warning("%s gives no more answers: %s; the panel goes on without it", judge.name, why)
+        return bool(found)
+
+
+def seated(judges: Sequence[Judge], repeat: int = 1, vote: str = "majority") -> Judge:
+    """One judge as it is; several, and several samples of each, as a panel. InputError says what cannot be."""
+    check_vote(vote)
+    members = [member for judge in judges for member in repeated(judge, repeat)]
+    if not members:
+        raise InputError("there is no judge in the list", fix="name one or more")
+    return PanelJudge(members, vote) if len(members) > 1 else members[0]
+
+
+def whole(judgement: Judgement) -> bool:
+    """Whether everybody who was asked answered: not where it failed, or a panel's member did."""
+    return judgement.error is None and not judgement.provenance.get("failed")
+
+
+def votes_on(question: AnyQuestion, judgement: Judgement) -> dict[str, Json]:
+    """What a panel's members said to a question, for a reader; {} where no panel was asked, or one member alone.
+
+    `votes` are the verdicts in short by member, `failed` says why a member gave none, `agreement` is the share of
+    votes that agree with the verdict.
+    """
+    told = judgement.provenance
+    votes = {vote["judge"]: question.short(vote["answer"]) for vote in told.get("votes", ())}
+    if len(votes) < 2 and "failed" not in told:
+        return {}
+    shown: dict[str, Json] = {"votes": votes}
+    return shown | {name: told[name] for name in ("failed", "agreement") if name in told}
+
+
+class Agreement:
+    """How far a panel agreed in an evaluation, judgement by judgement."""
+
+    def __init__(self) -> None:
+        self._asked = self._lost = self._voted = 0
+        self._sum = 0.0
+
+    def add(self, judgement: Judgement) -> None:
+        """Count a judgement, if it is a panel's."""
+        told = judgement.provenance
+        if not ("votes" in told or "failed" in told):
+            return
+        self._asked += 1
+        self._lost += "failed" in told
+        if (agreement := told.get("agreement")) is not None:
+            self._voted += 1
+            self._sum += agreement
+
+    def notes(self) -> dict[str, int]:
+        """What a report says of it, as a note and how many questions that is about; {} where no panel was asked."""
+        if not self._asked:
+            return {}
+        mean = f"mean agreement {self._sum / self._voted:.2f}" if self._voted else "nothing was voted on"
+        lost = f"{self._lost} without the answer of a member" if self._lost else "every member answered"
+        return {f"questions to the panel: {mean}, {lost}": self._asked}
+
+
+def _names(members: Sequence[Judge]) -> list[str]:
+    """Each member's name, with its number where several have the same."""
+    names = [member.name for member in members]
+    shown = [
+        f"{name} #{names[: n + 1].count(name)}" if names.count(name) > 1 else name
+        for n, name in enumerate(names)
+    ]
+    if len({str(dict(member.identity)) for member in members}) < len(members):
+        raise InputError(
+            f"a member sits twice on the panel: {', '.join(names)}", fix="repeat a judge with --repeat N"
+        )
+    return shown
+
+
+def _sum(said: Sequence[Judgement]) -> Usage:
+    costs = [one.usage.cost_usd for one in said if one.usage.requests]
+    known = [cost for cost in costs if cost is not None]
+    return Usage(
+        requests=sum(one.usage.requests for one in said),
+        input_tokens=sum(one.usage.input_tokens for one in said),
+        output_tokens=sum(one.usage.output_tokens for one in said),
+        cost_usd=sum(known) if costs and len(known) == len(costs) else None,
+    )

@@ -1,0 +1,105 @@
+"""The judge that an eval runner lends its scripts: a loopback address that puts one text to its own model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import httpx2
+
+from germane.errors import AnswerError, JudgeError
+from germane.judges.judge import Judge, Reply, apart, without_asking
+from germane.judging.answers import object_in
+from germane.questions import AnyQuestion, canonical
+from germane.questions.prompts import Prompts
+from germane.questions.reading import Ask, readings, word
+from germane.types import FrozenDict, Json, Usage
+
+__all__ = ["ProxyJudge"]
+
+_ATTEMPTS = 3
+
+
+class ProxyJudge(Judge):
+    """Asks through a runner's proxy: `POST /invoke {question, systemPrompt}` -> `{rawText}`, with a bearer token.
+
+    The runner limits the calls (429 past its limit): that is an error of the question, and nothing is asked twice
+    for it. Which model stands behind it is the runner's business, so its answers are not kept for later runs.
+    """
+
+    name = "proxy"
+    stored = False
+    concurrency = 4
+
+    def __init__(self, url: str, token: str = "", timeout: float = 120.0) -> None:
+        self.identity = FrozenDict({"judge": "proxy", "url": url})
+        self._prompts = Prompts(None)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._client = httpx2.AsyncClient(
+            base_url=url.rstrip("/"), headers=headers, timeout=timeout, trust_env=False
+        )
+
+    def prompt_hash(self, question: AnyQuestion) -> str:
+        """The hash of the question's wording."""
+        return self._prompts[question.prompt].hash
+
+    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
+        """Questions about one text share a call: a runner counts them."""
+        asked, others = apart(questions)
+        return [*(tuple(reading.questions) for reading in readings(asked, self._prompts)), *others]
+
+    async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
+        """One reply a question; an unusable answer is asked again, told what was wrong."""
+        if (reply := without_asking(questions[0])) is not None:
+            return [reply]
+        (reading,) = readings(questions, self._prompts)
+        ask = word([reading], self._prompts)
+        problem, requests = "", 0
+        for _ in range(_ATTEMPTS):
+            requests += 1
+            try:
+                parts = dict(ask.split(object_in(await self._invoke(ask, problem))))
+                for question, part in parts.items():
+                    if isinstance(part, AnswerError):
+                        raise part
+                    parts[question] = question.checked(part)
+                return [
+                    Reply(payload=parts[q], usage=_usage(requests, first=q is questions[0]))
+                    for q in questions
+                ]
+            except AnswerError as unusable:
+                problem = str(unusable)
+            except (httpx2.HTTPError, JudgeError) as fault:
+                return [Reply(error=f"the runner's judge proxy: {fault}") for _ in questions]
+        error = f"unusable answer after {_ATTEMPTS} attempts: {problem}"
+        return [Reply(error=error, usage=_usage(requests, first=q is questions[0])) for q in questions]
+
+    async def _invoke(self, ask: Ask, problem: str) -> str:
+        again = f"\n\nYour last answer was unusable: {problem}. Answer again." if problem else ""
+        schema = canonical(ask.schema).decode("utf-8", "replace")
+        body: dict[str, Json] = {
+            "question": f"{ask.user}\n\nAnswer with one JSON object of this JSON Schema and nothing else:\n{schema}{again}",
+            "systemPrompt": ask.system,
+        }
+        response = await self._client.post("/invoke", json=body)
+        if response.status_code != httpx2.codes.OK:
+            raise JudgeError(f"status {response.status_code}: {response.text[:300]}")
+        found = response.json()
+        return _text(found)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._client.aclose()
+
+
+def _usage(requests: int, *, first: bool) -> Usage:
+    return Usage(requests=requests) if first else Usage()
+
+
+def _text(found: Json) -> str:
+    """The raw text, or the last message's content."""
+    if isinstance(found, dict) and isinstance(found.get("rawText"), str):
+        return str(found["rawText"])
+    messages = found.get("outputMessages") if isinstance(found, dict) else None
+    if isinstance(messages, list) and messages and isinstance(messages[-1], dict):
+        return str(messages[-1].get("content") or "")
+    raise AnswerError("the proxy returned no text")

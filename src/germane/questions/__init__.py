@@ -1,0 +1,56 @@
+"""The kinds of question that a judge is asked: plain data in, checked plain data out.
+
+A question is a value. What it is about is its `item`; all that can change its answer is its key; `Payload` is the
+shape that a model must answer in; `read` turns such a payload into a typed answer or raises AnswerError saying what was
+wrong, in words that can be sent back to the model. The wording of a question stands in `prompts/<prompt>.md`.
+"""
+
+from germane.questions.listing import Claims, Entities
+from germane.questions.payload import Miscounted, Numbers, PayloadModel, Reason, Text, Whole, YesNo
+from germane.questions.question import AnyQuestion, Question, canonical, digest, key_of
+from germane.questions.relevance import Grade, Relevance, Rubric, Scale, Statement, StatementRelevance
+from germane.questions.support import (
+    CitationSupport,
+    Cited,
+    Degree,
+    Nuggeted,
+    NuggetSupport,
+    Sufficiency,
+    Sufficient,
+    Support,
+    Supported,
+    Together,
+)
+
+__all__ = [
+    "AnyQuestion",
+    "CitationSupport",
+    "Cited",
+    "Claims",
+    "Degree",
+    "Entities",
+    "Grade",
+    "Miscounted",
+    "NuggetSupport",
+    "Nuggeted",
+    "Numbers",
+    "PayloadModel",
+    "Question",
+    "Reason",
+    "Relevance",
+    "Rubric",
+    "Scale",
+    "Statement",
+    "StatementRelevance",
+    "Sufficiency",
+    "Sufficient",
+    "Support",
+    "Supported",
+    "Text",
+    "Together",
+    "Whole",
+    "YesNo",
+    "canonical",
+    "digest",
+    "key_of",
+]

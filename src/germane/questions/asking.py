@@ -1,0 +1,94 @@
+"""Programs: generators that ask questions and return a result. All that a measure knows of judging.
+
+A program yields a tuple of questions and is sent a tuple of the same length: the typed answer to each, or an
+`Unanswered` in its place. `ask` and `ask_all` wrap that exchange, so that a measure reads like its definition::
+
+    claims = yield from ask(Claims(sample.query, sample.reference))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from germane.errors import AnswerError
+from germane.questions import Question
+from germane.types import Judgement
+
+__all__ = ["Answer", "Missing", "Program", "Unanswered", "answered", "ask", "ask_all", "ask_each"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+Asking: TypeAlias = tuple[Question[Any], ...]
+Answers: TypeAlias = tuple[Any, ...]
+Program: TypeAlias = Generator[Asking, Answers, R]
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """What stands in the place of an answer that could not be had, and why."""
+
+    why: str
+
+
+class Answer(NamedTuple):
+    """A judgement, and what it says: the typed answer to its question, or Unanswered."""
+
+    judgement: Judgement
+    value: Any
+    children: tuple[Judgement, ...] = ()
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is an answer."""
+        return not isinstance(self.value, Unanswered)
+
+    @property
+    def holds(self) -> bool:
+        """Whether it stands without asking anybody: a stored answer that can be used, or a failure that is kept."""
+        return not isinstance(self.value, Unanswered) or self.judgement.error is not None
+
+
+def answered(question: Question[Any], judgement: Judgement) -> Answer:
+    """What a judgement says to this question: read here, once, and nowhere else."""
+    if judgement.error is not None:
+        return Answer(judgement, Unanswered(judgement.error))
+    try:
+        return Answer(judgement, question.read(judgement.answer))
+    except AnswerError as unusable:
+        return Answer(judgement, Unanswered(f"unusable answer: {unusable}"))
+
+
+class Missing(Exception):
+    """Thrown at the `yield` whose one answer could not be had."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(why)
+
+
+def ask(question: Question[A]) -> Program[A]:
+    """Ask one question and return its answer; Missing is raised where there is none."""
+    (answer,) = yield (question,)
+    if isinstance(answer, Unanswered):
+        raise Missing(answer.why)
+    return answer  # type: ignore[no-any-return]
+
+
+def ask_all(questions: Iterable[Question[A]]) -> Program[tuple[A | Unanswered, ...]]:
+    """Ask several questions at once; each answer, or Unanswered in its place. No questions, no asking."""
+    asked = tuple(questions)
+    return (yield asked) if asked else ()
+
+
+def ask_each(questions: Iterable[Question[A]]) -> Program[tuple[A, ...]]:
+    """Ask several questions at once and return their answers; Missing is raised where there is none to one of them."""
+    answers = yield from ask_all(questions)
+    found: list[A] = []
+    for answer in answers:
+        if isinstance(answer, Unanswered):
+            raise Missing(answer.why)
+        found.append(answer)
+    return tuple(found)

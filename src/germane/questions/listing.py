@@ -1,0 +1,128 @@
+"""Questions that list what a text holds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import Field
+
+from germane.questions.payload import PayloadModel, Text
+from germane.questions.question import Question
+from germane.questions.text import blank
+from germane.types import Json
+
+__all__ = ["Claims", "Entities"]
+
+
+class ClaimsPayload(PayloadModel):
+    """`{claims: [string]}`."""
+
+    claims: list[Text] = Field(description="each a full statement that stands alone")
+
+
+class EntitiesPayload(PayloadModel):
+    """`{entities: [string]}`."""
+
+    entities: list[Text] = Field(description="each once, as the text spells it")
+
+
+@dataclass(frozen=True, slots=True)
+class Claims(Question[tuple[str, ...]]):
+    """What does this text claim as an answer to the query, one self-contained statement each?
+
+    The query (and the history) is what makes a short answer a statement: "Warsaw" is "Marie Curie was born in Warsaw".
+    """
+
+    kind: ClassVar[str] = "claims"
+    opens: ClassVar[bool] = True
+    batched: ClassVar[bool] = True
+    Payload: ClassVar[type[PayloadModel]] = ClaimsPayload
+
+    query: str
+    text: str
+    history: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def about(self) -> str:
+        """The text."""
+        return self.text
+
+    def inputs(self) -> dict[str, Json]:
+        """Query, text, and the history, as far as there are any."""
+        return _shown(self)
+
+    def judged(self) -> dict[str, Json]:
+        """Query, history and text."""
+        return _judged(self)
+
+    def answer(self, payload: ClaimsPayload) -> tuple[str, ...]:
+        """The claims, in order; none is an answer too."""
+        return tuple(payload.claims)
+
+    def unasked(self) -> Json:
+        """An empty text claims nothing."""
+        return {"claims": []} if blank(self.text) else None
+
+    def typical(self) -> Json:
+        """One claim for every 60 characters."""
+        count = max(1, len(self.text) // 60)
+        return {"claims": [self.text[i * 60 : i * 60 + 60].strip() or "a claim" for i in range(count)]}
+
+
+@dataclass(frozen=True, slots=True)
+class Entities(Question[tuple[str, ...]]):
+    """Which persons, places, dates, numbers and other named things does this text hold?
+
+    The query is part of the item, since the text is judged for it, and is not shown: this question shares a request
+    with any other about the same text.
+    """
+
+    kind: ClassVar[str] = "entities"
+    batched: ClassVar[bool] = True
+    Payload: ClassVar[type[PayloadModel]] = EntitiesPayload
+
+    query: str
+    text: str
+    history: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def about(self) -> str:
+        """The text."""
+        return self.text
+
+    def inputs(self) -> dict[str, Json]:
+        """The text alone."""
+        return {"text": self.text}
+
+    def judged(self) -> dict[str, Json]:
+        """Query, history and text."""
+        return _judged(self)
+
+    def answer(self, payload: EntitiesPayload) -> tuple[str, ...]:
+        """The entities as the text spells them; none is an answer too."""
+        return tuple(payload.entities)
+
+    def unasked(self) -> Json:
+        """An empty text names nothing."""
+        return {"entities": []} if blank(self.text) else None
+
+    def typical(self) -> Json:
+        """Words that begin with a capital or hold a digit, and at least one."""
+        found = dict.fromkeys(re.findall(r"\b(?:[A-Z]\w+|\w*\d\w*)\b", self.text))
+        return {"entities": list(found) or [self.text[:10].strip() or "an entity"]}
+
+
+def _judged(question: Claims | Entities) -> dict[str, Json]:
+    return {
+        "query": question.query,
+        "text": question.text,
+        "history": [list(turn) for turn in question.history],
+    }
+
+
+def _shown(question: Claims) -> dict[str, Json]:
+    query = {} if blank(question.query) else {"query": question.query}
+    history = {"history": [list(turn) for turn in question.history]} if question.history else {}
+    return {**query, "text": question.text, **history}

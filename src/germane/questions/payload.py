@@ -1,0 +1,180 @@
+"""What a judge's answer may look like: pydantic types, the JSON Schema made from them, and errors in words.
+
+A number is read kindly where nothing is guessed: 2.0 and "2" are 2. Anything else of another type is an AnswerError
+whose text can be sent back to the model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictStr,
+    ValidationError,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from germane.errors import AnswerError
+from germane.questions.text import blank
+from germane.types import Json
+
+__all__ = [
+    "Miscounted",
+    "Numbers",
+    "PayloadModel",
+    "Reason",
+    "Text",
+    "Whole",
+    "YesNo",
+    "normal",
+    "parsed",
+    "schema_of",
+]
+
+
+class Miscounted(AnswerError):
+    """Verdicts are missing, or cannot be told apart: a model may do better with one at a time."""
+
+
+class PayloadModel(BaseModel):
+    """The base of every answer. What the schema does not name is passed over."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+P = TypeVar("P", bound=PayloadModel)
+
+
+def _whole(value: object) -> object:
+    """2.0 and "2" as 2; true, 2.5 and "two" stay what they are, and are refused."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and value.strip().isascii() and value.strip().removeprefix("-").isdigit():
+        return int(value)
+    return value
+
+
+def _says(value: str) -> str:
+    """The text without white space around it.
+
+    One that shows nothing (white space, invisible characters) is refused and not dropped: a list that went wrong there
+    may lack what was meant, and the numbers of what follows would no longer be the judge's.
+    """
+    if blank(value):
+        raise PydanticCustomError("blank", "a non-empty string")
+    return value.strip()
+
+
+Whole: TypeAlias = Annotated[int, BeforeValidator(_whole), Field(strict=True)]
+"""A whole number."""
+YesNo: TypeAlias = StrictBool
+"""true or false, and no word for it."""
+Text: TypeAlias = Annotated[StrictStr, AfterValidator(_says)]
+"""A text that says something."""
+Numbers: TypeAlias = list[Whole]
+"""Numbers of contexts."""
+Reason: TypeAlias = Annotated[StrictStr, BeforeValidator(lambda value: "" if value is None else value)]
+"""Why, in the judge's words. It may be missing or null: the verdict is what counts, weak models leave the rest out,
+and a person or a rule gives none. An object or a number in its place is an answer of another shape."""
+
+
+def parsed(kind: type[P], payload: Json, verdicts: tuple[str, str] | None = None) -> P:
+    """The payload as that type; AnswerError says in words what is wrong with it.
+
+    It is Miscounted where a verdict of the list `verdicts` (its name, the field with the number) has no number.
+    """
+    if not isinstance(payload, Mapping):
+        raise AnswerError(f"the answer must be a JSON object, not {type(payload).__name__}")
+    try:
+        return kind.model_validate(payload)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = first["loc"]
+        uncounted = (
+            verdicts and where[0] == verdicts[0] and where[2:] in {(), verdicts[1:]} and len(where) > 1
+        )
+        raise (Miscounted if uncounted else AnswerError)(_in_words(first, schema_of(kind))) from None
+
+
+def normal(kind: type[P], payload: Json) -> dict[str, Json]:
+    """The payload with the types that its schema names, and nothing else in it."""
+    return parsed(kind, payload).model_dump(exclude_unset=True)
+
+
+_WANTED = {
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "string": "a string",
+    "object": "a JSON object",
+    "array": "a list",
+}
+
+
+def _in_words(error: ErrorDetails, schema: Mapping[str, Json]) -> str:
+    """What is wrong with an answer: `"grade" must be a whole number from 0 to 3, not "high"`."""
+    where, part, name = error["loc"], schema, ""
+    for step in where:
+        if isinstance(step, str):
+            name, part = step, part["properties"][step]
+        else:
+            part = part["items"]
+    wanted = _wanted(part, error["type"])
+    if error["type"] == "missing":
+        return f'the answer lacks "{name}" ({wanted})'
+    item = "every item of " if isinstance(where[-1], int) else ""
+    return f'{item}"{name}" must be {wanted}, not {_shown(error["input"])}'
+
+
+def _wanted(part: Mapping[str, Json], problem: str) -> str:
+    if "enum" in part:
+        *first, last = part["enum"]
+        return f"{', '.join(first)} or {last}"
+    wanted = _WANTED[part["type"]]
+    if part["type"] == "integer" and "minimum" in part and "maximum" in part:
+        return f"{wanted} from {part['minimum']} to {part['maximum']}"
+    if part["type"] == "array" and part["items"]["type"] != "object":
+        return f"{wanted} of {'numbers' if part['items']['type'] == 'integer' else 'strings'}"
+    return "a non-empty string" if problem == "blank" else wanted
+
+
+def _shown(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)[:80]
+    except TypeError:
+        return type(value).__name__
+
+
+@cache
+def schema_of(kind: type[PayloadModel]) -> dict[str, Json]:
+    """The strict JSON Schema of a payload: every property required, no other allowed, nothing by reference.
+
+    Strict endpoints take no default, title or `$ref`, and Gemini's no integer `enum`: a range is `minimum` and `maximum`.
+    """
+    whole = kind.model_json_schema()
+    found: dict[str, Json] = _plain(whole, whole.get("$defs", {}))
+    return found
+
+
+def _plain(part: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Json]:
+    if "$ref" in part:
+        return {**_plain(shared[part["$ref"].rpartition("/")[2]], shared), **_described(part)}
+    if part.get("type") == "object":
+        inner = {name: _plain(one, shared) for name, one in part["properties"].items()}
+        strict = {"properties": inner, "required": list(inner), "additionalProperties": False}
+        return {"type": "object", **_described(part), **strict}
+    kept = {name: value for name, value in part.items() if name not in {"title", "default", "items"}}
+    return {**kept, "items": _plain(part["items"], shared)} if "items" in part else kept
+
+
+def _described(part: Mapping[str, Any]) -> dict[str, Json]:
+    """Only a field's own description: a class's docstring is for who reads the code."""
+    return {"description": part["description"]} if "$ref" in part and "description" in part else {}

@@ -1,0 +1,254 @@
+"""Prompt files: load, hash, and lay their inputs out as tagged sections.
+
+A prompt file holds instructions and nothing else; the inputs follow as `<name>...</name>` sections in one
+fixed order, so that what many requests share comes first and a provider's prompt cache can help. A custom
+file may instead place the inputs itself with `{{name}}`. Values are data: they are put in once, never
+looked at for further variables, and cannot close the section they stand in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import cache, lru_cache
+from pathlib import Path
+
+from germane.errors import InputError, Place
+from germane.questions import AnyQuestion, Question
+from germane.types import Json
+
+__all__ = [
+    "FOLDER",
+    "Prompt",
+    "Prompts",
+    "clean",
+    "fingerprint",
+    "inside",
+    "load",
+    "part",
+    "place",
+    "sections",
+    "show",
+]
+
+FOLDER = Path(__file__).with_name("prompts")
+FIRST = ("history", "query", "reference", "response")
+LAST = ("passage", "contexts", "text", "claims", "statements", "nuggets")
+TAGGED = {"contexts", "passages"}
+NONE = "(none)"
+
+_UNSEEN = (
+    r"[\s\x00-\x1f\x7f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    r"\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*+"
+)
+"""What a reader does not see and a model may pass over: white space, controls, zero widths, fillers, selectors.
+
+Possessive: what is passed over is never tried again, so that no text makes the search slow.
+"""
+
+_VARIABLE = re.compile(r"\{\{([^{}\n]*)\}\}")
+_WORDS = re.compile(r"\W+")
+_OWN_TAG = re.compile(r"<\s*/?\s*(\w[\w.:-]*)")
+_CONTROL = r"\||｜|/?(?:s|bos|eos|pad|unk|sys|tool_calls?|tool_response|end_of_utterance)[>＞﹥]|/?(?:start|end)_of_turn"  # noqa: RUF001
+"""What follows the bracket in control tokens of chat templates."""
+_SQUARE = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)\])")
+"""Those of Mistral's and Llama 2's, which are written in capitals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The wording of one kind of question; `pieces` alternate text and variable where it is a template.
+
+    `tags` are the names of the template's own tags: a value cannot close these either.
+    """
+
+    name: str
+    text: str
+    hash: str
+    pieces: tuple[str, ...] = ()
+    tags: frozenset[str] = frozenset()
+
+    def fill(self, inputs: Mapping[str, Json]) -> str:
+        """The template with every variable replaced, in one pass."""
+        texts, names = self.pieces[::2], self.pieces[1::2]
+        values = [inside(name, inputs[name], self.tags) if name in inputs else NONE for name in names]
+        return "".join(a + b for a, b in zip(texts, [*values, ""], strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    required: frozenset[str]
+    known: frozenset[str]
+    modes: frozenset[str]
+
+
+@cache
+def _shape(question: type[AnyQuestion]) -> _Shape:
+    """Which inputs a kind of question has, read off its fields: a default of text is a mode, not an input."""
+    shown = [f for f in fields(question) if f.compare]  # type: ignore[arg-type]
+    modes = frozenset(f.name for f in shown if isinstance(f.default, str | bool | int))
+    known = frozenset(f.name for f in shown) - modes
+    required = frozenset(f.name for f in shown if f.default is MISSING and f.default_factory is MISSING)
+    return _Shape(required, known, modes)
+
+
+def _kinds(base: type[AnyQuestion] = Question) -> Iterator[type[AnyQuestion]]:
+    for sub in base.__subclasses__():
+        yield sub
+        yield from _kinds(sub)
+
+
+def _asked_by(name: str) -> type[AnyQuestion]:
+    """The kind of question that a prompt words: `relevance_binary` words `relevance`."""
+    kinds = {sub.kind: sub for sub in _kinds() if hasattr(sub, "kind")}
+    for kind in sorted(kinds, key=len, reverse=True):
+        if name == kind or name.startswith(f"{kind}_"):
+            return kinds[kind]
+    known = ", ".join(sorted({*kinds, *(p.stem for p in FOLDER.glob("[!_]*.md"))}))
+    raise InputError(f"no question is worded by a prompt named {name!r}", fix=f"name one of {known}")
+
+
+def _position(text: str, offset: int) -> tuple[int, int]:
+    before = text[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def _pieces(name: str, text: str, path: Path) -> tuple[str, ...]:
+    """Text and variables alternating; () where there is no variable. InputError on an unknown one."""
+    shape = _shape(_asked_by(name))
+    pieces, last, used = [], 0, set()
+    for found in _VARIABLE.finditer(text):
+        variable = found[1].strip()
+        if variable not in shape.known:
+            spot = Place(str(path), *_position(text, found.start()))
+            choices = ", ".join(f"{{{{{known}}}}}" for known in sorted(shape.known))
+            raise InputError(f"{found[0]} is not an input of {name}", fix=f"use {choices}", place=spot)
+        pieces += [text[last : found.start()], variable]
+        last = found.end()
+        used.add(variable)
+    if missing := shape.required - used if used else None:
+        absent = ", ".join(f"{{{{{variable}}}}}" for variable in sorted(missing))
+        fix = f"add {absent}, or use no variables at all: the inputs then follow the text"
+        raise InputError(f"the prompt {name} does not show {absent}", fix=fix, place=Place(str(path)))
+    return (*pieces, text[last:]) if used else ()
+
+
+def fingerprint(*texts: str) -> str:
+    """The first 16 hex digits of the SHA-256 of some texts."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def load(name: str, path: Path | None = None) -> Prompt:
+    """The prompt of that name: germane's own, or the file at `path`; InputError says what is wrong with it."""
+    file = path or FOLDER / f"{name}.md"
+    try:
+        text = file.read_text("utf-8-sig").replace("\r\n", "\n").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InputError(f"the prompt {name} cannot be read: {why}", place=Place(str(file))) from None
+    if not text:
+        raise InputError(f"the prompt {name} is empty", place=Place(str(file)))
+    pieces = _pieces(name, text, file) if path else ()
+    notes = (part(known) for known in sorted(_shape(_asked_by(name)).known))
+    tags = frozenset(_OWN_TAG.findall("".join(pieces[::2])))
+    said = _VARIABLE.sub(lambda found: f"{{{{{found[1].strip()}}}}}", text) if pieces else text
+    return Prompt(name, text, fingerprint(part("frame"), *notes, said), pieces, tags)
+
+
+@cache
+def part(name: str) -> str:
+    """The words of requests that are no question's own; "" where there are none.
+
+    `frame` is in every request, `list` in those about several texts; the name of an input says what it is to be
+    taken for, wherever it is shown.
+    """
+    file = FOLDER / f"_{name}.md"
+    return file.read_text("utf-8").strip() if file.exists() else ""
+
+
+class Prompts:
+    """Every prompt by its name: germane's own, and custom files where some are given."""
+
+    def __init__(self, custom: Mapping[str, str | Path] | None = None) -> None:
+        self._loaded: dict[str, Prompt] = {}
+        for name, path in (custom or {}).items():
+            _asked_by(name)
+            self._loaded[name] = load(name, Path(path))
+
+    def __getitem__(self, name: str) -> Prompt:
+        """The prompt of that name, read on first use."""
+        prompt = self._loaded.get(name)
+        if prompt is None:
+            prompt = self._loaded[name] = load(name)
+        return prompt
+
+
+def sections(question: AnyQuestion) -> dict[str, Json]:
+    """The inputs to show, in the order in which they are shown."""
+    modes = _shape(type(question)).modes
+    inputs = question.inputs()
+    return {name: inputs[name] for name in sorted(inputs, key=place) if name not in modes}
+
+
+def place(name: str) -> int:
+    """Where a section stands: what requests share first, then the text, then what is asked about it."""
+    if name in LAST:
+        return 100 + LAST.index(name)
+    return FIRST.index(name) if name in FIRST else len(FIRST)
+
+
+@lru_cache(64)
+def _tags(more: frozenset[str]) -> re.Pattern[str]:
+    """What begins a tag of ours, a numbered one or a control token: its bracket.
+
+    A number closes an item whatever follows it; it opens one where a bracket follows before the next tag, so that
+    hearts and comparisons stay.
+    """
+    words = {*FIRST, *LAST, *TAGGED, *more}
+    words |= {word.removesuffix("s") for word in words}
+    names = "|".join(_UNSEEN.join(map(re.escape, word)) for word in sorted(words))
+    slash, digits = f"/{_UNSEEN}", rf"(?:\d{_UNSEEN})"
+    opened = rf"{digits}++(?:(?<=\D)[^<>＜＞﹤﹥]*+)?[>＞﹥]"  # noqa: RUF001
+    ours = rf"(?:{slash})?(?:{names})\b|{slash}\d|{opened}"
+    return re.compile(rf"[<＜﹤](?={_UNSEEN}(?:{ours}|{_CONTROL}))", re.IGNORECASE)  # noqa: RUF001
+
+
+def clean(text: str, names: frozenset[str] = frozenset()) -> str:
+    """The text with tags of sections, and control tokens of chat templates, made harmless."""
+    if "<" in text or "＜" in text or "﹤" in text:  # noqa: RUF001
+        text = _tags(names).sub("&lt;", text)
+    return _SQUARE.sub("&#91;", text) if "[" in text else text
+
+
+def inside(name: str, value: Json, tags: frozenset[str] = frozenset()) -> str:
+    """What stands inside a section: text, a numbered list, turns of a conversation, or JSON.
+
+    No text in it can close the section, nor what has one of the `tags` around it.
+    """
+    names = tags | {name}
+    if isinstance(value, str):
+        return clean(value, names)
+    if name in TAGGED:
+        return "".join(f"<{n}>{clean(item, names)}</{n}>" for n, item in enumerate(value, 1))
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return "\n".join(f"{n}. {_line(clean(item, names))}" for n, item in enumerate(value, 1))
+    if isinstance(value, list | tuple) and all(
+        isinstance(turn, list | tuple) and len(turn) == 2 for turn in value
+    ):
+        return "\n".join(
+            f"{_WORDS.sub(' ', role).strip()}: {_line(clean(text, names))}" for role, text in value
+        )
+    return clean(json.dumps(value, ensure_ascii=False), names)
+
+
+def _line(text: str) -> str:
+    """The text on one line: what stands on a line of its own is another claim or turn."""
+    return " ".join(text.split())
+
+
+def show(name: str, value: Json) -> str:
+    """One section with its tags."""
+    return f"<{name}>{inside(name, value)}</{name}>"

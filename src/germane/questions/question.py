@@ -1,0 +1,323 @@
+"""What a question is: its item, its key, the type of its answer, and how it is split, merged and voted on."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
+
+from germane.encoding import encode
+from germane.errors import AnswerError
+from germane.questions import voting
+from germane.questions.payload import Miscounted, PayloadModel, normal, parsed, schema_of
+from germane.types import Json
+
+__all__ = [
+    "AnyQuestion",
+    "Ending",
+    "Listed",
+    "Question",
+    "canonical",
+    "digest",
+    "ending",
+    "key_of",
+    "key_under",
+]
+
+A = TypeVar("A")
+
+
+def canonical(value: Json) -> bytes:
+    """The one spelling of a JSON value: sorted keys, no spaces, UTF-8."""
+    return encode(value, sort_keys=True)
+
+
+def digest(value: Json) -> str:
+    """The first 128 bits of the SHA-256 of a JSON value, in hex."""
+    return hashlib.sha256(canonical(value)).hexdigest()[:32]
+
+
+class Question(ABC, Generic[A]):
+    """One thing asked of a judge; `A` is the type of its answer. Subclasses are frozen dataclasses.
+
+    A new type of question declares `kind`, `Payload`, `about`, `inputs`, `answer` and `typical`, and has a prompt
+    file `prompts/<kind>.md`. Where the answer is a list of verdicts about given things (one for each claim), it also
+    declares `verdicts`: how it is split, merged and voted on follows from that.
+    """
+
+    __slots__ = ("_item",)
+
+    kind: ClassVar[str]
+    """The name of the kind, the same in the ledger, in prompt files and on the command line."""
+    opens: ClassVar[bool] = False
+    """Whether the answer leads to further questions; such questions are asked first."""
+    batched: ClassVar[bool] = False
+    """Whether several texts may be put to the same question in one request, where the user asked for that."""
+    Payload: ClassVar[type[PayloadModel]]
+    """The answer as pydantic types: the JSON Schema is made from it, and answers are checked by it."""
+    verdicts: ClassVar[tuple[str, str] | None] = None
+    """Of an answer that is a list of verdicts about given things: the name of the list, and the name of the field in
+    which each verdict says the number (from 1) of the thing that it is about."""
+    given: ClassVar[str] = ""
+    """The question's own field that holds these things; "" = the one that is named like the list."""
+
+    _item: str
+
+    @property
+    def prompt(self) -> str:
+        """The name of the prompt file that words this question."""
+        return self.kind
+
+    @property
+    @abstractmethod
+    def about(self) -> str:
+        """The text that the question is about; questions about one text can share a request."""
+
+    def label(self, _source: str) -> Json:
+        """What a judge of `labels` or of `gold` would read instead of the text; None = there is nothing."""
+        return None
+
+    # What is judged, and what else is in the key
+
+    @abstractmethod
+    def inputs(self) -> dict[str, Json]:
+        """Everything that the prompt shows, by name."""
+
+    def judged(self) -> dict[str, Json]:
+        """What is judged: all that the item is made of. By default everything that is shown."""
+        return self.inputs()
+
+    @property
+    def item(self) -> str:
+        """The digest of the kind and of what is judged; no judge, prompt, scale or reference is in it."""
+        try:
+            return self._item
+        except AttributeError:
+            found = digest({"kind": self.kind, **self.judged()})
+            object.__setattr__(self, "_item", found)
+            return found
+
+    def parts(self) -> tuple[str, ...]:
+        """The items of the things that are judged, in order: each claim with the passages; () for most questions."""
+        return ()
+
+    def settings(self) -> dict[str, str]:
+        """What the question was put with, as far as it applies: against, scale, rubric. Part of the key."""
+        return {}
+
+    # The answer
+
+    def payload_type(self) -> type[PayloadModel]:
+        """The answer's type, where it is not the same for all questions of the kind."""
+        return self.Payload
+
+    def schema(self) -> dict[str, Json]:
+        """The strict JSON Schema of the payload."""
+        return schema_of(self.payload_type())
+
+    def read(self, payload: Json) -> A:
+        """The typed answer in a payload; AnswerError says what is wrong with an unusable one."""
+        return self.answer(self.parse(payload))
+
+    def parse(self, payload: Json) -> Any:
+        """The payload as a `Payload`, its verdicts in the order of what they are about; AnswerError where it is none."""
+        found = parsed(self.payload_type(), payload, self.verdicts)
+        if self.verdicts is not None:
+            name, number = self.verdicts
+            object.__setattr__(found, name, _each_once(getattr(found, name), name, number, len(self.things)))
+        return found
+
+    def answer(self, payload: Any) -> A:
+        """The typed answer in a payload that has been parsed."""
+        return cast("A", payload)
+
+    def checked(self, payload: Json) -> Json:
+        """The payload as it is stored: "2" and 2.0 are 2, nothing is in it that the schema does not name.
+
+        AnswerError says what is wrong with an unusable one.
+        """
+        found = normal(self.payload_type(), payload)
+        self.read(found)
+        return found
+
+    def unasked(self) -> Json | AnswerError | None:
+        """What holds without asking: the payload about an empty text, or an error where the text is not known.
+
+        None = it must be asked. It is what every judge that reads would say; who reads labels is asked all the same.
+        """
+        return None
+
+    def placed(self, payload: Json) -> Json:
+        """A payload that can be read, with contexts by their places in the ranking and not as the judge counted."""
+        return payload
+
+    @abstractmethod
+    def typical(self) -> Json:
+        """A payload of ordinary size: what a forecast takes for an answer that is not known yet."""
+
+    # Asked one by one
+
+    @property
+    def things(self) -> tuple[Any, ...]:
+        """What the verdicts are about, in the order of their numbers; () where the answer is no such list."""
+        return tuple(getattr(self, self._given)) if self.verdicts is not None else ()
+
+    @property
+    def _given(self) -> str:
+        return self.given or (self.verdicts or ("",))[0]
+
+    def one(self, number: int) -> Self | None:
+        """The same question about the thing with that number alone; None where there are not several, or not so many."""
+        things = self.things
+        if len(things) < 2 or not 1 <= number <= len(things):
+            return None
+        return cast("Self", replace(cast("Any", self), **{self._given: (things[number - 1],)}))
+
+    def singly(self) -> tuple[Self, ...]:
+        """The question about each thing alone; () where there are not several."""
+        found = (self.one(number) for number in range(1, len(self.things) + 1))
+        return tuple(one for one in found if one is not None)
+
+    def join(self, payloads: Sequence[Json]) -> Json:
+        """The payload of the whole question from those of `one(1)`, `one(2)`, ..., in their order."""
+        name, number = self.verdicts or ("", "")
+        found = [item for payload in payloads for item in payload[name]]
+        return {name: [{**item, number: n} for n, item in enumerate(found, 1)]}
+
+    # Asked in windows
+
+    def halves(self) -> tuple[Self, Self] | None:
+        """The question about the first half of its contexts and about the others; None where it cannot be split."""
+        return None
+
+    def merge(self, windows: Sequence[tuple[Self, Json]]) -> Json:
+        """The payload of the whole question from its windows, in order, each with its payload.
+
+        Windows are `halves`, halves of these, and so on, together all of the question. AnswerError where nothing about
+        the whole follows.
+        """
+        raise AnswerError(f"a question of kind {self.kind} cannot be judged in {len(windows)} windows")
+
+    def named(self, _window: Self) -> str:
+        """What an error calls a window that cannot be split: `context 3`."""
+        return f"the {self.kind}"
+
+    # Voted on
+
+    @property
+    def voted(self) -> bool:
+        """Whether several answers can be voted on: not where each is a list that its judge drew up."""
+        return self.verdicts is not None or not voting.has_list(self.schema())
+
+    def vote(self, payloads: Sequence[Json], how: str) -> voting.Verdict | None:
+        """One payload out of several by `majority` or `mean`; None = the first one stands."""
+        if not self.voted:
+            return None
+        payloads, schema = [self.checked(payload) for payload in payloads], self.schema()
+        verdict = voting.of_lists(payloads, schema, self.verdicts, how) if self.verdicts else None
+        verdict = verdict or voting.of_verdicts(payloads, schema["properties"], how)
+        try:
+            self.read(verdict.payload)
+        except AnswerError:  # a verdict that lost its grounds in the vote
+            return None
+        return verdict
+
+    def short(self, payload: Json) -> str:
+        """A payload without its reasons: `3`, `yes`, `1: yes, 2: no`; of a list that the judge drew up its length."""
+        if self.verdicts is None:
+            return voting.in_short(self.checked(payload), self.schema()["properties"])
+        name, number = self.verdicts
+        parts = voting.verdict_parts(self.schema(), self.verdicts)
+        rows = sorted(self.placed(self.checked(payload))[name], key=lambda item: item[number])
+        return ", ".join(f"{item[number]}: {voting.in_short(item, parts)}" for item in rows)
+
+
+AnyQuestion: TypeAlias = Question[Any]
+
+
+def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tuple[Any, ...]:
+    """The items in the order of their numbers; Miscounted unless each of 1 to `count` stands there exactly once."""
+    found: dict[int, Any] = {}
+    for item in items:
+        n = getattr(item, number)
+        if not 1 <= n <= count or n in found:
+            told = f"{number} {n} was judged twice or does not exist"
+            raise Miscounted(f"{told}: they are numbered from 1 to {count}")
+        found[n] = item
+    if missing := [n for n in range(1, count + 1) if n not in found]:
+        raise Miscounted(f"{len(items)} verdicts for {count} {name}: {number} {missing[0]} is missing")
+    return tuple(found[n] for n in range(1, count + 1))
+
+
+class Listed(str):
+    """The hash of a wording for lists, or a key that holds one: being asked in a list may change an answer.
+
+    Attributes:
+        alone: The hash or the key of the same question asked by itself.
+        prompt: Of a key, the hash that it holds.
+    """
+
+    __slots__ = ("alone", "prompt")
+
+    alone: str
+    prompt: str
+
+    def __new__(cls, text: str, alone: str, prompt: str = "") -> Self:
+        """A string like any other, that knows these."""
+        made = super().__new__(cls, text)
+        made.alone, made.prompt = alone, prompt
+        return made
+
+
+def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str) -> str:
+    """The ledger's key: everything that changes an answer, and nothing else.
+
+    That is the item, what is shown beside it (reference, response, criterion), the settings (against, scale, rubric),
+    the question's own prompt's hash and the judge's identity (provider, model, custom base URL, parameters, replica;
+    a list has its own prompt hash). Ids, ranks, retriever scores, what else was asked in the same request and the
+    output mode are not in it. A judge whose identity says that it `reads` labels is also keyed by the label. Of a
+    question that would be asked in a list the key is Listed.
+    """
+    reads = identity.get("reads")
+    label = (question.label(reads),) if reads in {"labels", "gold"} else ()
+    return key_under(question, ending(identity, prompt_hash, *label))
+
+
+class Ending(NamedTuple):
+    """What follows the item in the spelling of a key: the same for all questions of one wording to one judge.
+
+    `alone` is what follows it in that of the question asked by itself, where `prompt` is for lists.
+    """
+
+    spelt: bytes
+    alone: bytes = b""
+    prompt: str = ""
+
+
+def ending(identity: Mapping[str, Json], prompt_hash: str, *label: Json) -> Ending:
+    """The ending of these questions' keys."""
+    if isinstance(prompt_hash, Listed):
+        alone = _ending(identity, prompt_hash.alone, *label)
+        return Ending(_ending(identity, prompt_hash, *label), alone, prompt_hash)
+    return Ending(_ending(identity, prompt_hash, *label))
+
+
+def _ending(identity: Mapping[str, Json], prompt_hash: str, *label: Json) -> bytes:
+    parts: dict[str, Json] = {"judge": identity, "prompt": prompt_hash}
+    if label:
+        parts["label"] = label[0]
+    return b"," + canonical(parts)[1:]
+
+
+def key_under(question: AnyQuestion, end: Ending) -> str:
+    """The key of a question with that `ending`: the digest of {"as": ..., "beside": ..., "item": ..., "judge": ..., ...}.
+
+    `as` are the question's settings, `beside` is what is shown beside what is judged.
+    """
+    judged = question.judged()
+    beside = {name: value for name, value in question.inputs().items() if name not in judged}
+    begun = canonical({"as": question.settings(), "beside": beside, "item": question.item})[:-1]
+    key = hashlib.sha256(begun + end.spelt).hexdigest()[:32]
+    return Listed(key, hashlib.sha256(begun + end.alone).hexdigest()[:32], end.prompt) if end.alone else key

@@ -1,0 +1,271 @@
+"""Which questions share a request, how the request is worded, and whose answer is whose.
+
+A Reading is several questions about one text, each with its instructions verbatim, answered in one object
+(under one key a kind where names would collide). A list is several Readings alike that share everything but their text, answered as items with ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from germane.errors import AnswerError
+from germane.questions import AnyQuestion
+from germane.questions.prompts import Prompts, part, place, sections, show
+from germane.types import Json
+
+__all__ = ["Ask", "Reading", "listed", "readings", "word"]
+
+ORDER = ("relevance", "statements", "entities", "claims", "support")
+"""Verdict first, then what is listed: the order of tasks inside a Reading."""
+
+EXTRACTED = 8000
+"""Characters of text in one list of extractions, on average."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """Questions about one text, at most one of a kind; `shown` are their inputs, each once."""
+
+    about: str
+    questions: list[AnyQuestion] = field(default_factory=list)
+    shown: dict[str, Json] = field(default_factory=dict)
+    text: str = ""
+
+    def add(self, question: AnyQuestion) -> bool:
+        """Take the question in, unless one of its kind is here or it would see, or show others, what is not theirs.
+
+        What it is asked with besides the text must be the same; a question about the text alone goes with any.
+        """
+        inputs = {"passage" if name == "text" else name: value for name, value in sections(question).items()}
+        name = next((name for name in reversed(inputs) if inputs[name] == self.about), "")
+        if self.questions and (
+            name != self.text
+            or any(question.kind == other.kind for other in self.questions)
+            or not _agree({key: value for key, value in inputs.items() if key != name}, self.shared())
+        ):
+            return False
+        self.text = name
+        self.questions.append(question)
+        self.shown |= inputs
+        return True
+
+    def flat(self) -> bool:
+        """Whether no two answers have a part of the same name, so that one object can hold them all."""
+        names = [name for question in self.questions for name in _properties(question)]
+        return len(set(names)) == len(names)
+
+    def shared(self) -> dict[str, Json]:
+        """The inputs beside the text."""
+        return {name: value for name, value in self.shown.items() if name != self.text}
+
+    def like(self) -> tuple[object, ...]:
+        """What Readings of one list have in common."""
+        kinds = tuple(question.prompt for question in self.questions)
+        return kinds, self.text, json.dumps(self.shared(), sort_keys=True)
+
+
+def _agree(mine: Mapping[str, Json], theirs: Mapping[str, Json]) -> bool:
+    return not mine or not theirs or mine == theirs
+
+
+def readings(questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True) -> list[Reading]:
+    """The questions as Readings: those about one text together, where they can be and `fuse` says so."""
+    found: list[Reading] = []
+    by_text: dict[str, list[Reading]] = {}
+    for question in sorted(questions, key=_rank):
+        about = question.about
+        alone = not fuse or bool(prompts[question.prompt].pieces)
+        if not alone and any(reading.add(question) for reading in by_text.get(about, ())):
+            continue
+        reading = Reading(about)
+        reading.add(question)
+        found.append(reading)
+        if not alone:
+            by_text.setdefault(about, []).append(reading)
+    return found
+
+
+def _rank(question: AnyQuestion) -> int:
+    return ORDER.index(question.kind) if question.kind in ORDER else len(ORDER)
+
+
+def listed(found: Sequence[Reading], prompts: Prompts, size: int) -> Iterator[list[Reading]]:
+    """The Readings as lists of at most `size` that share everything but their text.
+
+    Which list a text is in, and where, its content alone decides: no rank, no id, no order of arrival. What is asked
+    of a text alone is listed across samples; then long texts make shorter lists, since what is extracted from them
+    is long too.
+    """
+    alike: dict[tuple[object, ...], list[Reading]] = {}
+    for number, reading in enumerate(found):
+        fit = all(question.batched and not prompts[question.prompt].pieces for question in reading.questions)
+        key = reading.like() if fit and reading.text else (number,)
+        alike.setdefault(key, []).append(reading)
+    for group in alike.values():
+        group.sort(key=_shuffle)  # before it is cut, else each list would hold neighbours in the ranking
+        long = 0 if group[0].shared() else sum(len(reading.about) for reading in group)
+        parts = min(len(group), max(-(-len(group) // size), -(-long // EXTRACTED)))
+        for n in range(parts):
+            yield group[n * len(group) // parts : (n + 1) * len(group) // parts]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request in words: constant instructions, the data, the schema of the answer and whose parts it has."""
+
+    name: str
+    system: str
+    user: str
+    schema: dict[str, Json]
+    items: tuple[Reading, ...]
+
+    def places(self) -> dict[int, int]:
+        """The place in the list, from 1, of each question by its id(); none where there is no list."""
+        many = enumerate(self.items, 1) if len(self.items) > 1 else ()
+        return {id(question): place for place, reading in many for question in reading.questions}
+
+    def split(self, payload: dict[str, Json]) -> Iterator[tuple[AnyQuestion, Json | AnswerError]]:
+        """Each question with its part of the answer, or with what is wrong with that part."""
+        if len(self.items) == 1:
+            yield from _parts(self.items[0], payload)
+            return
+        items = _by_id(payload, len(self.items))
+        for number, reading in enumerate(self.items, 1):
+            item = items.get(number)
+            if isinstance(item, dict):
+                yield from _parts(reading, {key: value for key, value in item.items() if key != "id"})
+            else:
+                wrong = item or AnswerError(f"item {number} of {len(self.items)} is missing")
+                yield from ((question, wrong) for question in reading.questions)
+
+
+def _parts(reading: Reading, payload: dict[str, Json]) -> Iterator[tuple[AnyQuestion, Json | AnswerError]]:
+    if len(reading.questions) == 1:
+        yield reading.questions[0], payload
+        return
+    flat = reading.flat()
+    for question in reading.questions:
+        if flat:
+            yield question, {name: payload[name] for name in _properties(question) if name in payload}
+        else:
+            yield question, payload.get(question.kind, AnswerError(f'the answer lacks "{question.kind}"'))
+
+
+def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | AnswerError]:
+    """The items by number. One that no passage has makes all of them unusable: who counts from 0 is off by one.
+
+    So do items that end too soon: who leaves out a passage may number the rest anew.
+    """
+    items = payload.get("items")
+    if not isinstance(items, list):
+        raise AnswerError(f'the answer must have "items", a list of {count}')
+    found: dict[int, dict[str, Json] | AnswerError] = {}
+    for item in items:
+        number = item.get("id") if isinstance(item, dict) else None
+        if type(number) is not int or not 1 <= number <= count:
+            said = f"the id {number!r}" if number is not None else "no id"
+            wrong = AnswerError(f"an item has {said}: the passages are numbered from 1 to {count}")
+            return dict.fromkeys(range(1, count + 1), wrong)
+        found[number] = AnswerError(f"item {number} came twice") if number in found else item
+    if found and (last := max(found)) < count:
+        wrong = AnswerError(
+            f"the items end with {last}: the passages are numbered from 1 to {count}, one item each"
+        )
+        return dict.fromkeys(range(1, count + 1), wrong)
+    return found
+
+
+def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
+    """One Reading, or several as a shuffled list, in words."""
+    first = items[0]
+    template = prompts[first.questions[0].prompt]
+    if template.pieces and len(items) == 1:
+        question = first.questions[0]
+        return Ask(
+            question.kind, part("frame"), template.fill(sections(question)), question.schema(), (first,)
+        )
+    if len(items) == 1:
+        shown = sorted(first.shown.items(), key=lambda section: place(section[0]))
+        user = "".join(show(name, value) for name, value in shown)
+        return Ask(_name(first), _instructions(first, prompts), user, _schema(first), (first,))
+    items = sorted(items, key=_shuffle)
+    return Ask(
+        f"{_name(first)}_list",
+        _instructions(first, prompts, many=True),
+        _list(items),
+        _list_schema(items[0]),
+        tuple(items),
+    )
+
+
+def _name(reading: Reading) -> str:
+    """The first thing that is asked, as the name of the schema."""
+    return reading.questions[0].kind
+
+
+_replica = ContextVar("replica", default=1)
+
+
+@contextmanager
+def replica_number(number: int) -> Iterator[None]:
+    """Within it, lists are made for that replica of a judge: each has an order of its own, so that no place repeats."""
+    token = _replica.set(number)
+    try:
+        yield
+    finally:
+        _replica.reset(token)
+
+
+def _shuffle(reading: Reading) -> bytes:
+    """An order without favour that the content and the number of the replica alone decide."""
+    content = repr((_replica.get(), reading.about, reading.like()))
+    return hashlib.sha256(content.encode("utf-8", "replace")).digest()
+
+
+def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> str:
+    """What is the same in every request first, then what some samples only have: notes on what else is shown."""
+    parts = [f"{part('frame')} {part('list')}" if many else part("frame")]
+    headed = len(reading.questions) > 1 and not reading.flat()
+    for question in reading.questions:
+        text = prompts[question.prompt].text
+        parts.append(f"# {question.kind}\n{text}" if headed else text)
+    notes = " ".join(filter(None, map(part, sorted(reading.shown, key=place))))
+    return "\n".join(filter(None, [*parts, notes]))
+
+
+def _schema(reading: Reading) -> dict[str, Json]:
+    if len(reading.questions) == 1:
+        return reading.questions[0].schema()
+    if reading.flat():
+        return _object({k: v for question in reading.questions for k, v in _properties(question).items()})
+    return _object({question.kind: question.schema() for question in reading.questions})
+
+
+def _properties(question: AnyQuestion) -> Mapping[str, Json]:
+    """The parts of an answer by name."""
+    found: Mapping[str, Json] = question.schema()["properties"]
+    return found
+
+
+def _list_schema(reading: Reading) -> dict[str, Json]:
+    one = _schema(reading)["properties"]
+    return _object({"items": {"type": "array", "items": _object({"id": {"type": "integer"}, **one})}})
+
+
+def _object(properties: Mapping[str, Json]) -> dict[str, Json]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _list(items: Sequence[Reading]) -> str:
+    before = [show(key, value) for key, value in items[0].shared().items()]
+    return "".join([*before, show(f"{items[0].text}s", [item.about for item in items])])

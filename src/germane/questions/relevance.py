@@ -1,0 +1,247 @@
+"""Questions about one passage: is it relevant, and which of its statements are?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from pydantic import Field
+
+from germane.errors import AnswerError
+from germane.questions.payload import PayloadModel, Reason, Text, Whole, YesNo
+from germane.questions.question import Question
+from germane.questions.text import blank
+from germane.questions.voting import Verdict
+from germane.types import Context, Json
+
+__all__ = ["HELPS", "Grade", "Relevance", "Rubric", "Scale", "Statement", "StatementRelevance"]
+
+Scale = Literal["graded", "binary"]
+Rubric = Literal["trec", "usefulness"]
+EMPTY = "the passage is empty"
+HELPS = 2
+"""The grade from which a passage counts as relevant where only a yes or no is wanted."""
+
+
+class Grade(NamedTuple):
+    """How relevant a passage is, from 0 to 3 as the rubric words it; on the binary scale 0 or 1."""
+
+    grade: int
+    reasoning: str = ""
+    scale: Scale = "graded"
+
+
+class GradePayload(PayloadModel):
+    """`{reasoning, grade}`."""
+
+    reasoning: Reason = Field("", description="why, in one or two sentences")
+    grade: Whole = Field(ge=0, le=3, description="0, 1, 2 or 3")
+
+
+class RelevantPayload(PayloadModel):
+    """`{reasoning, relevant}`."""
+
+    reasoning: Reason = Field("", description="why, in one or two sentences")
+    relevant: YesNo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relevance(Question[Grade]):
+    """Is this passage relevant to the query?
+
+    The reference, response, criterion and history are inputs exactly where they are shown. `rubric` words the four
+    grades: `trec` as UMBRELA does, `usefulness` by how far the passage helps to answer. `context` and `gold` let a
+    judge who reads labels find them; a judge who reads text never sees them and they are in no model's key.
+    """
+
+    kind: ClassVar[str] = "relevance"
+    batched: ClassVar[bool] = True
+    Payload: ClassVar[type[PayloadModel]] = GradePayload
+
+    query: str
+    passage: str
+    reference: str | None = None
+    response: str | None = None
+    criterion: str | None = None
+    history: tuple[tuple[str, str], ...] = ()
+    scale: Scale = "graded"
+    rubric: Rubric = "trec"
+    context: Context | None = field(default=None, compare=False)
+    gold: int | None = field(default=None, compare=False)
+
+    def payload_type(self) -> type[PayloadModel]:
+        """A grade, or a yes or no."""
+        return RelevantPayload if self.scale == "binary" else GradePayload
+
+    @property
+    def prompt(self) -> str:
+        """Binary and graded are two questions with two wordings, and so are the rubrics."""
+        if self.scale == "binary":
+            return "relevance_binary"
+        return "relevance" if self.rubric == "trec" else f"relevance_{self.rubric}"
+
+    @property
+    def about(self) -> str:
+        """The passage."""
+        return self.passage
+
+    def label(self, source: str) -> Json:
+        """What a person (`labels`) or the qrels (`gold`) say about the passage; None = nothing."""
+        if source == "gold":
+            return self.gold
+        if self.context is None:
+            return None
+        return self.context.grade if self.context.grade is not None else self.context.relevant
+
+    def inputs(self) -> dict[str, Json]:
+        """Query, passage, and the reference, response, criterion and history where they are shown."""
+        return _shown(self)
+
+    def judged(self) -> dict[str, Json]:
+        """Query, history and passage."""
+        return _judged(self)
+
+    def settings(self) -> dict[str, str]:
+        """What the passage is held against, the scale, and the wording of its grades."""
+        wording = {"rubric": self.rubric} if self.scale == "graded" else {}
+        return {"against": _against(self), "scale": self.scale, **wording}
+
+    def _as_answered(self, payload: Json) -> Relevance:
+        """The question on the scale of the answer: `relevant` alone is a person's yes or no, and stays binary."""
+        binary = isinstance(payload, dict) and "relevant" in payload and "grade" not in payload
+        return replace(self, scale="binary") if binary and self.scale == "graded" else self
+
+    def parse(self, payload: Json) -> Any:
+        """The payload, on the scale that it is on."""
+        return Question.parse(self._as_answered(payload), payload)
+
+    def short(self, payload: Json) -> str:
+        """The grade, or yes or no."""
+        return Question.short(self._as_answered(payload), payload)
+
+    def answer(self, payload: GradePayload | RelevantPayload) -> Grade:
+        """A grade from 0 to 3, or 0 or 1 on the binary scale."""
+        if isinstance(payload, RelevantPayload):
+            return Grade(int(payload.relevant), payload.reasoning, "binary")
+        return Grade(payload.grade, payload.reasoning)
+
+    def vote(self, payloads: Sequence[Json], how: str) -> Verdict | None:
+        """Grades become a yes or no where another vote says no more than that."""
+        votes = [Question.checked(self._as_answered(payload), payload) for payload in payloads]
+        if self.scale == "binary" or all("grade" in vote for vote in votes):
+            return Question.vote(self, votes, how)
+        relevant = [
+            vote if "relevant" in vote else {**vote, "relevant": vote["grade"] >= HELPS} for vote in votes
+        ]
+        binary = replace(self, scale="binary")
+        return Question.vote(binary, relevant, how)
+
+    def unasked(self) -> Json | AnswerError:
+        """An empty passage is not relevant; of one that is only an id nobody who reads can tell."""
+        if not self.passage:
+            return AnswerError("the context has no text")
+        verdict = {"relevant": False} if self.scale == "binary" else {"grade": 0}
+        return {"reasoning": EMPTY, **verdict} if blank(self.passage) else None
+
+    def typical(self) -> Json:
+        """One sentence and a grade."""
+        verdict = {"relevant": True} if self.scale == "binary" else {"grade": 2}
+        return {
+            "reasoning": "The passage names the thing that the query asks about and explains it.",
+            **verdict,
+        }
+
+
+class Statement(NamedTuple):
+    """One statement of a passage, and whether it is relevant to the query."""
+
+    text: str
+    relevant: bool
+
+
+class StatementItem(PayloadModel):
+    """`{statement, relevant}`."""
+
+    statement: Text
+    relevant: YesNo
+
+
+class StatementsPayload(PayloadModel):
+    """`{statements: [{statement, relevant}]}`."""
+
+    statements: list[StatementItem] = Field(description="all that the passage states")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementRelevance(Question[tuple[Statement, ...]]):
+    """What does this passage state, and which of that is relevant to the query?
+
+    One question, not a list first and verdicts after: it is about the same (query, passage) as `Relevance`, so
+    that both can share a request.
+    """
+
+    kind: ClassVar[str] = "statements"
+    batched: ClassVar[bool] = True
+    Payload: ClassVar[type[PayloadModel]] = StatementsPayload
+
+    query: str
+    passage: str
+    reference: str | None = None
+    response: str | None = None
+    criterion: str | None = None
+    history: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def about(self) -> str:
+        """The passage."""
+        return self.passage
+
+    def inputs(self) -> dict[str, Json]:
+        """Query, passage, and the reference, response, criterion and history where they are shown."""
+        return _shown(self)
+
+    def judged(self) -> dict[str, Json]:
+        """Query, history and passage."""
+        return _judged(self)
+
+    def settings(self) -> dict[str, str]:
+        """What the passage is held against."""
+        return {"against": _against(self)}
+
+    def answer(self, payload: StatementsPayload) -> tuple[Statement, ...]:
+        """The statements, in order; none is an answer too."""
+        return tuple(Statement(one.statement, one.relevant) for one in payload.statements)
+
+    def unasked(self) -> Json:
+        """An empty passage states nothing."""
+        return {"statements": []} if blank(self.passage) else None
+
+    def typical(self) -> Json:
+        """One statement for every 80 characters."""
+        starts = range(0, max(1, len(self.passage)), 80)
+        parts = (self.passage[start : start + 80].strip() or "a statement" for start in starts)
+        return {"statements": [{"statement": part, "relevant": True} for part in parts]}
+
+
+_BESIDE = ("reference", "response", "criterion")
+
+
+def _judged(question: Relevance | StatementRelevance) -> dict[str, Json]:
+    history = [list(turn) for turn in question.history]
+    return {"query": question.query, "passage": question.passage, "history": history}
+
+
+def _shown(question: Relevance | StatementRelevance) -> dict[str, Json]:
+    shown: dict[str, Json] = {"query": question.query, "passage": question.passage}
+    for name in _BESIDE:
+        if (text := getattr(question, name)) is not None:
+            shown[name] = text
+    if question.history:
+        shown["history"] = [list(turn) for turn in question.history]
+    return shown
+
+
+def _against(question: Relevance | StatementRelevance) -> str:
+    """What is shown beside the query; "query" where nothing is."""
+    return next((name for name in _BESIDE if getattr(question, name) is not None), "query")

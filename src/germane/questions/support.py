@@ -1,0 +1,420 @@
+"""Questions about several contexts together: what they support, and whether they suffice."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast, get_args
+
+from pydantic import Field
+
+from germane.errors import AnswerError
+from germane.questions.payload import Numbers, PayloadModel, Reason, Whole, YesNo
+from germane.questions.question import Question, canonical
+from germane.questions.text import blank
+from germane.types import Json
+
+__all__ = [
+    "CitationSupport",
+    "Cited",
+    "Degree",
+    "NuggetSupport",
+    "Nuggeted",
+    "Sufficiency",
+    "Sufficient",
+    "Support",
+    "Supported",
+    "Together",
+]
+
+A = TypeVar("A")
+
+_REASON = "The passage states this in its first sentence."
+_EMPTY = "the contexts are empty"
+_MARK = re.compile(r"\[(\d+)\]")
+
+
+class Together(Question[A]):
+    """A question about several contexts, whose order does not matter: other ranks make no other question.
+
+    Whatever order it is made with, `contexts` are sorted by their text, each once and without empty ones. A judge sees
+    and numbers them like that, and so do payloads; what `read` returns has places of the order that the question was
+    made with. Rank order is not shown although a model may read better what comes first: the same passages in another
+    ranking must be the same item with the same key and the same request, or a verdict on them would depend on ranks
+    that are in no key. So the set decides the order, and sorting favours no rank.
+    """
+
+    __slots__ = ()
+
+    contexts: tuple[str, ...]
+    ranks: tuple[tuple[int, ...], ...]
+    """The places, from 1, that each of the contexts had."""
+
+    def __post_init__(self) -> None:
+        """Sort."""
+        found: dict[str, list[int]] = {}
+        for rank, text in enumerate(self.contexts, 1):
+            if not blank(text):
+                found.setdefault(text, []).append(rank)
+        object.__setattr__(self, "contexts", tuple(sorted(found)))
+        object.__setattr__(self, "ranks", tuple(tuple(found[text]) for text in self.contexts))
+
+    @property
+    def about(self) -> str:
+        """All the contexts."""
+        return "\n".join(self.contexts)
+
+    def parts(self) -> tuple[str, ...]:
+        """Each thing with the contexts is an item."""
+        if self.verdicts is None:
+            return ()
+        return _parts(self.kind, self.verdicts[1], self.things, self.contexts)
+
+    def ranked(self, numbers: Sequence[int]) -> list[int]:
+        """The places in the ranking of contexts that a judge names by their numbers; AnswerError where there is none."""
+        _check_numbers(numbers, len(self.contexts))
+        return sorted({rank for number in numbers for rank in self.ranks[number - 1]})
+
+    def halves(self) -> tuple[Self, Self] | None:
+        """The first contexts and the others, of about the same length; a single context is never cut."""
+        if len(self.contexts) < 2:
+            return None
+        sums = list(accumulate(map(len, self.contexts)))
+        middle = 1 + min(range(len(sums) - 1), key=lambda n: abs(2 * sums[n] - sums[-1]))
+        first, second = self.contexts[:middle], self.contexts[middle:]
+        question = cast("Any", self)
+        return replace(question, contexts=first), replace(question, contexts=second)
+
+    def named(self, window: Self) -> str:
+        """The window's first context by its place in the ranking."""
+        return f"context {self.ranks[self.contexts.index(window.contexts[0])][0]}"
+
+    def merge(self, windows: Sequence[tuple[Self, Json]]) -> Json:
+        """The verdict on each thing from those of the windows.
+
+        What only contexts of two windows state together is not seen, so a score from windows can be too low, never
+        too high.
+        """
+        name, number = self.verdicts or ("", "")
+        starts = accumulate([len(window.contexts) for window, _ in windows], initial=0)
+        found: dict[int, list[tuple[int, Json]]] = {}
+        for start, (_, payload) in zip(starts, windows, strict=False):
+            for item in payload[name]:
+                found.setdefault(item[number], []).append((start, item))
+        return {name: [{number: n, **self._merged(found[n])} for n in sorted(found)]}
+
+    @abstractmethod
+    def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
+        """One verdict from those of the windows, each with the number of contexts before its window."""
+
+
+def _parts(kind: str, name: str, things: Sequence[str], contexts: Sequence[str]) -> tuple[str, ...]:
+    """The digest of {"contexts": ..., "kind": ..., "of": {name: thing}} for each thing; the contexts are spelt once."""
+    begun = hashlib.sha256(b'{"contexts":' + canonical(list(contexts)))
+    found = []
+    for thing in things:
+        one = begun.copy()
+        one.update(b"," + canonical({"kind": kind, "of": {name: thing}})[1:])
+        found.append(one.hexdigest()[:32])
+    return tuple(found)
+
+
+def _check_numbers(numbers: Sequence[int], count: int, allowed: Sequence[int] | None = None) -> None:
+    """AnswerError where a context does not exist or is not `allowed`."""
+    for number in numbers:
+        if not 1 <= number <= count:
+            raise AnswerError(f"context {number!r} does not exist: they are numbered from 1 to {count}")
+        if allowed is not None and number not in allowed:
+            raise AnswerError(f"context {number} is not among those that are asked about: {list(allowed)}")
+
+
+def _unseen(count: int, reasoning: str) -> str:
+    """A reason with what windows alone may have to do with it."""
+    if count < 2:
+        return reasoning
+    note = f"(Too long for the model together, the contexts were judged in {count} windows: what those of different"
+    return f"{reasoning} {note} windows state only together is not seen.)"
+
+
+@dataclass(frozen=True, slots=True)
+class Supported:
+    """Which contexts support one claim, by their place from 1; none = the claim is not supported."""
+
+    contexts: tuple[int, ...]
+    reasoning: str = ""
+
+
+class SupportItem(PayloadModel):
+    """`{claim, reasoning, contexts}`."""
+
+    claim: Whole = Field(description="the claim's number")
+    reasoning: Reason = Field("", description="why, in one sentence")
+    contexts: Numbers = Field(
+        description="numbers of the contexts that support the claim; none: an empty list"
+    )
+
+
+class SupportPayload(PayloadModel):
+    """`{claims: [{claim, reasoning, contexts}]}`, one item per claim, by its number."""
+
+    claims: list[SupportItem]
+
+
+@dataclass(frozen=True, slots=True)
+class Support(Together[tuple[Supported, ...]]):
+    """For each claim: which of these contexts support it, alone or together?"""
+
+    kind: ClassVar[str] = "support"
+    Payload: ClassVar[type[PayloadModel]] = SupportPayload
+    verdicts: ClassVar[tuple[str, str] | None] = ("claims", "claim")
+
+    claims: tuple[str, ...]
+    contexts: tuple[str, ...]
+    ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
+
+    def inputs(self) -> dict[str, Json]:
+        """Claims and contexts in the order of their numbers."""
+        return {"claims": list(self.claims), "contexts": list(self.contexts)}
+
+    def answer(self, payload: SupportPayload) -> tuple[Supported, ...]:
+        """One Supported per claim, in the claims' order."""
+        return tuple(Supported(tuple(self.ranked(one.contexts)), one.reasoning) for one in payload.claims)
+
+    def placed(self, payload: Json) -> Json:
+        """The numbers of contexts as places in the ranking."""
+        return {"claims": [{**item, "contexts": self.ranked(item["contexts"])} for item in payload["claims"]]}
+
+    def unasked(self) -> Json:
+        """Empty contexts support nothing."""
+        if self.contexts:
+            return None
+        numbers = range(1, len(self.claims) + 1)
+        return {"claims": [{"claim": n, "reasoning": _EMPTY, "contexts": []} for n in numbers]}
+
+    def typical(self) -> Json:
+        """Every claim supported by the first context."""
+        numbers, first = range(1, len(self.claims) + 1), [1] if self.contexts else []
+        return {"claims": [{"claim": n, "reasoning": _REASON, "contexts": first} for n in numbers]}
+
+    def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
+        """The union."""
+        contexts = [start + number for start, item in verdicts for number in item["contexts"]]
+        telling = [item for _, item in verdicts if item["contexts"]] or [verdicts[0][1]]
+        reasoning = " ".join(str(item.get("reasoning") or "") for item in telling)
+        seen = reasoning if contexts else _unseen(len(verdicts), reasoning)
+        return {"reasoning": seen, "contexts": contexts}
+
+
+@dataclass(frozen=True, slots=True)
+class Sufficient:
+    """Whether contexts suffice to answer."""
+
+    sufficient: bool
+    reasoning: str = ""
+
+
+class SufficiencyPayload(PayloadModel):
+    """`{reasoning, sufficient}`."""
+
+    reasoning: Reason = Field("", description="what decides or is missing, in one or two sentences")
+    sufficient: YesNo
+
+
+@dataclass(frozen=True, slots=True)
+class Sufficiency(Together[Sufficient]):
+    """Do these contexts together hold enough to answer the query?"""
+
+    kind: ClassVar[str] = "sufficiency"
+    Payload: ClassVar[type[PayloadModel]] = SufficiencyPayload
+
+    query: str
+    contexts: tuple[str, ...]
+    history: tuple[tuple[str, str], ...] = ()
+    ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
+
+    def inputs(self) -> dict[str, Json]:
+        """Query, contexts, and the history where there is one."""
+        shown: dict[str, Json] = {"query": self.query, "contexts": list(self.contexts)}
+        return shown | ({"history": [list(turn) for turn in self.history]} if self.history else {})
+
+    def judged(self) -> dict[str, Json]:
+        """Query, history and the set of contexts."""
+        return {"history": [list(turn) for turn in self.history], **self.inputs()}
+
+    def answer(self, payload: SufficiencyPayload) -> Sufficient:
+        """Yes or no, and why."""
+        return Sufficient(payload.sufficient, payload.reasoning)
+
+    def unasked(self) -> Json:
+        """Empty contexts do not suffice."""
+        return None if self.contexts else {"reasoning": _EMPTY, "sufficient": False}
+
+    def typical(self) -> Json:
+        """One sentence and a yes."""
+        return {"reasoning": "The first context names the cause and the second the date.", "sufficient": True}
+
+    def merge(self, windows: Sequence[tuple[Self, Json]]) -> Json:
+        """Contexts are sufficient where those of one window are; where none are, nothing is known."""
+        for _, payload in windows:
+            if payload["sufficient"]:
+                return payload
+        raise AnswerError(
+            f"the contexts are too long for the model and were judged in {len(windows)} windows: none of them suffices"
+            " alone, whether all do together is not known"
+        )
+
+    def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
+        """It is one verdict and no list of them."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """Whether the contexts that one sentence cites support it together, and which of them have a part in that."""
+
+    supported: bool
+    contexts: tuple[int, ...]
+    reasoning: str = ""
+
+
+class CitationItem(PayloadModel):
+    """`{statement, reasoning, supported, contexts}`."""
+
+    statement: Whole = Field(description="the statement's number")
+    reasoning: Reason = Field("", description="why, in one sentence")
+    supported: YesNo
+    contexts: Numbers = Field(description="numbers of the cited contexts that have a part in the support")
+
+
+class CitationsPayload(PayloadModel):
+    """`{statements: [{statement, reasoning, supported, contexts}]}`, one item per sentence, by its number."""
+
+    statements: list[CitationItem]
+
+
+@dataclass(frozen=True, slots=True)
+class CitationSupport(Question[tuple[Cited, ...]]):
+    """For each sentence: do the contexts that it cites support it?
+
+    Each sentence ends with the numbers of the contexts that it cites, in brackets: `Water boils at 100 °C. [1][3]`.
+    The numbers count the contexts in the order given here, which is why it is kept: whoever asks sorts them.
+    """
+
+    kind: ClassVar[str] = "citations"
+    Payload: ClassVar[type[PayloadModel]] = CitationsPayload
+    verdicts: ClassVar[tuple[str, str] | None] = ("statements", "statement")
+
+    statements: tuple[str, ...]
+    contexts: tuple[str, ...]
+
+    @property
+    def about(self) -> str:
+        """All the contexts that are cited."""
+        return "\n".join(self.contexts)
+
+    def cited(self, number: int) -> tuple[int, ...]:
+        """The numbers that a sentence (counted from 1) cites."""
+        return tuple(map(int, _MARK.findall(self.statements[number - 1])))
+
+    def inputs(self) -> dict[str, Json]:
+        """Sentences and contexts in their order (the numbers refer to it)."""
+        return {"statements": list(self.statements), "contexts": list(self.contexts)}
+
+    def parts(self) -> tuple[str, ...]:
+        """Each sentence with the contexts is an item."""
+        return _parts(self.kind, "statement", self.statements, self.contexts)
+
+    def answer(self, payload: CitationsPayload) -> tuple[Cited, ...]:
+        """One Cited per sentence, in order; only contexts that the sentence cites can have a part."""
+        return tuple(self._cited(item) for item in payload.statements)
+
+    def _cited(self, item: CitationItem) -> Cited:
+        _check_numbers(item.contexts, len(self.contexts), self.cited(item.statement))
+        if item.supported and not item.contexts:
+            said = f"statement {item.statement} is supported, but by none of the contexts that it cites"
+            raise AnswerError(said)
+        return Cited(item.supported, tuple(sorted(set(item.contexts))), item.reasoning)
+
+    def typical(self) -> Json:
+        """Every sentence supported by all that it cites."""
+        numbers = range(1, len(self.statements) + 1)
+        return {
+            "statements": [
+                {"statement": n, "reasoning": _REASON, "supported": True, "contexts": list(self.cited(n))}
+                for n in numbers
+            ]
+        }
+
+
+Degree = Literal["full", "partial", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Nuggeted:
+    """How far a text supports one nugget."""
+
+    support: Degree
+    reasoning: str = ""
+
+
+class NuggetItem(PayloadModel):
+    """`{nugget, reasoning, support}`."""
+
+    nugget: Whole = Field(description="the nugget's number")
+    reasoning: Reason = Field("", description="why, in one sentence")
+    support: Degree
+
+
+class NuggetSupportPayload(PayloadModel):
+    """`{nuggets: [{nugget, reasoning, support}]}`, one item per nugget, by its number."""
+
+    nuggets: list[NuggetItem]
+
+
+@dataclass(frozen=True, slots=True)
+class NuggetSupport(Together[tuple[Nuggeted, ...]]):
+    """For each nugget (one fact that a good answer holds): do these contexts support it in full, in part or not?"""
+
+    kind: ClassVar[str] = "nuggets"
+    Payload: ClassVar[type[PayloadModel]] = NuggetSupportPayload
+    verdicts: ClassVar[tuple[str, str] | None] = ("nuggets", "nugget")
+
+    query: str
+    nuggets: tuple[str, ...]
+    contexts: tuple[str, ...]
+    ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
+
+    def inputs(self) -> dict[str, Json]:
+        """Query, nuggets and contexts in the order of their numbers."""
+        return {"query": self.query, "nuggets": list(self.nuggets), "contexts": list(self.contexts)}
+
+    def judged(self) -> dict[str, Json]:
+        """The nuggets, which stand alone, and the set of contexts."""
+        return {"nuggets": list(self.nuggets), "contexts": list(self.contexts)}
+
+    def answer(self, payload: NuggetSupportPayload) -> tuple[Nuggeted, ...]:
+        """One Nuggeted per nugget, in order."""
+        return tuple(Nuggeted(one.support, one.reasoning) for one in payload.nuggets)
+
+    def unasked(self) -> Json:
+        """Empty contexts support no nugget."""
+        if self.contexts:
+            return None
+        numbers = range(1, len(self.nuggets) + 1)
+        return {"nuggets": [{"nugget": n, "reasoning": _EMPTY, "support": "none"} for n in numbers]}
+
+    def typical(self) -> Json:
+        """Every nugget supported in full."""
+        numbers = range(1, len(self.nuggets) + 1)
+        return {"nuggets": [{"nugget": n, "reasoning": _REASON, "support": "full"} for n in numbers]}
+
+    def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
+        """The highest degree."""
+        item = min((item for _, item in verdicts), key=lambda item: get_args(Degree).index(item["support"]))
+        reasoning = str(item.get("reasoning") or "")
+        seen = reasoning if item["support"] == "full" else _unseen(len(verdicts), reasoning)
+        return {"reasoning": seen, "support": item["support"]}

@@ -1,0 +1,146 @@
+"""How several answers to one question become one: what can be voted on follows from the schema's types.
+
+A grade, a yes or no, one word of several (listed best first) and the contexts that something rests on are voted on.
+Free text is not: it is taken from a vote that agrees with the verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias
+
+from germane.errors import InputError
+from germane.types import Json
+
+__all__ = ["Verdict", "check_vote", "has_list", "in_short", "of_lists", "of_verdicts", "verdict_parts"]
+
+Answer: TypeAlias = Mapping[str, Json]
+Schemas: TypeAlias = Mapping[str, Mapping[str, Json]]
+"""What an object may hold, by name."""
+
+
+class Verdict(NamedTuple):
+    """What a vote came to.
+
+    Attributes:
+        payload: One that the question can read.
+        agreement: The share of the votes that agree with it; of a list its mean over the items.
+        mean: The exact mean of the grades, where that was asked for.
+    """
+
+    payload: dict[str, Json]
+    agreement: float
+    mean: float | None = None
+
+
+def check_vote(how: str) -> None:
+    """InputError where there is no such way of voting."""
+    if how not in {"majority", "mean"}:
+        raise InputError(f"there is no vote {how!r}", fix="write majority or mean")
+
+
+def has_list(schema: Mapping[str, Json]) -> bool:
+    """Whether an answer is a list."""
+    return any(part["type"] == "array" for part in schema["properties"].values())
+
+
+def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Schemas:
+    """What one verdict of a list holds besides the number of what it is about."""
+    name, number = verdicts
+    parts: Schemas = schema["properties"][name]["items"]["properties"]
+    return {key: part for key, part in parts.items() if key != number}
+
+
+def of_lists(
+    answers: Sequence[Answer], schema: Mapping[str, Json], verdicts: tuple[str, str], how: str
+) -> Verdict:
+    """One list of verdicts out of several about the same things, voted thing by thing."""
+    name, number = verdicts
+    parts = verdict_parts(schema, verdicts)
+    rows = [{item[number]: item for item in answer[name]} for answer in answers]
+    voted = {n: of_verdicts([row[n] for row in rows], parts, how) for n in sorted(rows[0])}
+    agreement = math.fsum(one.agreement for one in voted.values()) / len(voted) if voted else 1.0
+    return Verdict({name: [{number: n, **one.payload} for n, one in voted.items()]}, agreement)
+
+
+def of_verdicts(answers: Sequence[Answer], parts: Schemas, how: str) -> Verdict:
+    """One verdict out of several: what can be voted on by vote, the rest from the first vote that agrees most."""
+    decided: dict[str, Json] = {}
+    mean: float | None = None
+    for name, part in parts.items():
+        given: list[Any] = [answer.get(name) for answer in answers]
+        if part["type"] == "array":
+            decided[name] = _named(given, how)
+        elif part["type"] in {"integer", "boolean"}:
+            decided[name], exact = _number(given, how)
+            mean = exact if how == "mean" else None
+        elif "enum" in part:
+            worst_first = list(part["enum"])[::-1]
+            decided[name] = worst_first[_number([worst_first.index(one) for one in given], how)[0]]
+    agree = [all(_agrees(answer[name], verdict) for name, verdict in decided.items()) for answer in answers]
+    closest = min(
+        answers, key=lambda answer: (_distance(answer, decided), not _texts(answer, parts, decided))
+    )
+    verdict = {**_texts(closest, parts, decided), **decided}
+    return Verdict({name: verdict[name] for name in parts if name in verdict}, sum(agree) / len(agree), mean)
+
+
+def in_short(answer: Answer, parts: Schemas) -> str:
+    """A verdict without its reasons: the number or word, else the contexts that are named; of a list its length."""
+    for name, part in parts.items():
+        if part["type"] == "array" and part["items"]["type"] != "integer":
+            return f"{len(answer[name])} {name}"
+    voted = [name for name, part in parts.items() if part["type"] != "string" or "enum" in part]
+    value = next((answer[name] for name in voted if parts[name]["type"] != "array"), None)
+    if value is None:
+        numbers = [str(number) for name in voted for number in answer[name]]
+        return f"by {' and '.join(numbers)}" if numbers else "no"
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def _texts(answer: Answer, parts: Schemas, decided: Answer) -> dict[str, Json]:
+    """What was not voted on, as far as it says something."""
+    return {name: answer[name] for name in parts if name not in decided and answer.get(name)}
+
+
+def _number(given: Sequence[int], how: str) -> tuple[int, float]:
+    """A grade or a yes or no, and the exact mean.
+
+    By majority: the highest that more than half of the votes reach. That is their lower median, and of yes and no
+    what most say. Grades have an order, so the most frequent of 0, 0, 2, 2 and 3 would call irrelevant what three of
+    five call relevant; the median says at every threshold what most votes say there.
+    """
+    mean = Fraction(sum(map(int, given)), len(given))
+    chosen = math.floor(mean + Fraction(1, 2)) if how == "mean" else sorted(given)[(len(given) - 1) // 2]
+    return type(given[0])(chosen), float(mean)
+
+
+def _named(given: Sequence[Sequence[int]], how: str) -> list[int]:
+    """What something rests on: nothing unless enough votes name anything; then what enough name, else what is named most.
+
+    As of a yes or no: by majority more than half are enough, by the mean half, which is rounded up.
+    """
+    enough = len(given) / 2 if how == "mean" else (len(given) + 1) / 2
+    counts = Counter(number for numbers in given for number in set(numbers))
+    if sum(map(bool, given)) < enough or not counts:
+        return []
+    most = min(enough, max(counts.values()))
+    return sorted(number for number, count in counts.items() if count >= most)
+
+
+def _agrees(one: Json, verdict: Json) -> bool:
+    return bool(one) is bool(verdict) if isinstance(verdict, list) else bool(one == verdict)
+
+
+def _distance(answer: Answer, verdict: Answer) -> float:
+    """How far a vote is from the verdict."""
+    found = 0.0
+    for name, one in verdict.items():
+        if isinstance(one, int):
+            found += abs(int(answer[name]) - one)
+        else:
+            found += set(answer[name]) != set(one) if isinstance(one, list) else answer[name] != one
+    return found

@@ -1,0 +1,262 @@
+"""Every kind of question: what it is keyed by, what shape it asks for, which answers it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from itertools import permutations
+from typing import Any
+
+import jsonschema
+import pytest
+
+from germane.errors import AnswerError
+from germane.questions import (
+    CitationSupport,
+    Claims,
+    Entities,
+    Grade,
+    Nuggeted,
+    NuggetSupport,
+    Question,
+    Relevance,
+    StatementRelevance,
+    Sufficiency,
+    Sufficient,
+    Support,
+    Supported,
+    key_of,
+)
+from germane.questions.prompts import Prompts
+from germane.questions.reading import readings, word
+from germane.types import Context
+
+KINDS: list[Question[Any]] = [
+    Relevance(query="q", passage="p"),
+    Relevance(query="q", passage="p", scale="binary"),
+    StatementRelevance(query="q", passage="A long passage about Tides. " * 9, reference="r"),
+    Claims("q", "One. Two."),
+    Entities("q", "Brazil left Portugal in 1822."),
+    Entities("q", "nothing"),
+    Support(("c1", "c2"), ("a", "b")),
+    Sufficiency("q", ("a",)),
+    CitationSupport(("One. [1][2]", "Two. [2]"), ("a", "b")),
+    NuggetSupport("q", ("n1", "n2"), ("a",)),
+]
+
+
+@pytest.mark.parametrize("question", KINDS, ids=lambda q: f"{q.kind}-{q.prompt}")
+def test_a_typical_answer_is_a_good_one(question):
+    """What a forecast assumes has the asked-for shape, can be read, and the schema is strict all the way down."""
+    jsonschema.validate(question.typical(), question.schema())
+    question.read(question.typical())
+
+    def strict(schema: Any) -> None:
+        if schema.get("type") == "object":
+            assert schema["additionalProperties"] is False
+            assert schema["required"] == list(schema["properties"])
+            for inner in schema["properties"].values():
+                strict(inner)
+        elif schema.get("type") == "array":
+            strict(schema["items"])
+
+    strict(question.schema())
+
+
+@pytest.mark.parametrize("question", KINDS, ids=lambda q: f"{q.kind}-{q.prompt}")
+def test_it_can_be_worded(question):
+    """Every kind has a prompt, and all of its inputs are shown."""
+    (reading,) = readings([question], Prompts())
+    asked = word([reading], Prompts())
+    for name, value in question.inputs().items():
+        if name != "scale":
+            for text in [value] if isinstance(value, str) else value:
+                assert text in asked.user, name
+
+
+def test_one_request_for_all_that_is_asked_of_a_passage():
+    """Relevance, statements and entities of a passage fuse; another query's or another reference's do not."""
+    about: dict[str, Any] = {"query": "q", "passage": "p", "reference": "r"}
+    three: list[Question[Any]] = [Relevance(**about), StatementRelevance(**about), Entities("q", "p")]
+    assert [len(one.questions) for one in readings(three, Prompts())] == [3]
+    other = StatementRelevance(query="other", passage="p")
+    assert sorted(len(one.questions) for one in readings([*three, other], Prompts())) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "question", [k for k in KINDS if k.kind != "entities"], ids=lambda q: f"{q.kind}-{q.prompt}"
+)
+def test_every_input_is_in_the_key(question):
+    """Another value of any field is another key; the same question has the same one."""
+    identity = {"judge": "x"}
+    key = key_of(question, identity, "")
+    assert key == key_of(replace(question), identity, "")
+    assert len({key, *(key_of(changed, identity, "") for changed in changes(question))}) == 1 + len(
+        changes(question)
+    )
+
+
+def changes(question: Any) -> list[Any]:
+    found = []
+    for name, value in {field.name: getattr(question, field.name) for field in fields(question)}.items():
+        if name in {"context", "gold", "scale", "ranks"} or (name == "rubric" and question.scale == "binary"):
+            continue
+        new = f"{value}!" if isinstance(value, str) else "new" if value is None else (*value, "more")
+        if name == "history":
+            new = (("user", "hi"),)
+        found.append(replace(question, **{name: new}))
+    return found
+
+
+@pytest.mark.parametrize("kind", [Support, NuggetSupport, Sufficiency])
+def test_the_order_of_contexts_is_in_no_key(kind):
+    """Another ranking of the same passages is the same question, and its answer names the places of each ranking."""
+    more: dict[str, Any] = {"query": "q"} if kind is not Support else {}
+    more |= {Support: {"claims": ("c",)}, NuggetSupport: {"nuggets": ("n",)}}.get(kind, {})
+    keys = {key_of(kind(contexts=order, **more), {}, "") for order in permutations(("x", "y", "z"))}
+    assert len(keys) == 1
+
+
+def test_numbers_become_places_of_the_ranking():
+    """The judge counts the contexts as it sees them, sorted and without empty ones; what is read counts ranks."""
+    payload = {"claims": [{"claim": 1, "reasoning": "", "contexts": [1, 3]}]}
+    for order in permutations(("a", "b", "c", " ")):
+        question = Support(("claim",), order)
+        (verdict,) = question.read(payload)
+        assert question.inputs()["contexts"] == ["a", "b", "c"]
+        assert [order[place - 1] for place in verdict.contexts] in (["a", "c"], ["c", "a"])
+        assert list(verdict.contexts) == sorted(verdict.contexts)
+        first, second = sorted((order.index("a") + 1, order.index("c") + 1))
+        assert question.short(payload) == f"1: by {first} and {second}"
+
+
+@pytest.mark.parametrize("empty", [" ", "\n\t ", "\u200b\ufeff", "\u3000"])
+def test_nothing_is_asked_about_nothing(empty):
+    """White space and invisible characters: not relevant, states, claims and names nothing, supports nothing."""
+    known: list[tuple[Question[Any], Any]] = [
+        (Relevance(query="q", passage=empty), Grade(0, "the passage is empty")),
+        (
+            Relevance(query="q", passage=empty, scale="binary"),
+            Grade(0, "the passage is empty", "binary"),
+        ),
+        (StatementRelevance(query="q", passage=empty), ()),
+        (Claims("q", empty), ()),
+        (Entities("q", empty), ()),
+        (Support(("c",), (empty,)), (Supported((), "the contexts are empty"),)),
+        (NuggetSupport("q", ("n",), (empty,)), (Nuggeted("none", "the contexts are empty"),)),
+        (Sufficiency("q", (empty,)), Sufficient(False, "the contexts are empty")),
+    ]
+    for question, answer in known:
+        assert question.read(question.unasked()) == answer
+    for question in KINDS:
+        assert question.unasked() is None
+
+
+def test_of_an_unknown_text_nothing_is_known():
+    """A context that is an id alone has no text: an error for whoever reads."""
+    assert str(Relevance(query="q", passage="").unasked()) == "the context has no text"
+
+
+def test_what_only_labels_know_is_in_no_models_key():
+    """A grade on the context changes nothing for a judge that reads text."""
+    plain, graded = (Relevance(query="q", passage="p", context=Context(text="p", grade=g)) for g in (None, 3))
+    assert key_of(plain, {"judge": "x"}, "") == key_of(graded, {"judge": "x"}, "")
+    assert key_of(plain, {"reads": "labels"}, "") != key_of(graded, {"reads": "labels"}, "")
+
+
+STATEMENTS, ENTITIES, CITATIONS, NUGGETS = KINDS[2], KINDS[4], KINDS[8], KINDS[9]
+ENOUGH = KINDS[7]
+
+
+def cited(*items: tuple[int, Any, Any]) -> Any:
+    return {
+        "statements": [{"statement": n, "reasoning": "", "supported": s, "contexts": c} for n, s, c in items]
+    }
+
+
+@pytest.mark.parametrize(
+    ("question", "payload", "said"),
+    [
+        (STATEMENTS, [], "must be a JSON object"),
+        (STATEMENTS, {}, 'lacks "statements"'),
+        (STATEMENTS, {"statements": ["x"]}, "must be a JSON object"),
+        (STATEMENTS, {"statements": [{"statement": "x", "relevant": "yes"}]}, "true or false"),
+        (STATEMENTS, {"statements": [{"statement": " ", "relevant": True}]}, "non-empty"),
+        (STATEMENTS, {"statements": [{"statement": "\u200b", "relevant": True}]}, "non-empty"),
+        (ENTITIES, {"entities": ["a", ""]}, "non-empty"),
+        (ENTITIES, {"entities": ["a", "\u200b\n"]}, "non-empty"),
+        (Claims("q", "a"), {"claims": ["\u2060", "a"]}, "non-empty"),
+        (ENTITIES, {"entities": "a"}, "a list of strings"),
+        (ENOUGH, {"sufficient": 1}, "true or false"),
+        (CITATIONS, cited((1, True, [1])), "statement 2 is missing"),
+        (CITATIONS, cited((1, True, [1]), (2, True, [1])), "not among those that are asked about"),
+        (CITATIONS, cited((1, True, [1]), (2, True, [])), "by none of the contexts"),
+        (CITATIONS, cited((1, True, [3]), (2, True, [2])), "context 3 does not exist"),
+        (CITATIONS, cited((1, True, [1]), (1, True, [1])), "judged twice"),
+        (NUGGETS, {"nuggets": [{"nugget": 1, "support": "full"}]}, "nugget 2 is missing"),
+        (
+            NUGGETS,
+            {"nuggets": [{"nugget": 1, "support": "most"}, {"nugget": 2, "support": "none"}]},
+            "full, partial or none",
+        ),
+        (NUGGETS, {"nuggets": [{"nugget": 3, "support": "full"}]}, "does not exist"),
+        (
+            Support(("c", "d"), ("a", "b")),
+            {"claims": [{"claim": 0, "contexts": []}, {"claim": 1, "contexts": []}]},
+            "from 1 to 2",
+        ),
+        (
+            Support(("c", "d"), ("a", "b")),
+            {"claims": [{"claim": 1, "contexts": [0]}, {"claim": 2, "contexts": []}]},
+            "from 1 to 2",
+        ),
+        (
+            Support(("c", "d"), ("a", "b")),
+            {"claims": [{"claim": 1, "contexts": ["one"]}]},
+            'every item of "contexts" must be a whole number, not "one"',
+        ),
+        (
+            Support(("c", "d"), ("a", "b")),
+            {"claims": [{"claim": 1, "contexts": [1.5]}]},
+            'every item of "contexts" must be a whole number, not 1.5',
+        ),
+        (
+            Support(("c", "d"), ("a", "b")),
+            {"claims": [{"claim": True, "contexts": [1]}]},
+            '"claim" must be a whole number, not true',
+        ),
+    ],
+)
+def test_an_unusable_answer_is_refused_in_words(question, payload, said):
+    """Wrong type, count, number or value: an error that can be sent back to the model, never a clipped value."""
+    with pytest.raises(AnswerError, match=said):
+        question.read(payload)
+
+
+REASONED: list[tuple[Any, Any]] = [
+    (Relevance(query="q", passage="p"), {"grade": 2}),
+    (Relevance(query="q", passage="p", scale="binary"), {"relevant": True}),
+    (ENOUGH, {"sufficient": True}),
+]
+
+
+@pytest.mark.parametrize(("question", "verdict"), REASONED)
+def test_a_verdict_without_a_reason_is_one(question, verdict):
+    """The reason may be missing or null, and is empty then; another type is an answer of another shape."""
+    for payload in (verdict, {**verdict, "reasoning": None}):
+        assert question.read(payload).reasoning == ""
+    for wrong in ({"step": "x"}, ["x"], 3, False):
+        with pytest.raises(AnswerError, match='"reasoning" must be a string'):
+            question.read({**verdict, "reasoning": wrong})
+
+
+def test_so_is_each_of_a_list():
+    """Of claims, citations and nuggets alike."""
+    for question in (Support(("c",), ("a",)), CITATIONS, NUGGETS):
+        ((name, items),) = question.typical().items()
+        for reasoning in (None, {"step": "x"}):
+            changed = {name: [{**item, "reasoning": reasoning} for item in items]}
+            if reasoning is None:
+                assert [one.reasoning for one in question.read(changed)] == [""] * len(items)
+                continue
+            with pytest.raises(AnswerError, match='"reasoning" must be a string'):
+                question.read(changed)
