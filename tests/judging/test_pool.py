@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from germane.errors import Interrupted, JudgeError, LedgerError
-from germane.judges.judge import LocalJudge, Reply
+from germane.judges.judge import Judge, LocalJudge, Reply
+from germane.judges.panel import PanelJudge
 from germane.judging.pool import Pool
 from germane.ledger.store import SQLiteLedger
 from germane.questions.asking import Answer
@@ -431,3 +432,32 @@ def test_windows_are_stored_with_what_they_were_merged_into(tmp_path: Path) -> N
     assert stored.children == tuple(sorted(live.children, key=lambda child: child.key))
     assert {child.parent for child in stored.children} == {live.judgement.key}
     assert {child.item for child in stored.children} == {relevance(2).item, relevance(3).item}
+
+
+def test_a_panel_s_answer_has_its_members_as_children() -> None:
+    """Their parent is the panel's key, live and in a session that goes on; a member's own question is not answered by them."""
+    members = [Counting(), Second()]
+    panel = PanelJudge(members)
+
+    async def run(known: dict[str, Judgement], route: Judge) -> tuple[Answer, ...]:
+        async with Pool(lambda _: route, known=known) as pool:
+            return tuple(await pool.judge([relevance(1)]))
+
+    (live,) = asyncio.run(run({}, panel))
+    assert [(child.judge, child.parent) for child in live.children] == [
+        ("counting", live.judgement.key),
+        ("second", live.judgement.key),
+    ]
+    assert {child.item for child in live.children} == {live.judgement.item} == {relevance(1).item}
+    rows = {row.key: row for row in (live.judgement, *live.children)}
+    (again,) = asyncio.run(run(rows, panel))
+    assert again == live
+    assert [len(member.asked) for member in members] == [1, 1]
+    (alone,) = asyncio.run(run(rows, members[0]))
+    assert alone.judgement.parent is None
+
+
+class Second(Counting):
+    """Another member."""
+
+    name = "second"
