@@ -93,7 +93,8 @@ class _UsageRow(BaseModel):
     requests: _Count = Field(default=0, description="a whole number")
     input: _Count = Field(default=0, description="a whole number of tokens")
     output: _Count = Field(default=0, description="a whole number of tokens")
-    cost_usd: _Amount | None = Field(default=None, description="an amount of US dollars, or null where it is not known"
+    cost_usd: _Amount | None = Field(
+        default=None, description="an amount of US dollars, or null where it is not known"
     )
 
 
@@ -108,11 +109,14 @@ class _JudgementRow(BaseModel):
     judge: _Name = Field(description="the judge's name")
     prompt: _Text = Field(default="", description="the hash of the prompt, or nothing")
     error: str | None = Field(default=None, description="a text")
-    parent: _Text | None = Field(default=None, description="the key of the judgement that this one was merged into")
+    parent: _Text | None = Field(
+        default=None, description="the key of the judgement that this one was merged into"
+    )
     request: _Text | None = Field(default=None, description="the name of a request")
     usage: _UsageRow = Field(default=_UsageRow(), description='an object, such as {"requests": 1}')
     ms: _Amount | None = Field(default=None, description="a number of milliseconds")
-    at: Annotated[str, AfterValidator(_utc)] | None = Field(default=None, description="a time with its zone, such as 2026-11-21T15:00:00+00:00"
+    at: Annotated[str, AfterValidator(_utc)] | None = Field(
+        default=None, description="a time with its zone, such as 2026-11-21T15:00:00+00:00"
     )
 
 
