@@ -23,7 +23,7 @@ from germane.judging.questions import (
     Supported,
 )
 from germane.judging.text import blank
-from germane.measures.declaration import measure
+from germane.measures.declaration import Options, measure
 from germane.measures.gold import NO_GOLD, NO_IDS, documents, relevant
 from germane.measures.kernel import Column, alpha_ndcg, covered
 from germane.measures.labels import Settings, distinct_contexts, rankings, same, texts_of, turns
@@ -31,26 +31,6 @@ from germane.measures.measure import Param
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, share, skipped
 from germane.measures.ranked import UNIT
 from germane.types import Context, Sample
-
-__all__ = [
-    "StR",
-    "alike",
-    "alpha_nDCG",
-    "calls_after_sufficiency",
-    "claims_of",
-    "context_claim_precision",
-    "context_entity_recall",
-    "context_recall",
-    "context_relevancy",
-    "context_sufficiency",
-    "marginal_recall",
-    "nothing_in",
-    "plain",
-    "repeat_rate",
-    "supported_claims",
-    "supported_items",
-    "supporting_contexts",
-]
 
 EMPTY = ok(0.0, items=[Item("The contexts are empty", held=False)])
 
@@ -93,17 +73,19 @@ def supporting_contexts(
 
 
 NO_CLAIMS = "the reference makes no claims"
-_SHARED = "1 per reference + 1 per sample (shared with context_recall)"
+_OF_CLAIMS: Options = {
+    "needs": ("contexts", "reference"),
+    "nothing": "the reference claims nothing: skipped; nothing retrieved: 0",
+    "calls": "1 per reference + 1 per sample (shared by all that read the claims of the reference)",
+    "answerable": True,
+}
 
 
 @measure(
     "context_recall",
-    needs=("contexts", "reference"),
+    _OF_CLAIMS,
     formula="claims of the reference that the contexts support / all its claims",
     reference="Es et al., RAGAS (EACL 2024); here one question asks which contexts support which claim",
-    nothing="the reference claims nothing: skipped; nothing retrieved: 0",
-    calls="1 per reference + 1 per sample",
-    answerable=True,
     aliases=("contextual_recall",),
 )
 def context_recall(sample: Sample) -> Program[Outcome]:
@@ -119,12 +101,9 @@ def context_recall(sample: Sample) -> Program[Outcome]:
 
 @measure(
     "context_claim_precision",
-    needs=("contexts", "reference"),
+    _OF_CLAIMS,
     formula="contexts that support at least one claim of the reference / contexts",
     reference="Ru et al., RAGChecker (NeurIPS 2024), context precision",
-    nothing="the reference claims nothing: skipped; nothing retrieved: 0",
-    calls=_SHARED,
-    answerable=True,
     aliases=("ragchecker_context_precision",),
 )
 def context_claim_precision(sample: Sample) -> Program[Outcome]:
@@ -151,7 +130,6 @@ def context_claim_precision(sample: Sample) -> Program[Outcome]:
     answerable=True,
     params={"unit": UNIT},
     when={"unit": "statement"},
-    cutoff="optional",
     aliases=("contextual_relevancy",),
 )
 def context_relevancy(sample: Sample, *, unit: str, k: int | None, settings: Settings) -> Program[Outcome]:
@@ -249,11 +227,9 @@ def _matrix(sample: Sample, *, final: bool, repeats: bool) -> Program[_Matrix]:
 
 @measure(
     "StR",
-    needs=("contexts", "reference"),
+    _OF_CLAIMS,
     formula="claims of the reference that a context in the top k supports / all its claims",
     reference="Zhai et al., Beyond Independent Relevance (SIGIR 2003), subtopic recall; ir_measures StRecall",
-    nothing="the reference claims nothing: skipped; nothing retrieved: 0",
-    calls=_SHARED,
     params={
         "over": Param(
             str,
@@ -263,7 +239,6 @@ def _matrix(sample: Sample, *, final: bool, repeats: bool) -> Program[_Matrix]:
         )
     },
     cutoff="required",
-    answerable=True,
     aliases=("StRecall", "strec", "subtopic_recall"),
 )
 def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
@@ -286,11 +261,10 @@ def _first(matrix: _Matrix, claim: int) -> str:
 
 @measure(
     "alpha_nDCG",
-    needs=("contexts", "reference"),
+    _OF_CLAIMS,
     formula="alpha-DCG@k / ideal; DCG = sum over ranks r, claims supported at r, of (1-alpha)^(times before) / log2(r+1)",
     reference="Clarke et al., Novelty and Diversity in Information Retrieval Evaluation (SIGIR 2008)",
     nothing="the reference claims nothing: skipped; nothing retrieved, or no claim supported: 0",
-    calls=_SHARED,
     params={
         "alpha": Param(float, 0.5, "how much of a claim's worth a repetition loses", low=0.0, high=1.0),
         "ideal": Param(
@@ -305,7 +279,6 @@ def _first(matrix: _Matrix, claim: int) -> str:
         ),
     },
     cutoff="required",
-    answerable=True,
     aliases=("alpha_DCG", "andcg"),
 )
 def alpha_nDCG(sample: Sample, *, alpha: float, ideal: str, over: str, k: int) -> Program[Outcome]:
@@ -458,7 +431,7 @@ def marginal_recall(sample: Sample, *, of: str, call: int) -> Outcome:
     formula=_ADDED,
     reference="germane",
     nothing="the reference claims nothing, or fewer searches than `call`: skipped; nothing retrieved: 0",
-    calls=_SHARED,
+    calls=_OF_CLAIMS["calls"],
     params=_MARGINAL,
     when={"of": "claims"},
     answerable=True,

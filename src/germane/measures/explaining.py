@@ -17,19 +17,8 @@ from germane.measures.labels import Place, PlaceLabel, Ranking, fill_table
 from germane.measures.measure import Definition, Measure, Param
 from germane.measures.outcome import Item, Outcome
 from germane.measures.ranked import values
-from germane.measures.scoring import depth_of, is_relevant
+from germane.measures.scoring import depth_of, is_relevant, open_holes
 from germane.types import FrozenDict, Json, Sample
-
-__all__ = [
-    "Exchange",
-    "Explanation",
-    "as_json",
-    "explain_judged",
-    "explain_ranked",
-    "listing",
-    "markdown",
-    "one",
-]
 
 CHUNK = 100
 """How many characters of a passage a relevance check shows."""
@@ -123,7 +112,8 @@ def _residual(measure: Measure, lists: Sequence[Ranking]) -> float:
 
 def _check(rank: int, place: Place, measure: Measure, call: int, votes: Votes) -> FrozenDict:
     label = place.label
-    relevant = None if isinstance(label, Unanswered) else is_relevant(label, measure)
+    unknown = isinstance(label, Unanswered) or (label is None and open_holes(measure))
+    relevant = None if unknown else is_relevant(label, measure)
     why = label.why if isinstance(label, Unanswered) else label.reasoning if label else "unjudged"
     check: dict[str, Json] = {
         "position": rank,

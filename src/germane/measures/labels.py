@@ -18,31 +18,9 @@ from germane.errors import InputError
 from germane.judging.programs import Missing, Program, Unanswered, ask_all
 from germane.judging.questions import Grade, Relevance, Scale
 from germane.judging.text import blank
-from germane.measures.kernel import Floats, Ints, RankedLabels, pointers_of
+from germane.measures.kernel import Ints, RankedLabels
 from germane.measures.measure import Source
 from germane.types import Context, Message, Sample
-
-__all__ = [
-    "AGAINST",
-    "HELPS",
-    "PeoplesLabels",
-    "Place",
-    "PlaceLabel",
-    "Ranking",
-    "Settings",
-    "distinct_contexts",
-    "fill_table",
-    "given",
-    "gold_table",
-    "human_label",
-    "human_scales",
-    "missing_verdicts",
-    "place_labels",
-    "rankings",
-    "same",
-    "texts_of",
-    "turns",
-]
 
 AGAINST = ("auto", "query", "reference", "response", "criterion")
 RUBRICS = ("trec", "usefulness")
@@ -392,33 +370,12 @@ def fill_table(
 
     A missing verdict stands as an unjudged place: whoever has one asks `missing_verdicts` and takes bounds.
     """
-    found = [
-        place.label if isinstance(place.label, PlaceLabel) else None for one in lists for place in one.places
-    ]
-    gains, levels = (
-        [label.gain if label else 0.0 for label in found],
-        [label.level if label else 0.0 for label in found],
-    )
-    pointers = pointers_of(len(ranking.places) for ranking in lists)
-    gold = source == "gold"
-    if gold:
-        known_levels = [sorted(map(float, known.values()), reverse=True) for known in qrels]
-        known_gains = [[max(grade, 0.0) for grade in row] for row in known_levels]
-    else:
-        rows = list(zip(pointers[:-1].tolist(), pointers[1:].tolist(), strict=True))
-        known_gains = [sorted(gains[start:end], reverse=True) for start, end in rows]
-        known_levels = [sorted(levels[start:end], reverse=True) for start, end in rows]
-    return RankedLabels(
-        pointers=pointers,
-        gain=np.array(gains, dtype=np.float64),
-        level=np.array(levels, dtype=np.float64),
-        judged=np.array([label is not None for label in found], dtype=np.bool_),
-        ideal_pointers=pointers_of(map(len, known_gains)),
-        ideal=_flat(known_gains),
-        ideal_level=_flat(known_levels),
-        rel=1 if gold else HELPS,
-        complete=gold,
-    )
+    found = [[p.label if isinstance(p.label, PlaceLabel) else None for p in one.places] for one in lists]
+    levels = [[label and label.level for label in row] for row in found]
+    if source == "gold":
+        return RankedLabels.of_lists(levels, [[*known.values()] for known in qrels])
+    gains = [[label and label.gain for label in row] for row in found]
+    return RankedLabels.of_lists(levels, gains=gains, rel=HELPS)
 
 
 def gold_table(samples: Iterable[Sample], *, final: bool) -> tuple[RankedLabels, list[int], int]:
@@ -451,7 +408,3 @@ def missing_verdicts(lists: Sequence[Ranking], *, holes: bool = False) -> Ints:
         missing = isinstance(place.label, Unanswered) or (holes and place.label is None)
         numbers.append(-1 if not missing else place.verdict if place.verdict >= 0 else lonely + position)
     return np.array(numbers, dtype=np.int64)
-
-
-def _flat(rows: Sequence[Sequence[float]]) -> Floats:
-    return np.array([value for row in rows for value in row], dtype=np.float64)

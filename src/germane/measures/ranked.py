@@ -16,33 +16,6 @@ from germane.measures import kernel
 from germane.measures.kernel import Floats, RankedLabels
 from germane.measures.measure import Definition, Measure, Param, Source, define
 
-__all__ = [
-    "AP",
-    "ERR",
-    "F1",
-    "RBP",
-    "RR",
-    "IPrec",
-    "Judged",
-    "P",
-    "R",
-    "Rprec",
-    "SetF",
-    "SetP",
-    "SetR",
-    "Success",
-    "bpref",
-    "context_position",
-    "context_precision",
-    "context_relevance",
-    "nDCG",
-    "nERR",
-    "num_rel",
-    "num_rel_ret",
-    "num_ret",
-    "values",
-]
-
 Compute: TypeAlias = Callable[[RankedLabels, Mapping[str, Any], int | None], Floats]
 
 _SOURCES: tuple[Source, ...] = ("gold", "judge", "human", "best")
