@@ -23,7 +23,7 @@ from germane.judging.questions import (
     Supported,
 )
 from germane.judging.text import blank
-from germane.measures.declaration import Options, measure
+from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.gold import NO_GOLD, NO_IDS, documents, relevant
 from germane.measures.kernel import Column, alpha_ndcg, covered
 from germane.measures.labels import Settings, distinct_contexts, rankings, same, texts_of, turns
@@ -73,7 +73,7 @@ def supporting_contexts(
 
 
 NO_CLAIMS = "the reference makes no claims"
-_OF_CLAIMS: Options = {
+_OF_CLAIMS: MeasureOptions = {
     "needs": ("contexts", "reference"),
     "nothing": "the reference claims nothing: skipped; nothing retrieved: 0",
     "calls": "1 per reference + 1 per sample (shared by all that read the claims of the reference)",

@@ -49,7 +49,7 @@ class _Common(TypedDict, total=False):
     presets: Mapping[str, Mapping[str, Value]]
 
 
-class Options(_Common, total=False):
+class MeasureOptions(_Common, total=False):
     """What can be said of a measure of samples: fields of its Definition."""
 
     needs: tuple[str, ...]
@@ -63,8 +63,12 @@ class Options(_Common, total=False):
 @overload
 def measure(name: Body, /) -> Measure: ...
 @overload
-def measure(name: str = "", shared: Options | None = None, /, **options: Unpack[Options]) -> Declare: ...
-def measure(name: str | Body = "", shared: Options | None = None, /, **options: Any) -> Measure | Declare:
+def measure(
+    name: str = "", shared: MeasureOptions | None = None, /, **options: Unpack[MeasureOptions]
+) -> Declare: ...
+def measure(
+    name: str | Body = "", shared: MeasureOptions | None = None, /, **options: Any
+) -> Measure | Declare:
     """Declare a measure; the decorated name becomes its Measure value.
 
     What is decorated takes the sample, then (by keyword) its parameters, `k` where it has a cut-off, and `settings`

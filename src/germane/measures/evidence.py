@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from math import fsum
 
 from germane.errors import InputError
-from germane.measures.declaration import Options, measure
+from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.labels import distinct_contexts
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, skipped
 from germane.types import Context, Evidence, Sample
 
-_OF_EVIDENCE: Options = {
+_OF_EVIDENCE: MeasureOptions = {
     "needs": ("contexts", "evidence"),
     "reference": "Smith and Troynikov, Evaluating Chunking Strategies for Retrieval (Chroma, 2024)",
     "nothing": "no evidence: skipped; nothing retrieved: 0; an ambiguous quote: error",

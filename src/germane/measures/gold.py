@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import fsum, inf
 
 from germane.judging.text import words
-from germane.measures.declaration import Options, measure
+from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.labels import rankings
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
@@ -20,14 +20,14 @@ _UNION = Param(
 )
 NO_IDS = "the contexts have no document ids"
 NO_GOLD = "no relevant document is known"
-_OF_SETS: Options = {
+_OF_SETS: MeasureOptions = {
     "needs": ("contexts", "qrels"),
     "reference": "set recall, precision and F1 of documents, as LiveRAG counts them; trec_eval set_recall, set_P, set_F",
     "nothing": "no relevant document known, or contexts without ids: skipped; nothing retrieved: 0",
     "params": {"rel": Param(int, 1, "the lowest gold grade that counts as relevant", low=1), "over": _UNION},
     "answerable": True,
 }
-_OF_GROUPS: Options = {
+_OF_GROUPS: MeasureOptions = {
     "needs": ("contexts", "gold"),
     "nothing": "no gold groups, or contexts without ids: skipped; nothing retrieved: 0",
     "params": {"over": _UNION},

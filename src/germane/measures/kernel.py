@@ -332,16 +332,6 @@ def interpolated_precision(table: RankedLabels, *, rel: float, k: float) -> Floa
     return best
 
 
-def set_precision(table: RankedLabels, *, rel: float) -> Floats:
-    """Relevant places / places, over the whole list."""
-    return _ratio(_hits(table, rel, None), np.diff(table.pointers))
-
-
-def set_recall(table: RankedLabels, *, rel: float) -> Floats:
-    """Relevant places / all relevant known, over the whole list."""
-    return recall(table, rel=rel, k=None)
-
-
 def set_f(table: RankedLabels, *, rel: float) -> Floats:
     """2 P R / (P + R) of set precision and set recall, which is 2 hits / (places + all relevant known)."""
     return _ratio(2 * _hits(table, rel, None), np.diff(table.pointers) + relevant_known(table, rel=rel))

@@ -162,7 +162,7 @@ class PlaceLabel(NamedTuple):
         return self.scale == "binary"
 
 
-class Place(NamedTuple):
+class LabelledPlace(NamedTuple):
     """One place of a ranking: its context, and its label, None (unjudged) or Unanswered (the judge failed).
 
     Places that share a verdict (the same passage twice) share `verdict`, the number of the question.
@@ -180,7 +180,7 @@ class Ranking(NamedTuple):
     """
 
     query: str
-    places: tuple[Place, ...]
+    places: tuple[LabelledPlace, ...]
     repeated: int = 0
     mixed: bool = False
 
@@ -288,7 +288,7 @@ def place_labels(
     cut = [(query, contexts[:depth]) for query, contexts in lists]
     need = _Against.need(sample, settings)
     if source == "human":
-        labelled = (tuple(Place(c, need.human(c)) for c in contexts) for _, contexts in cut)
+        labelled = (tuple(LabelledPlace(c, need.human(c)) for c in contexts) for _, contexts in cut)
         return _on_one_scale(tuple(map(Ranking, (query for query, _ in cut), labelled)))
     if against == "call":
         by_query = {query: _Against.call(query, sample, settings) for query, _ in cut}
@@ -312,7 +312,9 @@ def _documents(contexts: Iterable[Context], qrels: Mapping[str, int]) -> Iterato
 
 def _gold(sample: Sample, query: str, contexts: Sequence[Context]) -> Ranking:
     places = tuple(
-        Place(context, None if grade is None else PlaceLabel(max(grade, 0), grade, f"gold grade {grade}"))
+        LabelledPlace(
+            context, None if grade is None else PlaceLabel(max(grade, 0), grade, f"gold grade {grade}")
+        )
         for context, grade in _documents(contexts, sample.qrels or {})
     )
     return Ranking(query, places, repeated=len(contexts) - len(places))
@@ -338,7 +340,7 @@ def _judged(
     answers = yield from ask_all(questions)
     labels = [answer if isinstance(answer, Unanswered) else _verdict_label(answer) for answer in answers]
     return tuple(
-        Ranking(query, tuple(Place(c, label if n < 0 else labels[n], n) for c, label, n in row))
+        Ranking(query, tuple(LabelledPlace(c, label if n < 0 else labels[n], n) for c, label, n in row))
         for (query, _), row in zip(lists, found, strict=True)
     )
 
@@ -357,7 +359,7 @@ def _on_one_scale(lists: tuple[Ranking, ...]) -> tuple[Ranking, ...]:
     return tuple(one._replace(places=tuple(map(_yes_or_no, one.places)), mixed=True) for one in lists)
 
 
-def _yes_or_no(place: Place) -> Place:
+def _yes_or_no(place: LabelledPlace) -> LabelledPlace:
     if not isinstance(place.label, PlaceLabel):
         return place
     return place._replace(label=place.label._replace(gain=float(place.label.level >= HELPS)))

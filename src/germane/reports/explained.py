@@ -9,7 +9,7 @@ from germane.errors import InputError
 from germane.judging.recorded import Recorded
 from germane.measures import ranked
 from germane.measures.explaining import Explanation
-from germane.measures.labels import Place, Ranking, fill_table
+from germane.measures.labels import LabelledPlace, Ranking, fill_table
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import CODE_JUDGE, depth_of
@@ -158,7 +158,7 @@ def _changes(lists: Sequence[Ranking], depth: int | None) -> Iterator[tuple[str,
             yield f"rank {at + 1}{call} dropped", _with(lists, number, (*places[:at], *places[at + 1 :]))
 
 
-def _with(lists: Sequence[Ranking], number: int, places: tuple[Place, ...]) -> list[Ranking]:
+def _with(lists: Sequence[Ranking], number: int, places: tuple[LabelledPlace, ...]) -> list[Ranking]:
     changed = list(lists)
     changed[number] = lists[number]._replace(places=places)
     return changed
