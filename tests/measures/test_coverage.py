@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from germane import evaluate
 from germane.judges import FakeJudge
+from germane.measures import Measure
 from germane.measures.kernel import alpha_dcg, alpha_ndcg, covered, greedy
 
 
@@ -33,7 +34,9 @@ def judge_of(claims, support):
 
 def value(measure, contexts, support, **more):
     sample = {"query": "q", "reference": "r", "contexts": contexts, **more}
-    return evaluate([sample], measure, judge=judge_of(list(support), support))[measure].mean
+    return (
+        evaluate([sample], [Measure.parse(measure)], judge=judge_of(list(support), support)).summaries[0].mean
+    )
 
 
 def test_subtopic_recall():
@@ -41,6 +44,18 @@ def test_subtopic_recall():
     support = {"x": ["a", "b"], "y": ["c"], "z": []}
     assert value("StR@1", ["a", "b", "c"], support) == pytest.approx(1 / 3)
     assert value("StR@3", ["a", "b", "c"], support) == pytest.approx(2 / 3)
+
+
+def test_claim_based_precision():
+    """The share of the contexts that support any claim of the reference, read from the verdicts of recall."""
+    support = {"x": ["a", "b"], "y": ["b"], "z": []}
+    assert value("context_claim_precision", ["a", "b", "c", "d"], support) == 0.5
+    assert value("ragchecker_context_precision", [], support) == 0.0
+    assert value("context_claim_precision", ["a"], {}) is None
+    judge = judge_of(list(support), support)
+    sample = {"query": "q", "reference": "r", "contexts": ["a", "c"]}
+    evaluate([sample], ["context_recall", "context_claim_precision", "StR@2"], judge=judge)
+    assert [question.kind for question in judge.asked] == ["claims", "support"]
 
 
 def test_ten_identical_passages_are_not_perfect():

@@ -141,6 +141,24 @@ def test_a_long_list_of_missing_things_is_cut():
     assert len(result["misses"]) == 5
 
 
+def test_rbp_comes_with_its_residual():
+    """How much more it could be: the weight of the unjudged place and of all that stands below the list."""
+    sample = {"query": "q", "qrels": {"a": 1}, "contexts": [{"id": "a"}, {"id": "b"}]}
+    result = explained("RBP(p=0.5)", sample)
+    assert (result["score"], result["details"]["residual"]) == (0.5, 0.5)
+
+
+def test_what_nobody_labelled_is_not_called_irrelevant():
+    """Over people's labels a hole is open; over gold it counts as not relevant and says that nobody judged it."""
+    sample = {
+        "query": "q",
+        "qrels": {"a": 1},
+        "contexts": [{"id": "a", "text": "a", "grade": 3}, {"id": "b", "text": "b"}],
+    }
+    assert explained("RR(labels=human)", sample)["misses"] == ["Position 2: Not judged - unjudged"]
+    assert explained("RR", sample)["misses"] == ["Position 2: Not relevant - unjudged"]
+
+
 @pytest.mark.parametrize(("strict", "verdict"), [(True, "fail"), (False, "pass")])
 def test_strict_and_expected_count(strict, verdict):
     """Any irrelevant context fails a strict verdict and leaves the score; too few relevant ones are a miss."""

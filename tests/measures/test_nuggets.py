@@ -36,11 +36,18 @@ def answer(question):
         ("nugget_recall(nuggets=weighted)", 1.5 / 2.5),
         ("nugget_recall(nuggets=weighted,strict=false)", 2.0 / 2.5),
         ("nugget_recall(text=response)", 1 / 2),
+        ("strict_vital_score", 1 / 2),
+        ("vital_score", 1.5 / 2),
+        ("strict_all_score", 2 / 3),
+        ("all_score", 2.5 / 3),
+        ("strict_weighted_score", 1.5 / 2.5),
+        ("weighted_score(text=response)", 2.0 / 2.5),
     ],
 )
 def test_the_six_scores_of_autonuggetizer(measure, value):
-    """V_strict, V, A_strict, A, W_strict and W by hand; the same of the response."""
-    assert evaluate([SAMPLE], measure, judge=FakeJudge(answer))[measure].mean == pytest.approx(value)
+    """V_strict, V, A_strict, A, W_strict and W by hand and by TREC RAG's names; the same of the response."""
+    (score,) = evaluate([SAMPLE], measure, judge=FakeJudge(answer)).scores()
+    assert score.value == pytest.approx(value)
 
 
 def test_without_nuggets_the_reference_gives_them():

@@ -40,7 +40,7 @@ from germane.measures.ranked import (
 )
 
 if TYPE_CHECKING:
-    from germane.questions.asking import ask, ask_all
+    from germane.judging.programs import ask, ask_all
     from germane.measures.context import (
         StR,
         alpha_nDCG,
@@ -77,33 +77,27 @@ if TYPE_CHECKING:
     )
     from germane.measures.scoring import CODE_JUDGE
 
-_LATER = {
-    "germane.questions.asking": "ask ask_all",
-    "germane.measures.outcome": "Item Outcome ok proportion skipped",
-    "germane.measures.context": "StR alpha_nDCG calls_after_sufficiency context_claim_precision context_entity_recall "
-    "context_recall context_relevancy context_sufficiency marginal_recall repeat_rate",
-    "germane.measures.response": "answer_relevancy citation_precision citation_recall context_utilisation faithfulness "
-    "hallucination noise_sensitivity nugget_recall",
-    "germane.measures.gold": "abstained context_redundancy full_recall group_recall id_f1 id_precision id_recall leaks",
-    "germane.measures.evidence": "IoU evidence_precision evidence_recall",
-    "germane.measures.scoring": "CODE_JUDGE",
-}
-_MODULES = {name: module for module, names in _LATER.items() for name in names.split()}
+_LATER = (
+    "germane.judging.programs",
+    "germane.measures.outcome",
+    "germane.measures.gold",
+    "germane.measures.evidence",
+    "germane.measures.context",
+    "germane.measures.response",
+    "germane.measures.scoring",
+)
 
 
 def __getattr__(name: str) -> Any:
-    """A name whose module is not needed for ranked measures."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    """A name that is not needed for ranked measures."""
+    if name in __all__:
+        for module in map(import_module, _LATER):
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _define_all(_: str) -> None:
-    for module in _LATER:
-        import_module(module)
-
-
-FINDERS.insert(0, _define_all)
+FINDERS.insert(0, lambda _: [*map(import_module, _LATER)])
 
 __all__ = [
     "AP",

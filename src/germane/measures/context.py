@@ -12,13 +12,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum, inf
 
-from germane.questions.asking import Program, ask, ask_all
-from germane.questions.asking import Unanswered
-from germane.questions.listing import Claims, Entities
-from germane.questions.relevance import Statement, StatementRelevance
-from germane.questions.support import Sufficiency, Support, Supported
-from germane.questions.text import blank
-from germane.measures.declaration import measure
+from germane.judging.programs import Program, Unanswered, ask, ask_all
+from germane.judging.questions import (
+    Claims,
+    Entities,
+    Statement,
+    StatementRelevance,
+    Sufficiency,
+    Support,
+    Supported,
+)
+from germane.judging.text import blank
+from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.gold import NO_GOLD, NO_IDS, documents, relevant
 from germane.measures.kernel import Column, alpha_ndcg, covered
 from germane.measures.labels import Settings, distinct_contexts, rankings, same, texts_of, turns
@@ -26,26 +31,6 @@ from germane.measures.measure import Param
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, share, skipped
 from germane.measures.ranked import UNIT
 from germane.types import Context, Sample
-
-__all__ = [
-    "StR",
-    "alike",
-    "alpha_nDCG",
-    "calls_after_sufficiency",
-    "claims_of",
-    "context_claim_precision",
-    "context_entity_recall",
-    "context_recall",
-    "context_relevancy",
-    "context_sufficiency",
-    "marginal_recall",
-    "nothing_in",
-    "plain",
-    "repeat_rate",
-    "supported_claims",
-    "supported_items",
-    "supporting_contexts",
-]
 
 EMPTY = ok(0.0, items=[Item("The contexts are empty", held=False)])
 
@@ -62,7 +47,8 @@ def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
 
 def claims_of(sample: Sample, text: str) -> Claims:
     """The question what a text of a sample claims."""
-    return Claims(sample.query, text, turns(sample))
+    del sample
+    return Claims(text)
 
 
 def supported_claims(
@@ -87,17 +73,19 @@ def supporting_contexts(
 
 
 NO_CLAIMS = "the reference makes no claims"
-_SHARED = "1 per reference + 1 per sample (shared with context_recall)"
+_OF_CLAIMS: MeasureOptions = {
+    "needs": ("contexts", "reference"),
+    "nothing": "the reference claims nothing: skipped; nothing retrieved: 0",
+    "calls": "1 per reference + 1 per sample (shared by all that read the claims of the reference)",
+    "answerable": True,
+}
 
 
 @measure(
     "context_recall",
-    needs=("contexts", "reference"),
+    _OF_CLAIMS,
     formula="claims of the reference that the contexts support / all its claims",
     reference="Es et al., RAGAS (EACL 2024); here one question asks which contexts support which claim",
-    nothing="the reference claims nothing: skipped; nothing retrieved: 0",
-    calls="1 per reference + 1 per sample",
-    answerable=True,
     aliases=("contextual_recall",),
 )
 def context_recall(sample: Sample) -> Program[Outcome]:
@@ -113,12 +101,9 @@ def context_recall(sample: Sample) -> Program[Outcome]:
 
 @measure(
     "context_claim_precision",
-    needs=("contexts", "reference"),
+    _OF_CLAIMS,
     formula="contexts that support at least one claim of the reference / contexts",
     reference="Ru et al., RAGChecker (NeurIPS 2024), context precision",
-    nothing="the reference claims nothing: skipped; nothing retrieved: 0",
-    calls=_SHARED,
-    answerable=True,
     aliases=("ragchecker_context_precision",),
 )
 def context_claim_precision(sample: Sample) -> Program[Outcome]:
@@ -145,7 +130,6 @@ def context_claim_precision(sample: Sample) -> Program[Outcome]:
     answerable=True,
     params={"unit": UNIT},
     when={"unit": "statement"},
-    cutoff="optional",
     aliases=("contextual_relevancy",),
 )
 def context_relevancy(sample: Sample, *, unit: str, k: int | None, settings: Settings) -> Program[Outcome]:
@@ -243,11 +227,9 @@ def _matrix(sample: Sample, *, final: bool, repeats: bool) -> Program[_Matrix]:
 
 @measure(
     "StR",
-    needs=("contexts", "reference"),
+    _OF_CLAIMS,
     formula="claims of the reference that a context in the top k supports / all its claims",
     reference="Zhai et al., Beyond Independent Relevance (SIGIR 2003), subtopic recall; ir_measures StRecall",
-    nothing="the reference claims nothing: skipped; nothing retrieved: 0",
-    calls=_SHARED,
     params={
         "over": Param(
             str,
@@ -257,7 +239,6 @@ def _matrix(sample: Sample, *, final: bool, repeats: bool) -> Program[_Matrix]:
         )
     },
     cutoff="required",
-    answerable=True,
     aliases=("StRecall", "strec", "subtopic_recall"),
 )
 def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
@@ -280,11 +261,10 @@ def _first(matrix: _Matrix, claim: int) -> str:
 
 @measure(
     "alpha_nDCG",
-    needs=("contexts", "reference"),
+    _OF_CLAIMS,
     formula="alpha-DCG@k / ideal; DCG = sum over ranks r, claims supported at r, of (1-alpha)^(times before) / log2(r+1)",
     reference="Clarke et al., Novelty and Diversity in Information Retrieval Evaluation (SIGIR 2008)",
     nothing="the reference claims nothing: skipped; nothing retrieved, or no claim supported: 0",
-    calls=_SHARED,
     params={
         "alpha": Param(float, 0.5, "how much of a claim's worth a repetition loses", low=0.0, high=1.0),
         "ideal": Param(
@@ -299,7 +279,6 @@ def _first(matrix: _Matrix, claim: int) -> str:
         ),
     },
     cutoff="required",
-    answerable=True,
     aliases=("alpha_DCG", "andcg"),
 )
 def alpha_nDCG(sample: Sample, *, alpha: float, ideal: str, over: str, k: int) -> Program[Outcome]:
@@ -367,9 +346,7 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
     if nothing := nothing_in(contexts):
         return nothing
     texts = [sample.reference or "", *texts_of(contexts)]
-    of_reference, *of_contexts = yield from ask_all(
-        Entities(sample.query, text, turns(sample)) for text in texts
-    )
+    of_reference, *of_contexts = yield from ask_all(map(Entities, texts))
     if isinstance(of_reference, Unanswered):
         return error(of_reference.why)
     wanted: dict[str, str] = {}
@@ -454,7 +431,7 @@ def marginal_recall(sample: Sample, *, of: str, call: int) -> Outcome:
     formula=_ADDED,
     reference="germane",
     nothing="the reference claims nothing, or fewer searches than `call`: skipped; nothing retrieved: 0",
-    calls=_SHARED,
+    calls=_OF_CLAIMS["calls"],
     params=_MARGINAL,
     when={"of": "claims"},
     answerable=True,

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
     from types import ModuleType
 
-__all__ = ["GROUP", "install_all", "measure", "named", "parse_measures", "ranked_measure"]
 
 Body: TypeAlias = Callable[..., Any]
 Declare: TypeAlias = Callable[[Body], Measure]
@@ -50,7 +49,9 @@ class _Common(TypedDict, total=False):
     presets: Mapping[str, Mapping[str, Value]]
 
 
-class _OfSample(_Common, total=False):
+class MeasureOptions(_Common, total=False):
+    """What can be said of a measure of samples: fields of its Definition."""
+
     needs: tuple[str, ...]
     calls: str
     params: Mapping[str, Param]
@@ -62,18 +63,23 @@ class _OfSample(_Common, total=False):
 @overload
 def measure(name: Body, /) -> Measure: ...
 @overload
-def measure(name: str = "", **options: Unpack[_OfSample]) -> Declare: ...
-def measure(name: str | Body = "", **options: Any) -> Measure | Declare:
+def measure(
+    name: str = "", shared: MeasureOptions | None = None, /, **options: Unpack[MeasureOptions]
+) -> Declare: ...
+def measure(
+    name: str | Body = "", shared: MeasureOptions | None = None, /, **options: Any
+) -> Measure | Declare:
     """Declare a measure; the decorated name becomes its Measure value.
 
     What is decorated takes the sample, then (by keyword) its parameters, `k` where it has a cut-off, and `settings`
     where it wants the evaluation's. It is a generator of questions, or a plain function where it asks nobody; it
     returns a number or an Outcome. Without a name its own is taken, without `params` its keyword defaults are the
-    parameters. A sample that lacks one of `needs` is skipped before it starts. Options: the fields of `Definition`.
+    parameters. A sample that lacks one of `needs` is skipped before it starts. Options are fields of `Definition`;
+    `shared` are those that several measures have in common.
     """
     if callable(name):
         return _declare(name, name.__name__, {})
-    return lambda body: _declare(body, name or body.__name__, options)
+    return lambda body: _declare(body, name or body.__name__, {**(shared or {}), **options})
 
 
 def _declare(body: Body, name: str, options: Mapping[str, Any]) -> Measure:

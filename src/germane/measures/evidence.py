@@ -15,15 +15,17 @@ from dataclasses import dataclass
 from math import fsum
 
 from germane.errors import InputError
-from germane.measures.declaration import measure
+from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.labels import distinct_contexts
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, skipped
 from germane.types import Context, Evidence, Sample
 
-__all__ = ["Coverage", "IoU", "Token", "cover", "evidence_precision", "evidence_recall", "locate", "tokens"]
-
-_SOURCE = "Smith and Troynikov, Evaluating Chunking Strategies for Retrieval (Chroma, 2024)"
-_NOTHING = "no evidence: skipped; nothing retrieved: 0; an ambiguous quote: error"
+_OF_EVIDENCE: MeasureOptions = {
+    "needs": ("contexts", "evidence"),
+    "reference": "Smith and Troynikov, Evaluating Chunking Strategies for Retrieval (Chroma, 2024)",
+    "nothing": "no evidence: skipped; nothing retrieved: 0; an ambiguous quote: error",
+    "answerable": True,
+}
 
 
 def _cover(sample: Sample, k: int | None) -> Coverage | Outcome:
@@ -57,11 +59,8 @@ def _covered(found: Coverage) -> float:
 
 @measure(
     "evidence_recall",
-    needs=("contexts", "evidence"),
+    _OF_EVIDENCE,
     formula="words of the gold evidence that the contexts hold / its words",
-    reference=_SOURCE,
-    nothing=_NOTHING,
-    answerable=True,
 )
 def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
     """Share of the gold evidence (quotes, or offsets in a document) that came back.
@@ -80,11 +79,8 @@ def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
 
 @measure(
     "evidence_precision",
-    needs=("contexts", "evidence"),
+    _OF_EVIDENCE,
     formula="words of the contexts that are gold evidence, each piece of it once / words of the contexts",
-    reference=_SOURCE,
-    nothing=_NOTHING,
-    answerable=True,
 )
 def evidence_precision(sample: Sample, *, k: int | None) -> Outcome:
     """Share of the retrieved text that is gold evidence. Evidence that comes twice, in overlapping chunks, counts once.
@@ -104,11 +100,8 @@ def evidence_precision(sample: Sample, *, k: int | None) -> Outcome:
 
 @measure(
     "IoU",
-    needs=("contexts", "evidence"),
+    _OF_EVIDENCE,
     formula="evidence held / (words of the contexts + words of the evidence that they do not hold)",
-    reference=_SOURCE,
-    nothing=_NOTHING,
-    answerable=True,
     aliases=("iou", "evidence_iou"),
 )
 def IoU(sample: Sample, *, k: int | None) -> Outcome:

@@ -11,25 +11,14 @@ from dataclasses import dataclass, field, replace
 from math import isinf
 from typing import Any
 
-from germane.questions.asking import Unanswered
-from germane.questions import Question
-from germane.measures.labels import Place, PlaceLabel, Ranking, fill_table
+from germane.judging.programs import Unanswered
+from germane.judging.questions import Question
+from germane.measures.labels import LabelledPlace, PlaceLabel, Ranking, fill_table
 from germane.measures.measure import Definition, Measure, Param
 from germane.measures.outcome import Item, Outcome
 from germane.measures.ranked import values
-from germane.measures.scoring import depth_of, is_relevant
+from germane.measures.scoring import depth_of, is_relevant, open_holes
 from germane.types import FrozenDict, Json, Sample
-
-__all__ = [
-    "Exchange",
-    "Explanation",
-    "as_json",
-    "explain_judged",
-    "explain_ranked",
-    "listing",
-    "markdown",
-    "one",
-]
 
 CHUNK = 100
 """How many characters of a passage a relevance check shows."""
@@ -85,7 +74,7 @@ def explain_ranked(
     """A ranked score: each place with its label, and the precision at each rank.
 
     `lists` are the rankings that the measure reads: those of the calls, or the final one alone. `votes` are what
-    members of a panel said to the questions, by their number (`Place.verdict`).
+    members of a panel said to the questions, by their number (`LabelledPlace.verdict`).
     """
     depth = depth_of(measure)
     several = len(lists) > 1
@@ -121,9 +110,10 @@ def _residual(measure: Measure, lists: Sequence[Ranking]) -> float:
     return float(sum(found) / len(found))
 
 
-def _check(rank: int, place: Place, measure: Measure, call: int, votes: Votes) -> FrozenDict:
+def _check(rank: int, place: LabelledPlace, measure: Measure, call: int, votes: Votes) -> FrozenDict:
     label = place.label
-    relevant = None if isinstance(label, Unanswered) else is_relevant(label, measure)
+    unknown = isinstance(label, Unanswered) or (label is None and open_holes(measure))
+    relevant = None if unknown else is_relevant(label, measure)
     why = label.why if isinstance(label, Unanswered) else label.reasoning if label else "unjudged"
     check: dict[str, Json] = {
         "position": rank,

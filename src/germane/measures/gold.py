@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import fsum, inf
 
-from germane.questions.text import words
-from germane.measures.declaration import measure
+from germane.judging.text import words
+from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.labels import rankings
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
 from germane.types import Context, Sample
-
-__all__ = [
-    "abstained",
-    "context_redundancy",
-    "documents",
-    "full_recall",
-    "group_recall",
-    "id_f1",
-    "id_precision",
-    "id_recall",
-    "leaks",
-    "relevant",
-]
 
 _UNION = Param(
     str,
@@ -31,13 +18,21 @@ _UNION = Param(
     "several searches: what they brought between them, the mean over them, or the final list alone",
     ("union", "calls", "final"),
 )
-_REL = Param(int, 1, "the lowest gold grade that counts as relevant", low=1)
-_SETS = {"rel": _REL, "over": _UNION}
 NO_IDS = "the contexts have no document ids"
 NO_GOLD = "no relevant document is known"
-_LIVERAG = (
-    "set recall, precision and F1 of documents, as LiveRAG counts them; trec_eval set_recall, set_P, set_F"
-)
+_OF_SETS: MeasureOptions = {
+    "needs": ("contexts", "qrels"),
+    "reference": "set recall, precision and F1 of documents, as LiveRAG counts them; trec_eval set_recall, set_P, set_F",
+    "nothing": "no relevant document known, or contexts without ids: skipped; nothing retrieved: 0",
+    "params": {"rel": Param(int, 1, "the lowest gold grade that counts as relevant", low=1), "over": _UNION},
+    "answerable": True,
+}
+_OF_GROUPS: MeasureOptions = {
+    "needs": ("contexts", "gold"),
+    "nothing": "no gold groups, or contexts without ids: skipped; nothing retrieved: 0",
+    "params": {"over": _UNION},
+    "answerable": True,
+}
 
 
 def documents(sample: Sample, over: str, k: int | None = None) -> list[list[str]] | None:
@@ -77,123 +72,82 @@ def _mean(lists: Sequence[list[str]], one: Callable[[list[str]], Outcome]) -> Ou
     return ok(mean, items=items, what=f"{found[0].what}, counted in each call")
 
 
-def _found(gold: Iterable[str], ids: Iterable[str]) -> Outcome:
+def _of_sets(sample: Sample, rel: int, over: str, one: Callable[[list[str], list[str]], Outcome]) -> Outcome:
+    """The outcome of the gold documents and those that came back, in each list that is measured."""
+    gold, lists = relevant(sample, rel), documents(sample, over)
+    if not gold or lists is None:
+        return skipped(NO_IDS if gold else NO_GOLD)
+    return _mean(lists, lambda ids: one(gold, ids))
+
+
+def _found(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
     held = set(ids)
-    return proportion(
-        [Item(document, document in held) for document in gold], what="gold documents retrieved"
-    )
+    return proportion([Item(name, name in held) for name in gold], what="gold documents retrieved")
 
 
-def _good(ids: Sequence[str], gold: Sequence[str]) -> Outcome:
-    items = [Item(document.lstrip("\0")[:100], document in gold) for document in ids]
+def _good(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
+    items = [Item(name.lstrip("\0")[:100], name in gold) for name in ids]
     return proportion(items, what="retrieved documents in the gold") if items else ok(0.0)
 
 
-@measure(
-    "id_recall",
-    needs=("contexts", "qrels"),
-    formula="gold documents retrieved / gold documents",
-    reference=_LIVERAG,
-    nothing="no relevant document known, or contexts without ids: skipped; nothing retrieved: 0",
-    params=_SETS,
-    answerable=True,
-)
+def _both(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
+    found = _found(gold, ids)
+    hits = sum(item.held is True for item in found.items)
+    return ok(2 * hits / (len(gold) + len(ids)), items=found.items, what=found.what)
+
+
+@measure("id_recall", _OF_SETS, formula="gold documents retrieved / gold documents")
 def id_recall(sample: Sample, *, rel: int, over: str) -> Outcome:
     """Share of the gold documents that came back in any of the sample's searches, whatever the rank."""
-    gold, lists = relevant(sample, rel), documents(sample, over)
-    if not gold or lists is None:
-        return skipped(NO_IDS if gold else NO_GOLD)
-    return _mean(lists, lambda ids: _found(gold, ids))
+    return _of_sets(sample, rel, over, _found)
 
 
-@measure(
-    "id_precision",
-    needs=("contexts", "qrels"),
-    formula="gold documents retrieved / distinct documents retrieved",
-    reference=_LIVERAG,
-    nothing="no relevant document known, or contexts without ids: skipped; nothing retrieved: 0",
-    params=_SETS,
-    answerable=True,
-)
+@measure("id_precision", _OF_SETS, formula="gold documents retrieved / distinct documents retrieved")
 def id_precision(sample: Sample, *, rel: int, over: str) -> Outcome:
     """Share of the distinct documents that came back that is gold. Several chunks of one document count once."""
-    gold, lists = relevant(sample, rel), documents(sample, over)
-    if not gold or lists is None:
-        return skipped(NO_IDS if gold else NO_GOLD)
-    return _mean(lists, lambda ids: _good(ids, gold))
+    return _of_sets(sample, rel, over, _good)
 
 
-@measure(
-    "id_f1",
-    needs=("contexts", "qrels"),
-    formula="2 id_recall id_precision / (id_recall + id_precision)",
-    reference=_LIVERAG,
-    nothing="no relevant document known, or contexts without ids: skipped; nothing retrieved: 0",
-    params=_SETS,
-    answerable=True,
-)
+@measure("id_f1", _OF_SETS, formula="2 id_recall id_precision / (id_recall + id_precision)")
 def id_f1(sample: Sample, *, rel: int, over: str) -> Outcome:
     """Harmonic mean of id_recall and id_precision."""
-    gold, lists = relevant(sample, rel), documents(sample, over)
-    if not gold or lists is None:
-        return skipped(NO_IDS if gold else NO_GOLD)
-
-    def one(ids: list[str]) -> Outcome:
-        found = _found(gold, ids)
-        hits = sum(item.held is True for item in found.items)
-        return ok(2 * hits / (len(gold) + len(ids)), items=found.items, what=found.what)
-
-    return _mean(lists, one)
+    return _of_sets(sample, rel, over, _both)
 
 
-def _groups(sample: Sample, over: str, k: int | None) -> list[Outcome] | None:
+def _of_groups(sample: Sample, over: str, k: int | None, one: Callable[[Outcome], float]) -> Outcome:
+    """The mean over the lists that are measured of what `one` makes of the share of groups hit."""
     lists = documents(sample, over, k)
     if lists is None:
-        return None
+        return skipped(NO_IDS)
     found = []
     for ids in lists or [[]]:
         hits = ((group, [document for document in group if document in ids]) for group in sample.gold or ())
         items = [Item(" or ".join(group), bool(hit), f"by {hit[0]}" if hit else "") for group, hit in hits]
         found.append(proportion(items, what="gold groups hit"))
-    return found
+    items = [item for outcome in found for item in outcome.items]
+    return ok(fsum(map(one, found)) / len(found), items=items, what="gold groups hit")
 
 
 @measure(
     "group_recall",
-    needs=("contexts", "gold"),
+    _OF_GROUPS,
     formula="gold groups of which any document is in the top k / gold groups",
     reference="germane; gold as AND of ORs",
-    nothing="no gold groups, or contexts without ids: skipped; nothing retrieved: 0",
-    params={"over": _UNION},
-    cutoff="optional",
-    answerable=True,
 )
 def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     """Share of the needed facts that came back, where several documents may hold the same one (any of a group will do)."""
-    found = _groups(sample, over, k)
-    if found is None:
-        return skipped(NO_IDS)
-    mean = fsum(outcome.value or 0.0 for outcome in found) / len(found)
-    return ok(mean, items=[item for outcome in found for item in outcome.items], what=found[0].what)
+    return _of_groups(sample, over, k, lambda hit: hit.value or 0.0)
 
 
 @measure(
     "full_recall",
-    needs=("contexts", "gold"),
+    _OF_GROUPS,
     formula="1 if every gold group has a document in the top k, else 0",
     reference="germane; for multi-hop questions, of which half the evidence answers nothing",
-    nothing="no gold groups, or contexts without ids: skipped; nothing retrieved: 0",
-    params={"over": _UNION},
-    cutoff="optional",
-    answerable=True,
 )
 def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     """Whether everything that is needed came back: all gold groups, or nothing counts."""
-    found = _groups(sample, over, k)
-    if found is None:
-        return skipped(NO_IDS)
-    whole = fsum(outcome.value == 1.0 for outcome in found) / len(found)
-    return ok(whole, items=[item for outcome in found for item in outcome.items], what=found[0].what)
+    return _of_groups(sample, over, k, lambda hit: float(hit.value == 1.0))
 
 
 @measure(
@@ -204,7 +158,6 @@ def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     nothing="no forbidden ids, or contexts without ids: skipped; nothing retrieved: 0",
     params={"over": Param(str, "union", "several searches: the top k of all of them, or of the final list alone",
                           ("union", "final"))},
-    cutoff="optional",
     range=(0.0, inf),
     better="lower",
 )  # fmt: skip
@@ -221,7 +174,6 @@ def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
 
 @measure(
     "abstained",
-    needs=("contexts",),
     formula="1 if no context came back with a score above the floor, else 0; over unanswerable questions alone",
     reference="germane",
     nothing="the question is not marked answerable: false: skipped",
@@ -244,7 +196,6 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
 
 @measure(
     "context_redundancy",
-    needs=("contexts",),
     formula="mean over the contexts below the first of: word n-grams that stand in a context above / its word n-grams",
     reference="germane; shingles as in Broder, On the Resemblance and Containment of Documents (1997)",
     nothing="fewer than two contexts with text: skipped",
@@ -254,7 +205,6 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
             str, "union", "several searches: one after the other, or the final list alone", ("union", "final")
         ),
     },
-    cutoff="optional",
     better="lower",
 )
 def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> Outcome:

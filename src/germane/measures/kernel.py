@@ -23,42 +23,6 @@ from numpy.typing import NDArray
 
 from germane.errors import MeasureError
 
-__all__ = [
-    "Bools",
-    "Column",
-    "Floats",
-    "Ints",
-    "RankedLabels",
-    "alpha_dcg",
-    "alpha_ndcg",
-    "average_precision",
-    "bpref",
-    "condensed",
-    "context_position",
-    "context_precision",
-    "context_relevancy",
-    "covered",
-    "expected_reciprocal_rank",
-    "f1",
-    "greedy",
-    "interpolated_precision",
-    "judged_share",
-    "ndcg",
-    "pointers_of",
-    "precision",
-    "r_precision",
-    "rank_biased_precision",
-    "recall",
-    "reciprocal_rank",
-    "relevant_known",
-    "relevant_retrieved",
-    "retrieved",
-    "set_f",
-    "set_precision",
-    "set_recall",
-    "success",
-]
-
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -148,27 +112,38 @@ class RankedLabels:
         labels: Sequence[Sequence[float | None]],
         judged: Sequence[Sequence[float]] | None = None,
         *,
+        gains: Sequence[Sequence[float | None]] | None = None,
         rel: int = 1,
     ) -> RankedLabels:
         """A table from plain lists: `labels[r]` the grade at each rank, None = unjudged.
 
-        `judged[r]` are all grades known for the query (gold); without it a row's own grades are its ideal.
+        `judged[r]` are all grades known for the query (gold); without it a row's own grades are its ideal. `gains` are
+        what the places are worth where that is not their grade.
         """
-        flat = [grade for row in labels for grade in row]
-        level = np.array([grade or 0.0 for grade in flat], dtype=np.float64)
-        known = [[g for g in row if g is not None] for row in labels] if judged is None else judged
-        ideal_level = np.array([g for row in known for g in sorted(row, reverse=True)], dtype=np.float64)
+        worth = labels if gains is None else gains
+        level, gain = (_flat([[grade or 0.0 for grade in row] for row in rows]) for rows in (labels, worth))
+        levels, best = (
+            _best_first(rows) if judged is None else _best_first(judged) for rows in (labels, worth)
+        )
         return cls(
-            pointers=pointers_of([len(row) for row in labels]),
-            gain=np.maximum(level, 0.0),
+            pointers=pointers_of(map(len, labels)),
+            gain=np.maximum(gain, 0.0),
             level=level,
-            judged=np.array([grade is not None for grade in flat], dtype=np.bool_),
-            ideal_pointers=pointers_of([len(row) for row in known]),
-            ideal=np.maximum(ideal_level, 0.0),
-            ideal_level=ideal_level,
+            judged=np.array([grade is not None for row in labels for grade in row], dtype=np.bool_),
+            ideal_pointers=pointers_of(map(len, levels)),
+            ideal=np.maximum(_flat(best), 0.0),
+            ideal_level=_flat(levels),
             rel=rel,
             complete=judged is not None,
         )
+
+
+def _flat(rows: Sequence[Sequence[float]]) -> Floats:
+    return np.array([value for row in rows for value in row], dtype=np.float64)
+
+
+def _best_first(rows: Sequence[Sequence[float | None]]) -> list[list[float]]:
+    return [sorted((grade for grade in row if grade is not None), reverse=True) for row in rows]
 
 
 def pointers_of(lengths: Iterable[int]) -> Ints:
@@ -355,16 +330,6 @@ def interpolated_precision(table: RankedLabels, *, rel: float, k: float) -> Floa
     best = np.zeros(table.rows)
     np.maximum.at(best, table.row[reached], so_far[reached] / table.rank[reached])
     return best
-
-
-def set_precision(table: RankedLabels, *, rel: float) -> Floats:
-    """Relevant places / places, over the whole list."""
-    return _ratio(_hits(table, rel, None), np.diff(table.pointers))
-
-
-def set_recall(table: RankedLabels, *, rel: float) -> Floats:
-    """Relevant places / all relevant known, over the whole list."""
-    return recall(table, rel=rel, k=None)
 
 
 def set_f(table: RankedLabels, *, rel: float) -> Floats:

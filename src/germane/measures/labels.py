@@ -10,41 +10,17 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from germane.errors import InputError
-from germane.questions.asking import Missing, Program, ask_all
-from germane.questions.asking import Unanswered
-from germane.questions.relevance import Grade, Relevance
-from germane.questions import Scale
-from germane.questions.text import blank
-from germane.measures.kernel import Floats, Ints, RankedLabels, pointers_of
+from germane.judging.programs import Missing, Program, Unanswered, ask_all
+from germane.judging.questions import Grade, Relevance, Scale
+from germane.judging.text import blank
+from germane.measures.kernel import Ints, RankedLabels
 from germane.measures.measure import Source
 from germane.types import Context, Message, Sample
-
-__all__ = [
-    "AGAINST",
-    "HELPS",
-    "PeoplesLabels",
-    "Place",
-    "PlaceLabel",
-    "Ranking",
-    "Settings",
-    "distinct_contexts",
-    "fill_table",
-    "given",
-    "gold_table",
-    "human_label",
-    "human_scales",
-    "missing_verdicts",
-    "place_labels",
-    "rankings",
-    "same",
-    "texts_of",
-    "turns",
-]
 
 AGAINST = ("auto", "query", "reference", "response", "criterion")
 RUBRICS = ("trec", "usefulness")
@@ -118,7 +94,6 @@ class PersonsAnswer(Protocol):
         """graded (0 to 3), binary, or the ends of another scale (0-4)."""
 
 
-@runtime_checkable
 class PeoplesLabels(Protocol):
     """People's labels by the digest of what is judged (`question.item`)."""
 
@@ -187,7 +162,7 @@ class PlaceLabel(NamedTuple):
         return self.scale == "binary"
 
 
-class Place(NamedTuple):
+class LabelledPlace(NamedTuple):
     """One place of a ranking: its context, and its label, None (unjudged) or Unanswered (the judge failed).
 
     Places that share a verdict (the same passage twice) share `verdict`, the number of the question.
@@ -205,7 +180,7 @@ class Ranking(NamedTuple):
     """
 
     query: str
-    places: tuple[Place, ...]
+    places: tuple[LabelledPlace, ...]
     repeated: int = 0
     mixed: bool = False
 
@@ -313,7 +288,7 @@ def place_labels(
     cut = [(query, contexts[:depth]) for query, contexts in lists]
     need = _Against.need(sample, settings)
     if source == "human":
-        labelled = (tuple(Place(c, need.human(c)) for c in contexts) for _, contexts in cut)
+        labelled = (tuple(LabelledPlace(c, need.human(c)) for c in contexts) for _, contexts in cut)
         return _on_one_scale(tuple(map(Ranking, (query for query, _ in cut), labelled)))
     if against == "call":
         by_query = {query: _Against.call(query, sample, settings) for query, _ in cut}
@@ -337,7 +312,9 @@ def _documents(contexts: Iterable[Context], qrels: Mapping[str, int]) -> Iterato
 
 def _gold(sample: Sample, query: str, contexts: Sequence[Context]) -> Ranking:
     places = tuple(
-        Place(context, None if grade is None else PlaceLabel(max(grade, 0), grade, f"gold grade {grade}"))
+        LabelledPlace(
+            context, None if grade is None else PlaceLabel(max(grade, 0), grade, f"gold grade {grade}")
+        )
         for context, grade in _documents(contexts, sample.qrels or {})
     )
     return Ranking(query, places, repeated=len(contexts) - len(places))
@@ -363,7 +340,7 @@ def _judged(
     answers = yield from ask_all(questions)
     labels = [answer if isinstance(answer, Unanswered) else _verdict_label(answer) for answer in answers]
     return tuple(
-        Ranking(query, tuple(Place(c, label if n < 0 else labels[n], n) for c, label, n in row))
+        Ranking(query, tuple(LabelledPlace(c, label if n < 0 else labels[n], n) for c, label, n in row))
         for (query, _), row in zip(lists, found, strict=True)
     )
 
@@ -382,7 +359,7 @@ def _on_one_scale(lists: tuple[Ranking, ...]) -> tuple[Ranking, ...]:
     return tuple(one._replace(places=tuple(map(_yes_or_no, one.places)), mixed=True) for one in lists)
 
 
-def _yes_or_no(place: Place) -> Place:
+def _yes_or_no(place: LabelledPlace) -> LabelledPlace:
     if not isinstance(place.label, PlaceLabel):
         return place
     return place._replace(label=place.label._replace(gain=float(place.label.level >= HELPS)))
@@ -395,33 +372,12 @@ def fill_table(
 
     A missing verdict stands as an unjudged place: whoever has one asks `missing_verdicts` and takes bounds.
     """
-    found = [
-        place.label if isinstance(place.label, PlaceLabel) else None for one in lists for place in one.places
-    ]
-    gains, levels = (
-        [label.gain if label else 0.0 for label in found],
-        [label.level if label else 0.0 for label in found],
-    )
-    pointers = pointers_of(len(ranking.places) for ranking in lists)
-    gold = source == "gold"
-    if gold:
-        known_levels = [sorted(map(float, known.values()), reverse=True) for known in qrels]
-        known_gains = [[max(grade, 0.0) for grade in row] for row in known_levels]
-    else:
-        rows = list(zip(pointers[:-1].tolist(), pointers[1:].tolist(), strict=True))
-        known_gains = [sorted(gains[start:end], reverse=True) for start, end in rows]
-        known_levels = [sorted(levels[start:end], reverse=True) for start, end in rows]
-    return RankedLabels(
-        pointers=pointers,
-        gain=np.array(gains, dtype=np.float64),
-        level=np.array(levels, dtype=np.float64),
-        judged=np.array([label is not None for label in found], dtype=np.bool_),
-        ideal_pointers=pointers_of(map(len, known_gains)),
-        ideal=_flat(known_gains),
-        ideal_level=_flat(known_levels),
-        rel=1 if gold else HELPS,
-        complete=gold,
-    )
+    found = [[p.label if isinstance(p.label, PlaceLabel) else None for p in one.places] for one in lists]
+    levels = [[label and label.level for label in row] for row in found]
+    if source == "gold":
+        return RankedLabels.of_lists(levels, [[*known.values()] for known in qrels])
+    gains = [[label and label.gain for label in row] for row in found]
+    return RankedLabels.of_lists(levels, gains=gains, rel=HELPS)
 
 
 def gold_table(samples: Iterable[Sample], *, final: bool) -> tuple[RankedLabels, list[int], int]:
@@ -454,7 +410,3 @@ def missing_verdicts(lists: Sequence[Ranking], *, holes: bool = False) -> Ints:
         missing = isinstance(place.label, Unanswered) or (holes and place.label is None)
         numbers.append(-1 if not missing else place.verdict if place.verdict >= 0 else lonely + position)
     return np.array(numbers, dtype=np.int64)
-
-
-def _flat(rows: Sequence[Sequence[float]]) -> Floats:
-    return np.array([value for row in rows for value in row], dtype=np.float64)

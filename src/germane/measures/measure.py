@@ -16,19 +16,6 @@ from typing import Any, Literal, TypeAlias
 from germane.errors import MeasureError
 from germane.types import FrozenDict
 
-__all__ = [
-    "FINDERS",
-    "Cutoff",
-    "Definition",
-    "Measure",
-    "Param",
-    "Source",
-    "Value",
-    "define",
-    "definition",
-    "definitions",
-]
-
 Value: TypeAlias = str | int | float | bool
 Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 Cutoff: TypeAlias = Literal["none", "optional", "required", "recall"]
@@ -351,7 +338,7 @@ class Measure:
     @property
     def labels(self) -> Source:
         """The one source of labels that it reads."""
-        return self.params.get("labels", self.definition.labels)  # type: ignore[no-any-return]
+        return self.settings.get("labels") or self.definition.labels
 
     @classmethod
     def remembered(cls, text: str) -> Measure:

@@ -20,23 +20,6 @@ from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, pointers_
 from germane.measures.measure import Measure
 from germane.types import Status
 
-__all__ = [
-    "MOST",
-    "NO_CONTEXT",
-    "Item",
-    "Outcome",
-    "Result",
-    "bounds",
-    "complement",
-    "error",
-    "incomplete",
-    "ok",
-    "proportion",
-    "safely",
-    "share",
-    "skipped",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Item:

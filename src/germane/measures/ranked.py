@@ -16,33 +16,6 @@ from germane.measures import kernel
 from germane.measures.kernel import Floats, RankedLabels
 from germane.measures.measure import Definition, Measure, Param, Source, define
 
-__all__ = [
-    "AP",
-    "ERR",
-    "F1",
-    "RBP",
-    "RR",
-    "IPrec",
-    "Judged",
-    "P",
-    "R",
-    "Rprec",
-    "SetF",
-    "SetP",
-    "SetR",
-    "Success",
-    "bpref",
-    "context_position",
-    "context_precision",
-    "context_relevance",
-    "nDCG",
-    "nERR",
-    "num_rel",
-    "num_rel_ret",
-    "num_ret",
-    "values",
-]
-
 Compute: TypeAlias = Callable[[RankedLabels, Mapping[str, Any], int | None], Floats]
 
 _SOURCES: tuple[Source, ...] = ("gold", "judge", "human", "best")
@@ -252,14 +225,14 @@ RBP = _ranked(
     presets={"rbp": {"p": 0.9}},
 )  # fmt: skip
 SetP = _ranked(
-    "SetP", kernel.set_precision, "rel",
+    "SetP", kernel.context_relevancy, "rel", fixed={"k": None},
     formula="relevant places / places",
     doc="The share of everything that came back that is relevant, whatever its rank.",
     reference="trec_eval set_P",
     aliases=("set_p", "set_precision"),
 )  # fmt: skip
 SetR = _of_recall(
-    "SetR", kernel.set_recall, "rel",
+    "SetR", kernel.recall, "rel", fixed={"k": None},
     formula="relevant places / all relevant known",
     doc="The share of all relevant documents that came back, whatever their rank.",
     reference="trec_eval set_recall",

@@ -30,21 +30,6 @@ from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
 from germane.types import Context, Json, Sample
 
-__all__ = [
-    "Citing",
-    "Nugget",
-    "answer_relevancy",
-    "citation_precision",
-    "citation_recall",
-    "citing",
-    "context_utilisation",
-    "faithfulness",
-    "hallucination",
-    "noise_sensitivity",
-    "nugget_recall",
-    "nuggets_of",
-]
-
 NO_CLAIMS = "the response makes no claims"
 _CALLS = "2 per sample (shared by faithfulness, hallucination, context_utilisation, noise_sensitivity)"
 

@@ -36,19 +36,6 @@ from germane.types import FrozenDict, Sample
 if TYPE_CHECKING:
     from germane.questions.script import ScriptGrade
 
-__all__ = [
-    "CODE_JUDGE",
-    "Block",
-    "Grader",
-    "Job",
-    "applicable",
-    "depth_of",
-    "graders_of",
-    "is_relevant",
-    "labels_for",
-    "program_of",
-    "reading_of",
-]
 
 PASS, BORDERLINE = 0.8, 0.6
 STRICT = "strict: "
@@ -144,10 +131,11 @@ def depth_of(measure: Measure) -> int | None:
     return measure.cutoff if cut else None  # type: ignore[return-value]
 
 
-def _open_holes(measure: Measure) -> bool:
+def open_holes(measure: Measure) -> bool:
     """Whether a place that nobody judged leaves the score open instead of counting as not relevant."""
-    holes = measure.settings.get("holes", "zero" if measure.definition.name != "Judged" else "condensed")
-    return holes == "bounds" or (holes == "zero" and measure.labels == "human")
+    holes = measure.settings.get("holes", "zero")
+    about_holes = measure.name == "Judged" or measure.settings.get("part") == "residual"
+    return not about_holes and (holes == "bounds" or (holes == "zero" and measure.labels == "human"))
 
 
 def is_relevant(label: PlaceLabel | Unanswered | None, measure: Measure) -> bool:
@@ -399,8 +387,11 @@ class _Labelled:
             values: list[float] = ranked.values(measure, self.table).tolist()
         except Exception:  # noqa: BLE001 - a user's own formula; its fault is the error of one sample
             return [self._alone(measure, index, settings) for index in indexes]
+        found = [ok(_mean(values[slice(*self.rows[index])])) for index in indexes]
+        if self.reading.source == "gold" and not open_holes(measure):
+            return found
         return [
-            self._outcome(measure, index, values[slice(*self.rows[index])], settings) for index in indexes
+            self._checked(measure, index, one, settings) for index, one in zip(indexes, found, strict=True)
         ]
 
     def _alone(self, measure: Measure, index: int, settings: Settings) -> Outcome:
@@ -408,15 +399,15 @@ class _Labelled:
             values: list[float] = ranked.values(measure, self.table.rows_from(*self.rows[index])).tolist()
         except Exception as fault:  # noqa: BLE001 - as above
             return error(f"{measure} raised {type(fault).__name__}: {fault}")
-        return self._outcome(measure, index, values, settings)
+        return self._checked(measure, index, ok(_mean(values)), settings)
 
-    def _outcome(self, measure: Measure, index: int, values: Sequence[float], settings: Settings) -> Outcome:
-        if self.reading.source != "gold" or _open_holes(measure):
-            if (partly := self._partly(measure, index, settings)) is not None:
-                return partly
-            if self.reading.source == "best":
-                return replace(ok(_mean(values)), why=_share_of_people(self._read(measure, index)))
-        return ok(_mean(values))
+    def _checked(self, measure: Measure, index: int, found: Outcome, settings: Settings) -> Outcome:
+        """The outcome where no label that the measure reads is missing, else its bounds."""
+        if (partly := self._partly(measure, index, settings)) is not None:
+            return partly
+        if self.reading.source != "best":
+            return found
+        return replace(found, why=_share_of_people(self._read(measure, index)))
 
     def _read(self, measure: Measure, index: int) -> list[PlaceLabel | Unanswered | None]:
         """The labels of the places that the measure reads."""
@@ -425,7 +416,7 @@ class _Labelled:
 
     def _partly(self, measure: Measure, index: int, settings: Settings) -> Outcome | None:
         """An outcome with bounds where a label that the measure reads is missing, else None."""
-        read, holes = self._read(measure, index), _open_holes(measure)
+        read, holes = self._read(measure, index), open_holes(measure)
         whys = [label.why for label in read if isinstance(label, Unanswered)]
         whys += ["no label"] * (sum(label is None for label in read) if holes else 0)
         if not whys:

@@ -32,8 +32,8 @@ def rows_of(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -
     marked = [[float(doc in known) for doc in found] for found, known in zip(retrieved, gold, strict=True)]
     table = RankedLabels.of_lists(marked, [[1.0] * len(known) for known in gold])
     columns = (
-        kernel.set_recall(table, rel=1).tolist(),
-        kernel.set_precision(table, rel=1).tolist(),
+        kernel.recall(table, rel=1, k=None).tolist(),
+        kernel.context_relevancy(table, rel=1, k=None).tolist(),
         kernel.set_f(table, rel=1).tolist(),
         [len(found) for found in retrieved],
         [len(known) for known in gold],
