@@ -6,15 +6,10 @@ samples are minutes of it. Whoever calls these answers for what they pass: nothi
 
 from __future__ import annotations
 
-from germane.types import Context, FrozenDict, Json, Judgement, Usage
+from germane.types import FrozenDict, Json, Judgement, Usage
 
-__all__ = ["context", "judgement"]
+__all__ = ["judgement"]
 
-_NOTHING = FrozenDict()
-
-_text, _id, _score, _grade, _relevant, _metadata = (
-    getattr(Context, name).__set__ for name in ("text", "id", "score", "grade", "relevant", "metadata")
-)
 _key, _item, _kind, _judge, _prompt, _answer, _error, _parent, _request, _usage, _ms, _at, _provenance = (
     getattr(Judgement, name).__set__
     for name in (
@@ -33,18 +28,6 @@ _key, _item, _kind, _judge, _prompt, _answer, _error, _parent, _request, _usage,
         "provenance",
     )
 )
-
-
-def context(text: str, document: str | None, score: float | None) -> Context:
-    """A context of a text that is not "", or an id, and a finite score."""
-    made = object.__new__(Context)
-    _text(made, text)
-    _id(made, document)
-    _score(made, score)
-    _grade(made, None)
-    _relevant(made, None)
-    _metadata(made, _NOTHING)
-    return made
 
 
 def judgement(

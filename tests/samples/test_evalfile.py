@@ -140,6 +140,45 @@ tests:
 """
 
 
+@pytest.mark.parametrize(
+    ("content", "is_reference"),
+    [
+        ('{"retrieved_context": ["a", "b"]}', False),
+        ('["a", {"text": "b"}]', False),
+        ("{contexts: [a]}", False),
+        ('{"retrieved_context": ["a"], "answer": "b"}', True),
+        ("a text", True),
+        ("[1971]", True),
+    ],
+)
+def test_an_expected_list_of_contexts_is_no_reference(read, content, is_reference):
+    """The script still gets it as the reference answer; measures that need a reference do not."""
+    quoted = content if content.startswith("{c") else "'" + content + "'"
+    (case,) = read(f"""
+evalcases:
+  - id: a
+    question: Why?
+    expected_outcome: It finds both.
+    expected_messages: [{{role: assistant, content: {quoted}}}]
+""").cases
+    assert case.reference_answer
+    assert (case.sample.reference is not None) is is_reference
+    assert case.sample.criterion == "It finds both."
+
+
+def test_every_setting_of_a_grader_is_kept(read):
+    """Whatever stands beside a grader is in its spec, values that are equal to True or 0 among them."""
+    (spec,) = read("""
+measures:
+  - {name: g, type: code_judge, command: run, weight: 0, required: 1.0, strictMode: true, timeout_seconds: 2,
+     env: ONE, max_calls: 0, expected-relevant-count: 0, parameters: {rel: 2}, config: {a: no}, threshold: 0.5}
+cases: [{query: a}]
+""").measures
+    assert (spec.weight, spec.required, spec.strict, spec.timeout) == (0.0, 1.0, True, 2.0)
+    assert (spec.env, spec.max_calls, spec.expected_relevant_count) == (("ONE",), 0, 0)
+    assert (spec.script, spec.params, spec.config) == ("run", {"rel": 2}, {"a": "no", "threshold": 0.5})
+
+
 def test_the_newer_generation(read):
     """A test's assertions add to the file's; a text among them is something that must be true."""
     a, b = read(NEWER).cases

@@ -150,10 +150,45 @@ def test_what_is_written_reads_back_equal():
             ),
         ),
         error="late",
+        criterion="c",
+        cluster="k",
+        grade_scale=(0, 2),
         tags=("x",),
         metadata=freeze({"n": {"m": [1, None]}}),
     )
     assert list(samples_from([json.loads(json.dumps(sample_to_json(sample)))])) == [sample]
+
+
+def test_a_sample_may_have_its_own_scale_of_grades():
+    """Grades go from 0 to 3 unless `grade_scale` says otherwise, in the sample's contexts and in those of its calls."""
+    graded = {"query": "a", "contexts": [{"text": "t", "grade": 4}], "gradeScale": [0, 4]}
+    sample = one(graded)
+    assert (sample.grade_scale, sample.contexts) == ((0, 4), (Context(text="t", grade=4),))
+    for row, problem in (
+        ({**graded, "gradeScale": None}, r"contexts\[0\]\.grade is the number 4; write 0, 1, 2 or 3"),
+        (
+            {**graded, "gradeScale": [1, 3]},
+            r"contexts\[0\]\.grade is the number 4; write a grade from 1 to 3",
+        ),
+        ({**graded, "gradeScale": [4, 0]}, "gradeScale does not rise"),
+        (
+            {"query": "a", "calls": [{"contexts": [{"id": "d", "grade": -1}]}]},
+            r"calls\[0\]\.contexts\[0\]\.grade",
+        ),
+    ):
+        with pytest.raises(InputError, match=problem):
+            one(row)
+    with pytest.raises(ValueError, match="outside 0 to 3"):
+        Sample(id="q", query="a", contexts=(Context(text="t", grade=4),))
+
+
+def test_a_criterion_is_no_reference():
+    """What a good answer does goes beside the reference, never into it."""
+    sample = one(
+        {"query": "a", "outcome": "It names the year.", "ground_truth": "1971", "cluster": "history"}
+    )
+    assert (sample.criterion, sample.reference, sample.cluster) == ("It names the year.", "1971", "history")
+    assert one({"query": "a", "criteria": "c"}).reference is None
 
 
 def test_numbers_of_numpy_are_numbers():

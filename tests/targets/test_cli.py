@@ -189,3 +189,13 @@ def test_the_environment_and_folder_of_the_command(command, tmp_path):
         answer(command("echo $WORD $(basename $(pwd)) {PROMPT}", env="{WORD: hi}", cwd="sub")).response
         == "hi sub why?"
     )
+
+
+def test_a_command_sees_few_variables_of_the_environment(command, monkeypatch):
+    """PATH and the like, what `env` names, and what it sets: no key of the user's goes to a system unasked."""
+    monkeypatch.setenv("SECRET_KEY", "sk-1")
+    monkeypatch.setenv("LC_TIME", "C")
+    show = 'echo {PROMPT} "${SECRET_KEY-none}" "${LC_TIME-none}" "${PATH:+path}"'
+    assert answer(command(show)).response == "why? none C path"
+    assert answer(command(show, env="[SECRET_KEY, NOT_SET_ANYWHERE]")).response == "why? sk-1 C path"
+    assert answer(command(show, env="{SECRET_KEY: mine}")).response == "why? mine C path"

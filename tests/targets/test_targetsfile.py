@@ -109,6 +109,18 @@ def test_unknown_keys_are_said_aloud(tmp_path):
     assert [(str(n.place), n.fix) for n in notices] == [(f"{path}:4:5", "did you mean 'response'?")]
 
 
+def test_the_models_inside_a_system_are_kept(tmp_path):
+    """What its answers can be grouped by later; a model of another name is a warning."""
+    models = "{generator: gpt-4o, re-ranker: bge, embedder: e5}"
+    path = write(tmp_path, f"targets: [{{name: a, provider: mock, response: x, models: {models}}}]")
+    notices = Notices()
+    found = open_target("a", path, warn=notices).models
+    assert (found.generator, found.reranker, found.rewriter) == ("gpt-4o", "bge", None)
+    assert ["embedder" in notice.problem for notice in notices] == [True]
+    plain = write(tmp_path, "targets: [{name: a, provider: mock, response: x}]", "plain.yaml")
+    assert open_target("a", plain).models.generator is None
+
+
 def test_a_mock_answers_by_id(tmp_path):
     """`responses` by case, `response` for the others; a mapping is an answer with its parts."""
     text = """

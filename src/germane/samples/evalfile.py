@@ -33,7 +33,7 @@ from germane.samples.yamltext import (
     plain_value,
     read_model,
 )
-from germane.types import FrozenDict, Json, Message, Sample
+from germane.types import FrozenDict, Json, Message, Sample, freeze
 
 __all__ = ["Case", "EvalFile", "GraderSpec", "read_eval_file"]
 
@@ -144,19 +144,19 @@ class GraderSpec(YamlModel):
         values |= {"config": config, "place": node.place}
 
 
-def _named(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
-    """The graders of one item of a list: a mapping, or the names of measures (several in one text too)."""
-    if not isinstance(value, Scalar):
-        return (GraderSpec.model_validate(value, context=info.context),)
-    folder, place = _folder(info), value.node.place
-    return tuple(GraderSpec(name=n, type=n, cwd=folder, place=place) for n in _NAMES.findall(value))
+def _listed(value: Any, info: ValidationInfo) -> Any:
+    """An item of a list of graders: a mapping is read, a text stays for the list to interpret."""
+    return value if isinstance(value, Scalar) else GraderSpec.model_validate(value, context=info.context)
 
 
-def _stated(value: Any, info: ValidationInfo) -> Any:
-    """An item of the newer generation's list: a text is no measure's name there, but something that must be true."""
-    if isinstance(value, Scalar):
-        return value
-    return GraderSpec.model_validate(value, context=info.context)
+def _measures(items: tuple[Any, ...], info: ValidationInfo) -> tuple[GraderSpec, ...]:
+    """Texts are names of measures, several in one text too."""
+    found: list[GraderSpec] = []
+    for item in items:
+        names = _NAMES.findall(item) if isinstance(item, Scalar) else []
+        found += [GraderSpec(name=n, type=n, cwd=_folder(info), place=item.node.place) for n in names]
+        found += [] if isinstance(item, Scalar) else [item]
+    return tuple(found)
 
 
 class RubricItem(YamlModel):
@@ -191,7 +191,7 @@ def _rubric(items: Any, info: ValidationInfo) -> GraderSpec:
         known = {"id": read.id or f"rubric-{number}", "description": read.description, "weight": read.weight}
         rubrics.append({**known, "required": read.required is not False, **read.others})
     place = items[0].node.place if isinstance(items[0], Scalar) else items[0].place
-    config = {"rubrics": rubrics}
+    config = freeze({"rubrics": rubrics})
     return GraderSpec(name="rubrics", type="llm_judge", cwd=_folder(info), config=config, place=place)
 
 
@@ -200,21 +200,15 @@ def _rubrics(items: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
 
 
 def _assertions(items: tuple[Any, ...], info: ValidationInfo) -> tuple[GraderSpec, ...]:
+    """In the newer generation's list a text is no measure's name, but something that must be true."""
     stated = [item for item in items if isinstance(item, Scalar)]
     graders = tuple(item for item in items if not isinstance(item, Scalar))
     return (*graders, _rubric(stated, info)) if stated else graders
 
 
-def _flat(groups: tuple[tuple[GraderSpec, ...], ...]) -> tuple[GraderSpec, ...]:
-    return tuple(grader for group in groups for grader in group)
-
-
-Graders = Annotated[
-    tuple[Annotated[Any, PlainValidator(_named)], ...], BeforeValidator(as_list), AfterValidator(_flat)
-]
-Assertions = Annotated[
-    tuple[Annotated[Any, PlainValidator(_stated)], ...], BeforeValidator(as_list), AfterValidator(_assertions)
-]
+_Items = tuple[Annotated[Any, PlainValidator(_listed)], ...]
+Graders = Annotated[_Items, BeforeValidator(as_list), AfterValidator(_measures)]
+Assertions = Annotated[_Items, BeforeValidator(as_list), AfterValidator(_assertions)]
 
 
 class GraderLists(YamlModel):

@@ -40,8 +40,7 @@ def messages_at(node: Node | None, role: str, folder: Path) -> tuple[Message, ..
     try:
         return read_messages(value)
     except ValidationError as error:
-        wrong = wrong_in(error, {"messages": value})
-        wrong.path = wrong.path[1:]
+        wrong = wrong_in(error, value)
         raise wrong.error(node.at(wrong.path)) from None
 
 

@@ -18,6 +18,7 @@ from pydantic import (
     Field,
     PlainValidator,
     StrictBool,
+    TypeAdapter,
     model_validator,
 )
 from pydantic import WithJsonSchema as Schema
@@ -271,13 +272,8 @@ Messages = Annotated[
 ]
 
 
-class _Conversation(BaseModel):
-    messages: Messages
-
-
-def read_messages(value: Json) -> tuple[Message, ...]:
-    """The messages of a conversation. Raises ValidationError, each of its paths starting with `messages`."""
-    return _Conversation.model_validate({"messages": value}).messages
+read_messages = TypeAdapter(Messages).validate_python
+"""The messages of a conversation. Raises ValidationError."""
 
 
 def _question(value: str) -> str:

@@ -13,8 +13,9 @@ import csv
 import json
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, get_args
@@ -120,7 +121,7 @@ def read_run(path: str | Path, *, fmt: Format | None = None, columns: Mapping[st
         if kind == "trec":
             run = _collect_run(name, _trec_run(stream, name))
         else:
-            rows = _records(kind, stream, name, _RUN, columns or {})
+            rows = _RECORDS[kind](stream, name, _RUN, columns or {})
             run = _collect_run(name, (row for place, record in rows for row in _results(record, place)))
     return _ranks_not_scores(run) if bare else run
 
@@ -139,7 +140,7 @@ def read_qrels(
         if kind == "trec":
             qrels = _collect_qrels(name, _trec_qrels(stream, name), keep_first=keep_first)
         else:
-            rows = _records(kind, stream, name, _GOLD, columns or {})
+            rows = _RECORDS[kind](stream, name, _GOLD, columns or {})
             grades = (row for place, record in rows for row in _grades(record, place))
             qrels = _collect_qrels(name, grades, keep_first=keep_first)
     if not qrels:
@@ -246,12 +247,6 @@ def _trec_qrels(stream: BinaryIO, name: str) -> Iterator[GradedRow]:
 
 _Records: TypeAlias = Iterator[tuple[Place, dict[str, Any]]]
 """Rows of a table or of JSON as role -> value, each with its place."""
-
-
-def _records(fmt: Format, stream: BinaryIO, name: str, kind: _Kind, columns: Mapping[str, str]) -> _Records:
-    if fmt in {"tsv", "csv"}:
-        return _table_records(stream, name, kind, columns, comma=fmt == "csv")
-    return _json_records(stream, name, kind, whole=fmt == "json")
 
 
 def _results(record: Mapping[str, Any], place: Place) -> Iterator[RankedRow]:
@@ -377,7 +372,7 @@ def role(key: str, wanted: Sequence[str] = ()) -> str:
     raise InputError(f"--columns does not know {key!r}", fix=fix)
 
 
-def _json_records(stream: BinaryIO, name: str, kind: _Kind, *, whole: bool) -> _Records:
+def _json_records(whole: bool, stream: BinaryIO, name: str, kind: _Kind, _: Mapping[str, str]) -> _Records:
     """JSON objects under the roles of their keys; {query: ...} without a query id is a record per query."""
     for place, record in _json_objects(stream, name, kind, whole=whole):
         key = _roles(list(record), kind.roles)
@@ -447,10 +442,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _table_records(
-    stream: BinaryIO, name: str, kind: _Kind, columns: Mapping[str, str], *, comma: bool
+    delimiter: str, stream: BinaryIO, name: str, kind: _Kind, columns: Mapping[str, str]
 ) -> _Records:
     """The rows of a table under the roles of its header, or of its number of columns."""
-    rows = _cells(stream, name, comma=comma)
+    rows = _cells(delimiter, stream, name)
     first = next(rows, None)
     if first is None:
         return
@@ -482,10 +477,10 @@ def _table_records(
         yield place, record
 
 
-def _cells(stream: BinaryIO, name: str, *, comma: bool) -> Iterator[tuple[int, list[str]]]:
+def _cells(delimiter: str, stream: BinaryIO, name: str) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # lists of passages are longer than the module's default of 128 kB
     lines = (decoded(line, name, number) for number, line in enumerate(stream, 1))
-    reader = csv.reader(lines, delimiter="," if comma else "\t", strict=True)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
@@ -493,6 +488,14 @@ def _cells(stream: BinaryIO, name: str, *, comma: bool) -> Iterator[tuple[int, l
     except csv.Error as fault:
         problem, fix = f"this row cannot be read: {fault}", 'double a quotation mark inside quotes ("")'
         raise InputError(problem, fix=fix, place=Place(name, reader.line_num)) from None
+
+
+_RECORDS: dict[Format, Callable[[BinaryIO, str, _Kind, Mapping[str, str]], _Records]] = {
+    "tsv": partial(_table_records, "\t"),
+    "csv": partial(_table_records, ","),
+    "jsonl": partial(_json_records, False),
+    "json": partial(_json_records, True),
+}
 
 
 def _detect(stream: BinaryIO, path: str | Path, kind: _Kind) -> Format:

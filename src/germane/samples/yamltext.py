@@ -14,11 +14,11 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import yaml
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     StrictBool,
     ValidationError,
     ValidationInfo,
@@ -29,7 +29,7 @@ from germane.errors import InputError, Place
 from germane.samples.files import Notice, fold, nearest, place_in
 from germane.samples.jsontext import MAX_DEPTH, Step
 from germane.samples.validation import Number, Whole, Wrong, first_fault, say
-from germane.types import Json, freeze
+from germane.types import FrozenDict, Json, freeze
 
 __all__ = [
     "Flag",
@@ -308,6 +308,13 @@ def as_list(value: Any) -> Any:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
+def _mapping(value: Any) -> FrozenDict:
+    if not isinstance(value, Node | dict) or (isinstance(value, Node) and value.pairs is None):
+        raise Wrong(f"is {say(value)}", "write a mapping: key: value")
+    frozen: FrozenDict = freeze(plain_value(value))
+    return frozen
+
+
 _plain = BeforeValidator(plain_value)
 Flag = Annotated[StrictBool, _plain]
 Weight = Annotated[Number, Field(ge=0), _plain]
@@ -315,7 +322,7 @@ Positive = Annotated[Number, Field(ge=0.001), _plain]
 WholeNumber = Annotated[Whole, Field(strict=True, ge=0), _plain]
 Texts = Annotated[tuple[str, ...], BeforeValidator(as_list)]
 Plain = Annotated[Any, _plain]
-JsonMapping = Annotated[dict[str, Any], AfterValidator(freeze), _plain]
+JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping)]
 
 
 class YamlModel(BaseModel):
