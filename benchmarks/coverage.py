@@ -109,7 +109,7 @@ def show(setting: Setting, n: int, rounds: int) -> float:
 
 
 def sample(setting: Setting, rng: np.random.Generator, n: int) -> tuple[Floats, NDArray[np.intp] | None]:
-    """n cases, or n clusters whose cases share most of their value (each cluster's mean is the draw)."""
+    """So many cases, or n clusters whose cases share most of their value (each cluster's mean is the draw)."""
     if setting.per_cluster == 1:
         return setting.draw(rng, n), None
     clusters = np.repeat(np.arange(n), rng.integers(1, setting.per_cluster + 1, n))

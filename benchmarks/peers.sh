@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes one throwaway environment a peer under .bench/ (git-ignored). A second run makes only what is missing.
-#   sh benchmarks/peers.sh [NAME...]         names: openai ragas deepeval autoevals ragelo
+#   sh benchmarks/peers.sh [NAME...]         names: openai ragas deepeval autoevals ragelo; of corrected means: cje-eval truescore evalstats glide-py
 set -u
 cd "$(dirname "$0")/.." || exit 1
 PYTHON=${PYTHON:-python3}
@@ -15,6 +15,11 @@ pins() {
     # Its entity recall compares embeddings with numpy, which only the extra brings.
     autoevals) echo "autoevals[scipy]==0.4.1 openai==3.52.0" ;;
     ragelo) echo "ragelo==0.7.0" ;;
+    # Corrected means; glide-py needs Python 3.12: PYTHON=python3.12 sh benchmarks/peers.sh glide-py
+    cje-eval) echo "cje-eval==0.9.3" ;;
+    truescore) echo "truescore==0.7.4" ;;
+    evalstats) echo "evalstats==0.3.3" ;;
+    glide-py) echo "glide-py==0.11.0" ;;
     *) return 1 ;;
   esac
 }

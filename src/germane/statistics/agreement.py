@@ -82,7 +82,7 @@ def agreement(
     """Agreement of a judge's grades with people's on the same items.
 
     Grades outside the scale are counted in `illegal` and are grades of their own in everything else: nothing is
-    clipped. The bias's interval takes queries as clusters.
+    clipped. The bias's interval is Student's t over queries as clusters; where all errors are equal, by betting.
 
     Args:
         judge: The judge's grade of each item, shape (n,).
@@ -103,9 +103,9 @@ def agreement(
     error = found - truth
     reach = max(scale) - min(scale)
     limits = (-reach, reach) if len(error) == 0 or np.abs(error).max() <= reach else None
-    bias = mean_interval(
-        error, clusters=queries, value_range=limits, weights=weights, level=level, differences=True
-    )
+    bias = mean_interval(error, clusters=queries, weights=weights, level=level)
+    if bias.ends is None and len(error):  # no spread to go by: the range alone bounds the mean
+        bias = mean_interval(error, clusters=queries, value_range=limits, weights=weights, level=level)
     return JudgeAgreement(
         n=len(error),
         queries=None if queries is None else len(np.unique(np.asarray(queries))),

@@ -283,7 +283,7 @@ def _fit(u: Floats, v: Floats, scale: Floats, df: int, groups: Ints | None = Non
     """
     cross, square = scale * u * v, scale * v * v
     if groups is not None:
-        cross, square = np.bincount(groups, cross), np.bincount(groups, square)
+        cross, square = (np.asarray(np.bincount(groups, side), float) for side in (cross, square))
     total, count = float(square.sum()), len(square)
     alone = _Fit(0.0, 0.0, float(scale @ np.square(u)))
     rest = total - square
