@@ -13,7 +13,7 @@ from pydantic import Field
 
 from germane.errors import AnswerError
 from germane.judges import FakeJudge, Judge, LLMJudge, PanelJudge, Reply
-from germane.judging.asking import Pool
+from germane.judging.pool import Pool
 from germane.questions import AnyQuestion, PayloadModel, Question, Reason, Together, Whole, YesNo
 from germane.testing import Act, Asked, ModelServer
 from germane.types import Json, Judgement

@@ -172,8 +172,8 @@ def _chosen(
 
 def _file(flag: str | None) -> Path:
     """The file that is looked after: this much is done with SQLite's files only."""
-    from germane.ledger.store import file_of
     from germane.evaluation.choice import ledger_place
+    from germane.ledger.store import file_of
 
     return file_of(ledger_place(flag))
 

@@ -85,7 +85,8 @@ Rubric = Annotated[
     str | None, typer.Option("--rubric", help="What the grades mean: trec (UMBRELA) | usefulness.")
 ]
 Reasoning = Annotated[
-    str | None, typer.Option("--reasoning", help="How much the model may reason: off | low | ..., where it takes it.")
+    str | None,
+    typer.Option("--reasoning", help="How much the model may reason: off | low | ..., where it takes it."),
 ]
 Reading = Annotated[str, typer.Option("--reading", help="fused: one request a text; single: one a question.")]
 Batch = Annotated[int, typer.Option("--batch", help="Passages of one query in one request.", min=1)]

@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from germane.evaluation.run import Watch
 from germane.judging.pool import Pool
 from germane.reports import formats, text
 from germane.reports.clean import clean_lines
 from germane.reports.report import Report
-from germane.evaluation.run import Watch
 
 __all__ = ["Progress", "finish", "print_json", "say"]
 

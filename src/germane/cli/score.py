@@ -26,9 +26,9 @@ def score(
 ) -> None:
     """Compute measures on what a stored evaluation has judged already: no judge is asked."""
     from germane.cli.printing import finish
+    from germane.evaluation.evaluate import rescore
     from germane.measures.declaration import parse_measures
     from germane.reports.report import Report
-    from germane.evaluation.evaluate import rescore
 
     for path in output or []:
         _refuse_source(path, folder)

@@ -16,8 +16,8 @@ def sweep(
     json: Annotated[bool, typer.Option("--json", help="Print every floor as JSON.")] = False,
 ) -> None:
     """Sweep a floor over the retriever's scores: false hits on unanswerable questions against recall kept."""
-    from germane.samples import read_samples
     from germane.evaluation.sweep import sweep as swept
+    from germane.samples import read_samples
 
     result = swept(read_samples(path / "samples.jsonl" if path.is_dir() else path))
     if json:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
 from germane.errors import InputError, TargetError
-from germane.questions.script import ScriptGrade
 from germane.measures.scoring import CODE_JUDGE, Grader
-from germane.samples.evalfile import Case, GraderSpec
+from germane.questions.script import ScriptGrade
 from germane.samples.contexts import find_contexts
-from germane.samples.rows import sample_to_json
+from germane.samples.evalfile import Case, GraderSpec
 from germane.samples.reading import samples_from
+from germane.samples.rows import sample_to_json
 from germane.targets import Target
 from germane.types import FrozenDict, Json, Sample, freeze
 

@@ -9,16 +9,25 @@ from pathlib import Path
 from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, filled, read_config
 from germane.judges.judge import Judge, Judges
-from germane.questions import AnyQuestion
 from germane.judges.panel import seated
 from germane.judges.script import ScriptJudge
-from germane.questions.script import ScriptGrade
 from germane.ledger.store import place_from
-from germane.measures.scoring import Grader
 from germane.measures.measure import Measure
+from germane.measures.scoring import Grader
+from germane.questions import AnyQuestion
+from germane.questions.script import ScriptGrade
 from germane.types import Json
 
-__all__ = ["NAME_A_JUDGE", "Router", "at_url", "judge_words", "ledger_place", "needs_judge", "pick_judge", "resolve_judge"]
+__all__ = [
+    "NAME_A_JUDGE",
+    "Router",
+    "at_url",
+    "judge_words",
+    "ledger_place",
+    "needs_judge",
+    "pick_judge",
+    "resolve_judge",
+]
 
 NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
 
@@ -130,9 +139,7 @@ def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
         "reasoning": options.reasoning,
         "parameters": dict(options.parameters),
         "concurrency": options.jobs,
-        "limiter": RateLimiter(
-            rpm=options.rpm, tpm=options.tpm, in_flight=options.jobs if several else None
-        ),
+        "limiter": RateLimiter(rpm=options.rpm, tpm=options.tpm, in_flight=options.jobs if several else None),
         "retry": retry,
         "price": options.price and Price(input=options.price[0], output=options.price[1]),
     }
@@ -166,7 +173,9 @@ def ledger_place(flag: str | None = None) -> str:
     if config.get("ledger") and config.folder is not None:
         return place_from(config.folder, str(config.get("ledger")))
     here = Path.cwd()
-    folders = (folder for folder in (here, *here.parents) if any((folder / name).is_file() for name in _PROJECT))
+    folders = (
+        folder for folder in (here, *here.parents) if any((folder / name).is_file() for name in _PROJECT)
+    )
     return str(next(folders, here) / ".germane" / "ledger.sqlite")
 
 

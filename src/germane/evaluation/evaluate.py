@@ -16,18 +16,16 @@ from germane.evaluation.choice import Router, needs_judge, resolve_judge
 from germane.evaluation.unit import evaluated, plan
 from germane.judges.judge import Judge, Judges
 from germane.judging.budget import Budget, check_price
-from germane.judging.pool import Answerer
-from germane.judging.pool import Pool
+from germane.judging.pool import Answerer, Pool
 from germane.judging.recorded import Recorded
 from germane.judging.spending import Spent
 from germane.ledger.store import Ledger, open_ledger
-from germane.measures.scoring import graders_of
-from germane.measures.measure import Measure
 from germane.measures.declaration import parse_measures
-from germane.measures.scoring import Job
 from germane.measures.labels import Settings
-from germane.reports.gates import Gate
+from germane.measures.measure import Measure
+from germane.measures.scoring import Job, graders_of
 from germane.reports.explain import settings_of
+from germane.reports.gates import Gate
 from germane.reports.manifest import judge_entry
 from germane.reports.report import Report
 from germane.samples.reading import samples_from

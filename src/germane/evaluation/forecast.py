@@ -20,16 +20,14 @@ from germane.evaluation.options import Options
 from germane.evaluation.plan import Feasibility, Plan
 from germane.evaluation.run import Watch
 from germane.evaluation.session import answers_so_far, ledger_of, read_stored
-from germane.judges.judge import Judge, members_of
-from germane.questions import AnyQuestion
+from germane.judges.judge import Judge, Keyring, members_of
 from germane.judges.panel import PanelJudge
 from germane.judging.spending import Receipts, Tally
 from germane.ledger.store import Ledger, open_ledger
-from germane.measures.scoring import Grader
-from germane.measures.scoring import Block, Job, reading_of
 from germane.measures.labels import Settings
+from germane.measures.scoring import Block, Grader, Job, reading_of
+from germane.questions import AnyQuestion
 from germane.questions.asking import Answer, Program, answered
-from germane.judges.judge import Keyring
 from germane.types import Json, Judgement, Usage
 
 __all__ = ["Forecast", "ForecastLine", "Forecaster", "forecast"]

@@ -15,10 +15,9 @@ from germane.judges.judge import Judge
 from germane.judging.pool import Pool
 from germane.ledger.store import Ledger
 from germane.measures.explaining import Explanation
-from germane.measures.scoring import BORDERLINE, PASS, Grader
-from germane.measures.measure import Measure
-from germane.measures.scoring import Job
 from germane.measures.labels import Settings
+from germane.measures.measure import Measure
+from germane.measures.scoring import BORDERLINE, PASS, Grader, Job
 from germane.reports.report import Report
 from germane.samples.contexts import find_contexts
 from germane.samples.reading import samples_from
@@ -27,7 +26,16 @@ from germane.types import Json, Sample, Score
 
 __all__ = ["Graded", "document_sample", "grade", "options_of"]
 
-_OURS = ("strict", "expected_relevant_count", "contexts_from", "against", "scale", "rubric", "judge", "contexts")
+_OURS = (
+    "strict",
+    "expected_relevant_count",
+    "contexts_from",
+    "against",
+    "scale",
+    "rubric",
+    "judge",
+    "contexts",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

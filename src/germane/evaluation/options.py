@@ -166,9 +166,7 @@ class Options(JudgeOptions):
         known = {field.name for field in fields(self)}
         earlier = Options(**{name: _tuples(value) for name, value in found.items() if name in known})
         default = Options()
-        told = {
-            name: value for name in known if (value := getattr(self, name)) != getattr(default, name)
-        }
+        told = {name: value for name in known if (value := getattr(self, name)) != getattr(default, name)}
         return replace(earlier, **told)
 
     def as_json(self) -> dict[str, Json]:

@@ -18,18 +18,15 @@ from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_jud
 from germane.evaluation.options import ASKED, Options, filled, read_config
 from germane.judges.judge import Judge
 from germane.judging.budget import check_price
-from germane.measures.scoring import CODE_JUDGE, Grader, graders_of
-from germane.measures.measure import Measure
 from germane.measures.declaration import named, parse_measures
-from germane.measures.scoring import Job, applicable
 from germane.measures.labels import Settings
+from germane.measures.measure import Measure
+from germane.measures.scoring import CODE_JUDGE, Grader, Job, applicable, graders_of
 from germane.reports.gates import Gate
-from germane.samples.evalfile import Case, EvalFile, GraderSpec
 from germane.samples.contexts import compile_rule
-from germane.samples.evalfile import read_eval_file
+from germane.samples.evalfile import Case, EvalFile, GraderSpec, read_eval_file
 from germane.samples.files import Notice, Notices, Warn
-from germane.samples.reading import read_samples
-from germane.samples.reading import Seen
+from germane.samples.reading import Seen, read_samples
 from germane.types import Json, Sample
 
 __all__ = ["Feasibility", "Plan", "Suite", "grader_of", "load_suite"]
@@ -80,7 +77,9 @@ class Suite:
             if count == self.limit:
                 return
         if not count and self.wanted is not None:
-            raise InputError(f"--filter {self.wanted!r} leaves no case", fix="match an id or a tag, e.g. 'q1*'")
+            raise InputError(
+                f"--filter {self.wanted!r} leaves no case", fix="match an id or a tag, e.g. 'q1*'"
+            )
 
     def _matching(self) -> Iterator[PlannedCase]:
         seen = Seen()

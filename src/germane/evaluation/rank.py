@@ -20,10 +20,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from germane.errors import InputError, MeasureError, Place
-from germane.measures.measure import Measure
 from germane.measures.declaration import parse_measures
-from germane.measures.ranked import values
 from germane.measures.kernel import RankedLabels
+from germane.measures.measure import Measure
+from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.samples.trec import Qrels, Results, Run, as_run

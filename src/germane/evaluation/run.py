@@ -15,7 +15,6 @@ from germane.errors import GermaneError, InputError, Interrupted, JudgeError, Le
 from germane.evaluation.answers import PlannedCase, answered
 from germane.evaluation.choice import Router
 from germane.evaluation.evaluate import manifest_of
-from germane.reports.manifest import judge_entry
 from germane.evaluation.options import Options
 from germane.evaluation.plan import Plan
 from germane.evaluation.session import Session, new_folder, read_stored
@@ -26,6 +25,7 @@ from germane.judging.pool import Pool
 from germane.judging.spending import Spent
 from germane.measures.scoring import Job
 from germane.reports.gates import Verdict
+from germane.reports.manifest import judge_entry
 from germane.reports.report import Report
 from germane.tables.folder import ReportFolder
 from germane.types import Json
@@ -123,7 +123,9 @@ class _Run:
             before_asking=partial(self.plan.check, jobs),
             on_progress=self.watch.judging,
         )
-        todo = (self.plan.job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
+        todo = (
+            (self.plan.job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
+        )
         done = 0
         try:
             with interruptible(partial(self._stop, pool), pool.abort):

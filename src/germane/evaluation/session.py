@@ -14,8 +14,8 @@ from germane.evaluation.choice import ledger_place
 from germane.evaluation.options import Options
 from germane.judges.panel import whole
 from germane.judging.spending import Receipts, Spent
-from germane.reports.manifest import spent_in_words
 from germane.ledger.store import Ledger, open_ledger
+from germane.reports.manifest import spent_in_words
 from germane.tables.folder import ReportFolder, read_manifest
 from germane.types import Json, Judgement
 

@@ -16,11 +16,10 @@ from typing import Any, TypeAlias
 
 from germane.judging.driver import Drive
 from germane.judging.pool import Answerer
-from germane.questions import AnyQuestion
-from germane.measures.labels import turns
+from germane.measures.labels import Settings, turns
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job
-from germane.measures.labels import Settings
+from germane.questions import AnyQuestion
 from germane.reports.manifest import dump_grader
 from germane.tables.items import item_rows
 from germane.tables.labels import label_rows

@@ -6,16 +6,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from germane.judges.client.limits import RateLimiter
+    from germane.judges.client.prices import Price
+    from germane.judges.client.retry import RetryPolicy
     from germane.judges.fake import FakeJudge
     from germane.judges.judge import Judge, LocalJudge, Reply, as_judge
     from germane.judges.labels import GoldJudge, LabelsJudge
     from germane.judges.lexical import LexicalJudge
+    from germane.judges.llm import LLMJudge
     from germane.judges.naming import judge_from, judge_named
     from germane.judges.panel import PanelJudge, repeated
-    from germane.judges.client.limits import RateLimiter
-    from germane.judges.client.prices import Price
-    from germane.judges.client.retry import RetryPolicy
-    from germane.judges.llm import LLMJudge
 
 _HOME = {
     "germane.judges.fake": ("FakeJudge",),

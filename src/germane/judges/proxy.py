@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import httpx2
 
 from germane.errors import AnswerError, JudgeError
-from germane.judges.judge import Judge, Reply, apart, without_asking
 from germane.judges.client.parsing import object_in
+from germane.judges.judge import Judge, Reply, apart, without_asking
 from germane.questions import AnyQuestion, canonical
 from germane.questions.prompts import Prompts
 from germane.questions.reading import Ask, readings, word

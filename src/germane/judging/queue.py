@@ -10,15 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from germane.encoding import encode
+from germane.encoding import encode, now
 from germane.errors import AnswerError, GermaneError, InputError, JudgeError
+from germane.judges.client.limits import stop_token
 from germane.judges.judge import Judge, Reply
 from germane.judges.panel import Replica
-from germane.judging.flight import stop_token
 from germane.questions.asking import Answer, Unanswered, answered
 from germane.questions.question import AnyQuestion, key_of
 from germane.types import FrozenDict, Judgement, Usage
-from germane.utc import now
 
 __all__ = ["Group", "JudgeQueue", "Pending", "acquire_judge", "release_judge", "replies_of"]
 

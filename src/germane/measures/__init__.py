@@ -40,7 +40,6 @@ from germane.measures.ranked import (
 )
 
 if TYPE_CHECKING:
-    from germane.judging.programs import ask, ask_all
     from germane.measures.context import (
         StR,
         alpha_nDCG,
@@ -76,6 +75,7 @@ if TYPE_CHECKING:
         nugget_recall,
     )
     from germane.measures.scoring import CODE_JUDGE
+    from germane.questions.asking import ask, ask_all
 
 _LATER = (
     "germane.judging.programs",

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from math import isinf
 from typing import Any
 
-from germane.judging.programs import Unanswered
-from germane.judging.questions import Question
 from germane.measures.labels import LabelledPlace, PlaceLabel, Ranking, fill_table
 from germane.measures.measure import Definition, Measure, Param
 from germane.measures.outcome import Item, Outcome
 from germane.measures.ranked import values
 from germane.measures.scoring import depth_of, is_relevant, open_holes
+from germane.questions import Question
+from germane.questions.asking import Unanswered
 from germane.types import FrozenDict, Json, Sample
 
 CHUNK = 100

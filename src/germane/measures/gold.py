@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import fsum, inf
 
-from germane.judging.text import words
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.labels import rankings
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
+from germane.questions.text import words
 from germane.types import Context, Sample
 
 _UNION = Param(

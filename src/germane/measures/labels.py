@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from germane.errors import InputError
-from germane.judging.programs import Missing, Program, Unanswered, ask_all
-from germane.judging.questions import Grade, Relevance, Scale
-from germane.judging.text import blank
 from germane.measures.kernel import Ints, RankedLabels
 from germane.measures.measure import Source
+from germane.questions import Grade, Relevance, Scale
+from germane.questions.asking import Missing, Program, Unanswered, ask_all
+from germane.questions.text import blank
 from germane.types import Context, Message, Sample
 
 AGAINST = ("auto", "query", "reference", "response", "criterion")

@@ -13,11 +13,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from germane.questions.asking import Missing, Program
-from germane.questions.asking import Unanswered
-from germane.questions import Scale
 from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, pointers_of
 from germane.measures.measure import Measure
+from germane.questions import Scale
+from germane.questions.asking import Missing, Program, Unanswered
 from germane.types import Status
 
 

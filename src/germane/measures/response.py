@@ -6,17 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from germane.questions.asking import Program, ask, ask_each
-from germane.questions import (
-    CitationSupport,
-    Cited,
-    Nuggeted,
-    NuggetSupport,
-    StatementRelevance,
-    Support,
-    Supported,
-)
-from germane.questions.text import blank, sentences, words
 from germane.measures.context import (
     claims_of,
     nothing_in,
@@ -28,6 +17,17 @@ from germane.measures.declaration import measure
 from germane.measures.labels import distinct_contexts, given, rankings, texts_of, turns
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
+from germane.questions import (
+    CitationSupport,
+    Cited,
+    Nuggeted,
+    NuggetSupport,
+    StatementRelevance,
+    Support,
+    Supported,
+)
+from germane.questions.asking import Program, ask, ask_each
+from germane.questions.text import blank, sentences, words
 from germane.types import Context, Json, Sample
 
 NO_CLAIMS = "the response makes no claims"

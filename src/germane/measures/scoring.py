@@ -12,9 +12,6 @@ from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from germane.questions.asking import Program, ask
-from germane.questions.asking import Unanswered
-from germane.questions.text import blank
 from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
 from germane.measures.labels import (
@@ -31,6 +28,8 @@ from germane.measures.labels import (
 )
 from germane.measures.measure import Definition, Measure, Source, define
 from germane.measures.outcome import Outcome, Result, bounds, error, incomplete, ok, safely, skipped
+from germane.questions.asking import Program, Unanswered, ask
+from germane.questions.text import blank
 from germane.types import FrozenDict, Sample
 
 if TYPE_CHECKING:

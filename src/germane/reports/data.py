@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from germane.errors import InputError
-from germane.measures.scoring import Grader
 from germane.measures.measure import Measure
+from germane.measures.scoring import Grader
 from germane.reports.cases import CaseResult, cases_of
 from germane.reports.gates import Verdict
 from germane.reports.manifest import load_grader

@@ -5,26 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from germane.errors import InputError
-from germane.judging.driver import replay
-from germane.questions.question import AnyQuestion
+from germane.errors import InputError, Place
 from germane.judges.judge import Judge
 from germane.judges.panel import votes_on
 from germane.judges.script import ScriptJudge
-from germane.questions.script import ScriptGrade
-from germane.questions.script import read_result
-from germane.questions.asking import Unanswered
+from germane.judging.driver import replay
 from germane.judging.recorded import Recorded
 from germane.measures import ranked
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
-from germane.measures.scoring import CODE_JUDGE
-from germane.measures.labels import PlaceLabel
-from germane.measures.labels import Place, Ranking
+from germane.measures.labels import PlaceLabel, Ranking, Settings, fill_table
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import depth_of, is_relevant, labels_for, program_of
-from germane.measures.labels import Settings
-from germane.measures.labels import fill_table
+from germane.measures.scoring import CODE_JUDGE, depth_of, is_relevant, labels_for, program_of
+from germane.questions.asking import Unanswered
+from germane.questions.question import AnyQuestion
+from germane.questions.script import ScriptGrade, read_result
 from germane.reports.clean import shorten
 from germane.reports.data import ReportData
 from germane.types import Json, Sample, Score

@@ -7,8 +7,8 @@ from dataclasses import fields
 
 from germane.judges.judge import Judge
 from germane.judging.spending import Spent
-from germane.measures.scoring import Grader
 from germane.measures.measure import Measure
+from germane.measures.scoring import Grader
 from germane.types import Json, freeze
 
 __all__ = ["dump_grader", "judge_entry", "load_grader", "spent_in_words"]

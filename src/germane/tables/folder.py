@@ -15,8 +15,8 @@ from typing import IO, Any, Self
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, Place
-from germane.samples.rows import sample_to_json
 from germane.samples.reading import samples_from
+from germane.samples.rows import sample_to_json
 from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement
 from germane.tables.labels import Label, LabelTable, dump_label, load_label

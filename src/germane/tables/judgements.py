@@ -19,7 +19,19 @@ _WRITTEN = tuple(field.name for field in fields(Judgement) if field.name != "pro
 _values = attrgetter(*_WRITTEN)
 _FIXED = frozenset(_WRITTEN) - {"usage"}
 _NOTHING = Usage()
-_COUNTED = ("agreement", "failed", "fused", "list_size", "windows", "mode", "replica", "model", "fingerprint", "left_out", "against")
+_COUNTED = (
+    "agreement",
+    "failed",
+    "fused",
+    "list_size",
+    "windows",
+    "mode",
+    "replica",
+    "model",
+    "fingerprint",
+    "left_out",
+    "against",
+)
 
 
 class JudgementTable:

@@ -24,8 +24,8 @@ from germane.judges.client.limits import (
 )
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.llm import LLMJudge
-from germane.judging.judge import Reply
-from germane.judging.questions import Relevance
+from germane.judges.judge import Reply
+from germane.questions import Relevance
 from germane.testing import Act, ModelServer
 from germane.testing.asked import Asked
 

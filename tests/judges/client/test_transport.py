@@ -12,8 +12,8 @@ from germane.judges.client.errors import TransportError
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.client.transport import HTTPTransport
 from germane.judges.llm import LLMJudge
-from germane.judging.judge import Reply
-from germane.judging.questions import Relevance
+from germane.judges.judge import Reply
+from germane.questions import Relevance
 from germane.testing import Act, ModelServer
 
 QUICK = RetryPolicy(connect=1, read=5, backoff=0.001)

@@ -17,12 +17,10 @@ from germane.judges.client.errors import Refused, Rejected, TooLong, Unanswered
 from germane.judges.client.output import MODES, Correction
 from germane.judges.client.parsing import Completion, fitted
 from germane.judges.client.prices import Price
-from germane.judging.judge import AnyQuestion, Reply
-from germane.judging.prompting import Prompts
-from germane.judging.questions.base import Miscounted
-from germane.judging.reading import Ask, Reading, readings, word
-from germane.judging.singly import singly, together
-from germane.judging.windows import Window, first_place, halves, joined
+from germane.judges.judge import Reply
+from germane.questions import AnyQuestion, Miscounted
+from germane.questions.prompts import Prompts
+from germane.questions.reading import Ask, Reading, readings, word
 from germane.types import FrozenDict, Json, Usage
 
 __all__ = ["GroupCall"]
@@ -53,7 +51,7 @@ class GroupCall:
         self._asked_alone: set[int] = set()
         self._miscounted = self._spent = False
         self._note: Correction | None = None
-        self._windows: dict[int, list[tuple[Window, Json]]] = {}
+        self._windows: dict[int, list[tuple[AnyQuestion, Json]]] = {}
         self._singly: list[AnyQuestion] = []  # kept alive, since what is known of them is found by their id()
 
     async def run(self) -> None:
@@ -87,8 +85,7 @@ class GroupCall:
                 provenance=FrozenDict(common | how),
             )
             children = [
-                (window.question, replace(reply, payload=part, usage=_FREE, ms=None))
-                for window, part in windows
+                (window, replace(reply, payload=part, usage=_FREE, ms=None)) for window, part in windows
             ]
             found.append(replace(reply, children=tuple(children)) if children else reply)
         return found
@@ -163,30 +160,29 @@ class GroupCall:
             Refused: One context alone is too long, or a window has no answer: there is no verdict from the others.
             AnswerError: Nothing about the whole follows from the windows.
         """
-        whole = Window(question)
-        todo = list(halves(whole))
+        todo = list(question.halves() or ())
         if not todo:
             raise error
         windows = self._windows.setdefault(id(question), [])
         while todo:
             window = todo.pop(0)
             try:
-                await self._answers(readings([window.question], self.prompts))
-            except TooLong as long:
-                if not (smaller := halves(window)):
-                    raise Refused(f"context {first_place(whole, window)} alone is too long: {long}") from None
+                await self._answers(readings([window], self.prompts))
+            except TooLong as error:
+                if not (smaller := window.halves()):
+                    raise Refused(f"{question.named(window)} alone is too long: {error}") from None
                 todo[:0] = smaller
                 continue
-            if id(window.question) not in self._payloads:
-                raise Refused(self._errors[id(window.question)])
-            windows.append((window, self._payloads[id(window.question)]))
-        self._payloads[id(question)] = joined(question, windows)
+            if id(window) not in self._payloads:
+                raise Refused(self._errors[id(window)])
+            windows.append((window, self._payloads[id(window)]))
+        self._payloads[id(question)] = question.merge(windows)
 
     async def _answers(self, items: Sequence[Reading]) -> None:
         """An answer or an error for each question; verdicts that a model cannot keep apart are asked one by one."""
         await self._attempts(items)
         left = [question for item in self._open(items) for question in item.questions]
-        parts = singly(left[0]) if self._miscounted and len(left) == 1 else ()
+        parts = left[0].singly() if self._miscounted and len(left) == 1 else ()
         self._singly += parts
         for part in parts:
             await self._attempts(readings([part], self.prompts))
@@ -194,7 +190,7 @@ class GroupCall:
                 self._errors[id(left[0])] = f"asked one by one too: {self._errors[id(part)]}"
                 return
         if parts:
-            self._payloads[id(left[0])] = together([self._payloads[id(part)] for part in parts])
+            self._payloads[id(left[0])] = left[0].join([self._payloads[id(part)] for part in parts])
             self._how[id(left[0])] = {}
 
     async def _attempts(self, items: Sequence[Reading]) -> None:
