@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from germane.questions.asking import ask, ask_all
 
 _LATER = (
-    "germane.judging.programs",
+    "germane.questions.asking",
     "germane.measures.outcome",
     "germane.measures.gold",
     "germane.measures.evidence",
