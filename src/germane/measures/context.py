@@ -24,12 +24,12 @@ from germane.judging.questions import (
 )
 from germane.judging.text import blank
 from germane.measures.declaration import MeasureOptions, measure
-from germane.measures.gold import NO_GOLD, NO_IDS, documents, relevant
+from germane.measures.gold import NO_GOLD, NO_IDS, TOGETHER, documents, relevant
 from germane.measures.kernel import Column, alpha_ndcg, covered
 from germane.measures.labels import Settings, distinct_contexts, rankings, same, texts_of, turns
 from germane.measures.measure import Param
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, share, skipped
-from germane.measures.ranked import UNIT
+from germane.measures.ranked import OVER, UNIT
 from germane.types import Context, Sample
 
 EMPTY = ok(0.0, items=[Item("The contexts are empty", held=False)])
@@ -230,14 +230,7 @@ def _matrix(sample: Sample, *, final: bool, repeats: bool) -> Program[_Matrix]:
     _OF_CLAIMS,
     formula="claims of the reference that a context in the top k supports / all its claims",
     reference="Zhai et al., Beyond Independent Relevance (SIGIR 2003), subtopic recall; ir_measures StRecall",
-    params={
-        "over": Param(
-            str,
-            "union",
-            "several searches: the top k of all of them, or of the final list alone",
-            ("union", "final"),
-        )
-    },
+    params={"over": TOGETHER},
     cutoff="required",
     aliases=("StRecall", "strec", "subtopic_recall"),
 )
@@ -274,9 +267,7 @@ def _first(matrix: _Matrix, claim: int) -> str:
             "or of the retrieved passages alone",
             ("claims", "retrieved"),
         ),
-        "over": Param(
-            str, "calls", "several searches: the mean over them, or the final list alone", ("calls", "final")
-        ),
+        "over": OVER,
     },
     cutoff="required",
     aliases=("alpha_DCG", "andcg"),
