@@ -58,8 +58,9 @@ def test_either_generation_and_a_sample_line_are_graded(cli: Cli, document: dict
     assert result["score"] == pytest.approx(5 / 6)
     assert result["reasoning"] == "2/3 chunks relevant, precision score: 0.83"
     assert [hit.split(":")[0] for hit in result["hits"]] == ["Position 1", "Position 3"]
-    assert result["misses"] == ["Position 2: Not relevant"]
-    assert [check["passed"] for check in result["assertions"]] == [True, True, False]
+    misranked = "Position 3: Relevant but ranked below irrelevant ones"
+    assert result["misses"] == ["Position 2: Not relevant", misranked]
+    assert [check["passed"] for check in result["assertions"]] == [True, True, False, False]
     checks = result["details"]["relevance_checks"]
     assert [(check["position"], check["grade"], check["relevant"]) for check in checks] == [
         (1, 3, True),

@@ -173,3 +173,17 @@ def test_strict_and_expected_count(strict, verdict):
     assert result is not None
     assert (result["score"], result["details"]["verdict"]) == (1.0, verdict)
     assert "Expected 2 relevant contexts, found 1" in result["misses"]
+
+
+def test_relevant_places_below_irrelevant_ones_are_misses_of_the_order():
+    """By position, in each call alone, where the order is what is measured; a measure without regard to rank has none."""
+    sample = {
+        "query": "q",
+        "contexts": [{"text": str(n), "grade": grade} for n, grade in enumerate((0, 3, 0, 2))],
+    }
+    wrong = ["Position 1: Not relevant", "Position 3: Not relevant"]
+    misranked = [f"Position {n}: Relevant but ranked below irrelevant ones" for n in (2, 4)]
+    for name in ("context_precision", "context_position"):
+        found = explained(f"{name}(labels=human)", sample)["misses"]
+        assert found == [wrong[0], misranked[0], wrong[1], misranked[1]]
+    assert explained("context_relevance(labels=human)", sample)["misses"] == wrong

@@ -127,7 +127,10 @@ class TestWorkedExamples:
             "context_precision", {"query": "?", "contexts": ["a", "b", "c"]}, FakeJudge(answer)
         )
         assert result["hits"] == ["Position 1: Relevant - on topic", "Position 3: Relevant - on topic"]
-        assert result["misses"] == ["Position 2: Not relevant - off topic"]
+        assert result["misses"] == [
+            "Position 2: Not relevant - off topic",
+            "Position 3: Relevant but ranked below irrelevant ones",
+        ]
         assert result["reasoning"] == "2/3 chunks relevant, precision score: 0.83"
         assert result["details"]["band"] == "good with noise between"
 

@@ -176,6 +176,17 @@ class TestAFormula:
         assert first.value == 1.0
         assert (second.status, second.why) == ("error", f"{name} raised ZeroDivisionError: division by zero")
 
+    def test_a_fault_on_labels_that_are_only_tried(self, tmp_path, name):
+        """A formula that raises for what a missing verdict could be is an error of that sample, not of the run."""
+        text = f"from germane.measures import ranked_measure\n@ranked_measure('{name}')\ndef f(relevant):\n    return 1 / (2 - sum(relevant))\n"
+        path = write(tmp_path, text)
+        judge = FakeJudge({"a": {"reasoning": "", "grade": 3}, "b": Reply(error="no")})
+        (score,) = evaluate(SAMPLES[:1], f"{path}:f", judge=judge).scores()
+        assert (score.status, score.why) == (
+            "error",
+            f"{name} raised ZeroDivisionError: division by zero",
+        )
+
     def test_grades_and_ideal(self, tmp_path, name):
         """Grades as they are (None = unjudged), and all that is judged for the query."""
         text = f"from germane.measures import ranked_measure\n@ranked_measure('{name}', labels='gold')\ndef f(grades, ideal, k):\n    assert grades == [1, None][:k] or grades == [None, 1][:k], grades\n    return sum(g or 0 for g in grades) / sum(ideal)\n"

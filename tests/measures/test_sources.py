@@ -208,6 +208,12 @@ class TestHoles:
         (score,) = evaluate([self.HALF], measure).scores()
         assert (score.status, score.value, score.bounds) == (status, value, bounds)
 
+    def test_holes_alone_leave_everything_open(self):
+        """Where people labelled nothing of what a measure reads, nobody failed: the score is anything it can be."""
+        sample = {"query": "q", "contexts": self.HALF["contexts"][1:]}
+        (score,) = evaluate([sample], "P(labels=human)@1").scores()
+        assert (score.status, score.bounds) == ("incomplete", (0.0, 1.0))
+
     @pytest.mark.parametrize(
         ("measure", "status", "value", "bounds"),
         [

@@ -12,14 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum, inf
 
-from germane.measures.declaration import MeasureOptions, measure
-from germane.measures.gold import NO_GOLD, NO_IDS, documents, relevant
-from germane.measures.kernel import Column, alpha_ndcg, covered
-from germane.measures.labels import Settings, distinct_contexts, rankings, same, texts_of, turns
-from germane.measures.measure import Param
-from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, share, skipped
-from germane.measures.ranked import UNIT
-from germane.questions import (
+from germane.judging.programs import Program, Unanswered, ask, ask_all
+from germane.judging.questions import (
     Claims,
     Entities,
     Statement,
@@ -28,8 +22,14 @@ from germane.questions import (
     Support,
     Supported,
 )
-from germane.questions.asking import Program, Unanswered, ask, ask_all
-from germane.questions.text import blank
+from germane.judging.text import blank
+from germane.measures.declaration import MeasureOptions, measure
+from germane.measures.gold import NO_GOLD, NO_IDS, TOGETHER, documents, relevant
+from germane.measures.kernel import Column, alpha_ndcg, covered
+from germane.measures.labels import Settings, distinct_contexts, rankings, same, texts_of, turns
+from germane.measures.measure import Param
+from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, share, skipped
+from germane.measures.ranked import OVER, UNIT
 from germane.types import Context, Sample
 
 EMPTY = ok(0.0, items=[Item("The contexts are empty", held=False)])
@@ -47,7 +47,8 @@ def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
 
 def claims_of(sample: Sample, text: str) -> Claims:
     """The question what a text of a sample claims."""
-    return Claims(sample.query, text, turns(sample))
+    del sample
+    return Claims(text)
 
 
 def supported_claims(
@@ -229,14 +230,7 @@ def _matrix(sample: Sample, *, final: bool, repeats: bool) -> Program[_Matrix]:
     _OF_CLAIMS,
     formula="claims of the reference that a context in the top k supports / all its claims",
     reference="Zhai et al., Beyond Independent Relevance (SIGIR 2003), subtopic recall; ir_measures StRecall",
-    params={
-        "over": Param(
-            str,
-            "union",
-            "several searches: the top k of all of them, or of the final list alone",
-            ("union", "final"),
-        )
-    },
+    params={"over": TOGETHER},
     cutoff="required",
     aliases=("StRecall", "strec", "subtopic_recall"),
 )
@@ -273,9 +267,7 @@ def _first(matrix: _Matrix, claim: int) -> str:
             "or of the retrieved passages alone",
             ("claims", "retrieved"),
         ),
-        "over": Param(
-            str, "calls", "several searches: the mean over them, or the final list alone", ("calls", "final")
-        ),
+        "over": OVER,
     },
     cutoff="required",
     aliases=("alpha_DCG", "andcg"),
@@ -345,9 +337,7 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
     if nothing := nothing_in(contexts):
         return nothing
     texts = [sample.reference or "", *texts_of(contexts)]
-    of_reference, *of_contexts = yield from ask_all(
-        Entities(sample.query, text, turns(sample)) for text in texts
-    )
+    of_reference, *of_contexts = yield from ask_all(map(Entities, texts))
     if isinstance(of_reference, Unanswered):
         return error(of_reference.why)
     wanted: dict[str, str] = {}

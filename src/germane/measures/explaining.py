@@ -25,6 +25,9 @@ CHUNK = 100
 NAMED, MISSING = 3, 80
 """How many of the missing things the one line names, and how many characters of each."""
 NO_CONTEXT = "No context retrieved"
+CANNOT = "Cannot evaluate contextual precision without retrieved chunks"
+ORDERED = frozenset({"context_precision", "context_position"})
+"""Measures that tell of relevant places below irrelevant ones: these are what lowers them."""
 
 Exchange = Sequence[tuple[Question[Any], Any]]
 """What one program asked, with each typed answer (or Unanswered)."""
@@ -84,7 +87,7 @@ def explain_ranked(
         for rank, place in enumerate(ranking.places[:depth], 1)
     )
     relevant = [check for check in checks if check["relevant"]]
-    misses = [_line(check) for check in checks if not check["relevant"]]
+    misses = _misses(measure, checks)
     if not checks:
         misses = [NO_CONTEXT]
     elif several:
@@ -101,6 +104,19 @@ def explain_ranked(
             {"residual": _residual(measure, lists)} if measure.name == "RBP" and lists else {}
         ),
     )
+
+
+def _misses(measure: Measure, checks: Sequence[Mapping[str, Json]]) -> list[str]:
+    """What is not relevant, and what is but stands below it, by position."""
+    found: list[str] = []
+    below: set[Json] = set()
+    for check in checks:
+        if not check["relevant"]:
+            found.append(_line(check))
+            below |= {check.get("call")} if check["relevant"] is False else set()
+        elif measure.name in ORDERED and check.get("call") in below:
+            found.append(f"{_place(check)}: Relevant but ranked below irrelevant ones")
+    return found
 
 
 def _residual(measure: Measure, lists: Sequence[Ranking]) -> float:
@@ -135,9 +151,13 @@ def _check(rank: int, place: LabelledPlace, measure: Measure, call: int, votes: 
 
 def _line(check: Mapping[str, Json]) -> str:
     word = {True: "Relevant", False: "Not relevant", None: "Not judged"}[check["relevant"]]
-    place = f"Call {check['call']}, position" if "call" in check else "Position"
     why = f" - {check['reasoning']}" if check["reasoning"] else ""
-    return f"{place} {check['position']}: {word}{why}"
+    return f"{_place(check)}: {word}{why}"
+
+
+def _place(check: Mapping[str, Json]) -> str:
+    called = f"Call {check['call']}, position" if "call" in check else "Position"
+    return f"{called} {check['position']}"
 
 
 def _working(checks: Sequence[Mapping[str, Json]]) -> Iterator[FrozenDict]:
@@ -150,6 +170,8 @@ def _working(checks: Sequence[Mapping[str, Json]]) -> Iterator[FrozenDict]:
 
 
 def _ranked_reasoning(measure: Measure, outcome: Outcome, relevant: int, total: int) -> str:
+    if not total and measure.name == "context_precision":
+        return CANNOT
     if outcome.value is None:
         return f"{relevant}/{total} chunks relevant, no {_word(measure)} score: {outcome.why}"
     text = f"{relevant}/{total} chunks relevant, {_word(measure)} score: {outcome.value:.2f}"

@@ -18,6 +18,9 @@ _UNION = Param(
     "several searches: what they brought between them, the mean over them, or the final list alone",
     ("union", "calls", "final"),
 )
+TOGETHER = Param(
+    str, "union", "several searches: all of them together, or the final list alone", ("union", "final")
+)
 NO_IDS = "the contexts have no document ids"
 NO_GOLD = "no relevant document is known"
 _OF_SETS: MeasureOptions = {
@@ -156,11 +159,10 @@ def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     formula="number of distinct forbidden documents in the top k",
     reference="germane; gate: max(leaks)=0",
     nothing="no forbidden ids, or contexts without ids: skipped; nothing retrieved: 0",
-    params={"over": Param(str, "union", "several searches: the top k of all of them, or of the final list alone",
-                          ("union", "final"))},
+    params={"over": TOGETHER},
     range=(0.0, inf),
     better="lower",
-)  # fmt: skip
+)
 def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
     """How many documents came back that must not: another tenant's, withdrawn, secret. A count; lower is better."""
     lists = documents(sample, over, k)
@@ -201,9 +203,7 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
     nothing="fewer than two contexts with text: skipped",
     params={
         "n": Param(int, 3, "how many words in a row must be the same", low=1),
-        "over": Param(
-            str, "union", "several searches: one after the other, or the final list alone", ("union", "final")
-        ),
+        "over": TOGETHER,
     },
     better="lower",
 )

@@ -397,12 +397,16 @@ class _Labelled:
         try:
             values: list[float] = ranked.values(measure, self.table.rows_from(*self.rows[index])).tolist()
         except Exception as fault:  # noqa: BLE001 - as above
-            return error(f"{measure} raised {type(fault).__name__}: {fault}")
+            return _raised(measure, fault)
         return self._checked(measure, index, ok(_mean(values)), settings)
 
     def _checked(self, measure: Measure, index: int, found: Outcome, settings: Settings) -> Outcome:
         """The outcome where no label that the measure reads is missing, else its bounds."""
-        if (partly := self._partly(measure, index, settings)) is not None:
+        try:
+            partly = self._partly(measure, index, settings)
+        except Exception as fault:  # noqa: BLE001 - a user's own formula may fail on labels that are tried
+            return _raised(measure, fault)
+        if partly is not None:
             return partly
         if self.reading.source != "best":
             return found
@@ -416,12 +420,12 @@ class _Labelled:
     def _partly(self, measure: Measure, index: int, settings: Settings) -> Outcome | None:
         """An outcome with bounds where a label that the measure reads is missing, else None."""
         read, holes = self._read(measure, index), open_holes(measure)
-        whys = [label.why for label in read if isinstance(label, Unanswered)]
-        whys += ["no label"] * (sum(label is None for label in read) if holes else 0)
+        failed = [label.why for label in read if isinstance(label, Unanswered)]
+        whys = failed + ["no label"] * (sum(label is None for label in read) if holes else 0)
         if not whys:
             return None
         why = f"{len(whys)} of {len(read)} {'labels' if holes else 'verdicts'} missing: {whys[0]}"
-        if len(whys) == len(read) and self.reading.source != "gold":
+        if len(failed) == len(read):
             return error(why)
         lists = self.rankings(index)
         labels = [place.label for one in lists for place in one.places if isinstance(place.label, PlaceLabel)]
@@ -437,6 +441,10 @@ class _Labelled:
         return incomplete(why, bounds(measure, table, missing, scale=scale, top=top))
 
 
+def _raised(measure: Measure, fault: Exception) -> Outcome:
+    return error(f"{measure} raised {type(fault).__name__}: {fault}")
+
+
 def _mean(values: Sequence[float]) -> float:
     """The mean over the sample's rankings; 0 where it made no search."""
     return values[0] if len(values) == 1 else fsum(values) / len(values) if values else 0.0
@@ -444,7 +452,8 @@ def _mean(values: Sequence[float]) -> float:
 
 def _share_of_people(labels: Sequence[PlaceLabel | Unanswered | None]) -> str | None:
     human = sum(isinstance(label, PlaceLabel) and label.source == "human" for label in labels)
-    return f"mixed: {human / len(labels):.0%} human" if human else None
+    mixed = "mixed: " if human < len(labels) else ""
+    return f"{mixed}{human / len(labels):.0%} human" if human else None
 
 
 def _noted(grader: Grader, outcome: Outcome, labelled: _Labelled, index: int) -> Outcome:
