@@ -93,9 +93,10 @@ def decoded(line: bytes, name: str, number: int) -> str:
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """The lines of a UTF-8 file with their numbers, line ends kept."""
+    name = shown_name(path)
     with opened(path) as file:
         for number, line in enumerate(file, 1):
-            yield number, decoded(line, shown_name(path), number)
+            yield number, decoded(line, name, number)
 
 
 def read_text(path: str | Path) -> str:

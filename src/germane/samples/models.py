@@ -155,36 +155,42 @@ _SET_TEXT, _SET_ID, _SET_SCORE, _SET_GRADE, _SET_RELEVANT, _SET_METADATA = (
 
 
 def read_context(value: Json) -> Context:
-    """One passage: a string, or an object with at least a text or an id. Raises Wrong or ValidationError."""
-    # The usual shapes are checked here: most of the time of reading a file goes into its passages.
+    """One passage: a string, or an object with at least a text or an id. Raises Wrong or ValidationError.
+
+    The usual shapes are checked and made here, at a third of the constructor's price: most of the time of reading
+    a file goes into its passages.
+    """
+    text: Any
+    document = score = grade = None
     if type(value) is str:
-        return _context(value or EMPTY, None, None, None)
-    if type(value) is dict:
+        text = value
+    elif type(value) is dict:
         text, document, score = value.get("text"), value.get("id"), value.get("score")
-        if type(text) is str and type(document) is str and document:
-            known = 3 if type(score) is float and math.isfinite(score) else 2
-            if len(value) == known:
-                return _context(text or EMPTY, document, score, None)
-            if len(value) == known + 1 and type(grade := value.get("grade")) is int:
-                return _context(text or EMPTY, document, score, grade)
-        return PassageLine.model_validate(value).context()
-    if isinstance(value, str):
-        return _context(str(value) or EMPTY, None, None, None)
-    if isinstance(value, Context):
-        return value
-    raise Wrong(f"is {say(value)}", f"write a string or an object like {_EXAMPLE}")
-
-
-def _context(text: str, document: str | None, score: float | None, grade: int | None) -> Context:
-    """A context of checked values, at a third of the constructor's price."""
+        known = 3 if type(score) is float and math.isfinite(score) else 2
+        if len(value) == known + 1 and type(value.get("grade")) is int:
+            grade = value["grade"]
+            known += 1
+        if len(value) != known or type(text) is not str or type(document) is not str or not document:
+            return PassageLine.model_validate(value).context()
+    else:
+        return _rare_context(value)
     made = object.__new__(Context)
-    _SET_TEXT(made, text)
+    _SET_TEXT(made, text or EMPTY)
     _SET_ID(made, document)
     _SET_SCORE(made, score)
     _SET_GRADE(made, grade)
     _SET_RELEVANT(made, None)
     _SET_METADATA(made, _NOTHING)
     return made
+
+
+def _rare_context(value: Json) -> Context:
+    """From Python: a context that is made already, or a text of another type."""
+    if isinstance(value, Context):
+        return value
+    if isinstance(value, str):
+        return Context(text=str(value) or EMPTY)
+    raise Wrong(f"is {say(value)}", f"write a string or an object like {_EXAMPLE}")
 
 
 Contexts = tuple[

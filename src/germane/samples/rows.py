@@ -24,6 +24,7 @@ Columns: TypeAlias = Mapping[str, str]
 Where: TypeAlias = Callable[[Sequence[Step]], Place]
 """The place of what stands at a path of a row."""
 
+_validate = SampleLine.__pydantic_validator__.validate_python  # `model_validate` without its Python frame
 _IDS = "retrieved_context_ids"
 _GRADES = (
     'write 0, 1, 2 or 3; a yes or no is "relevant": true or false; another scale is "grade_scale": [0, 4]'
@@ -78,9 +79,7 @@ class RowReader:
             raise Wrong(f"a sample is an object, and this is {say(row)}", fix)
         known, more = self._mapped_row(row) if self._mapped else (row, {})
         try:
-            line = SampleLine.model_validate(
-                {key: value for key, value in known.items() if value is not None}
-            )
+            line = _validate({key: value for key, value in known.items() if value is not None})
         except ValidationError as error:
             raise self._named(wrong_in(error, known)) from None
         values = line.__dict__
@@ -94,7 +93,8 @@ class RowReader:
             values["id"] = str(number)
         if more:
             values["metadata"] = frozen({**values["metadata"], **more})
-        if (wrong := _misgraded(values, known)) is not None:
+        graded = values["calls"] or [c for c in values["contexts"] or () if c.grade is not None]
+        if graded and (wrong := _misgraded(values, known)) is not None:
             raise self._named(wrong)
         return _made(values)
 
