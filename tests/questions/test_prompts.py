@@ -73,6 +73,13 @@ class TestFiles:
         with pytest.raises(InputError, match=r"does not show \{\{passage\}\}"):
             custom(tmp_path, "Grade {{query}}")
 
+    def test_a_template_need_not_show_what_is_not_shown(self, tmp_path: Path) -> None:
+        """Entities are judged for a query, and looked for in the text alone."""
+        prompts = custom(tmp_path, "Names in {{text}}:", "entities")
+        assert word(readings([Entities("q", "Bob.")], prompts), prompts).user == "Names in Bob.:"
+        with pytest.raises(InputError, match=r"use \{\{text\}\}"):
+            custom(tmp_path, "Names for {{query}} in {{text}}:", "entities")
+
     def test_a_prompt_for_no_question_is_an_error(self, tmp_path: Path) -> None:
         """A typing error in the name is not a prompt that is never used."""
         with pytest.raises(InputError, match=r"'relevence'.*claims, .*relevance"):

@@ -46,7 +46,7 @@ class FakeJudge(Judge):
         return [tuple(questions[start : start + size]) for start in range(0, len(questions), size)]
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """One reply a question, after `seconds`."""
+        """One reply per question, after `seconds`."""
         self.calls += 1
         self.asked += questions
         if self._seconds:

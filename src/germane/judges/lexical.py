@@ -85,7 +85,7 @@ def _relevance(question: Relevance) -> Json:
 
 
 def _claims(question: Claims) -> Json:
-    """One claim a sentence, without citation marks; a question claims nothing."""
+    """One claim per sentence, without citation marks; a question claims nothing."""
     parts = sentences(_CITED.sub("", question.text))
     return {"claims": [part for part in parts if words(part) and not _asks(part)]}
 

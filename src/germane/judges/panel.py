@@ -1,4 +1,4 @@
-"""Panels: several judges, or several samples of one, answer the same question; what they say becomes one answer."""
+"""Panels: several judges, or several samples of one, answer the same question; their votes become one answer."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Replica(Judge):
             return self.judge.group(questions)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """What the judge says this time."""
+        """What the judge answers this time."""
         with replica_number(self.number):
             replies = await self.judge.answer(questions)
         return [
@@ -84,9 +84,10 @@ class PanelJudge(Judge):
     lists of verdicts about given things (which contexts support each claim) are voted item by item. Lists that the
     members draw up themselves (claims, statements, entities) cannot be voted on: the first member is asked for
     them, another one only where it fails. A member that fails leaves the vote to the others; where all fail, so
-    does the panel. One that cannot be used at all is not asked any more; where none can be, the evaluation ends. Who said what is in the judgement's provenance: `votes`, `agreement` (the share of votes that
-    agree with the verdict, of lists its mean over the items; not where one alone voted), and `failed` for members
-    who did not answer.
+    does the panel. One that cannot be used at all is not asked any more; where none can be, the evaluation ends.
+    Each member's answer is in the judgement's provenance: `votes`, `agreement` (the share of votes that agree with
+    the verdict, of lists its mean over the items; not where one alone voted), and `failed` for members who did not
+    answer.
 
     Args:
         members: At least two judges.
@@ -114,10 +115,6 @@ class PanelJudge(Judge):
         hashes = [member.prompt_hash(question) for member in self.members]
         return hashes[0] if len(set(hashes)) == 1 else digest(hashes)[:16]
 
-    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """One by one: each member groups for itself."""
-        return [(question,) for question in questions]
-
     async def answer(self, _questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """A panel answers nothing itself: the pool asks its members."""
         raise JudgeError("a panel is asked through germane's pool, which asks its members")
@@ -127,19 +124,18 @@ class PanelJudge(Judge):
         for member in self.members:
             await member.close()
 
-    def next_members(self, question: AnyQuestion, said: Sequence[Answer]) -> Sequence[Judge]:
-        """Who is to be asked after those who have `said` something, in the members' order; nobody = combine now."""
-        rest = self.members[len(said) :]
+    def next_members(self, question: AnyQuestion, answers: Sequence[Answer]) -> Sequence[Judge]:
+        """Who is to be asked after those who have answered, in the members' order; nobody = combine now."""
+        rest = self.members[len(answers) :]
         if question.voted:
             return rest
-        return () if any(one.usable for one in said) else rest[:1]
+        return () if any(one.usable for one in answers) else rest[:1]
 
     def combine(self, key: str, question: AnyQuestion, answers: Sequence[Answer]) -> Judgement:
-        """The panel's judgement, from one answer of each member that was asked."""
+        """The panel's judgement, from one answer of each member that was asked; usage and time stand on theirs."""
         named = list(zip(_names(self.members), answers, strict=False))
         votes = [(name, one.judgement.answer) for name, one in named if one.usable]
         lost = {name: one.value.why for name, one in named if not one.usable}
-        said = [one.judgement for one in answers]
         answer, how = self._decide(question, votes) if votes else (None, {})
         return Judgement(
             key=key,
@@ -148,8 +144,7 @@ class PanelJudge(Judge):
             prompt=self.prompt_hash(question),
             answer=answer,
             error=None if votes else "; ".join(f"{name}: {why}" for name, why in lost.items()),
-            usage=_sum(said),
-            at=max((one.at for one in said if one.at), default=None),
+            at=max((one.judgement.at for one in answers if one.judgement.at), default=None),
             provenance=freeze({**how, **({"failed": lost} if lost else {})}),
         )
 
@@ -210,17 +205,17 @@ def whole(judgement: Judgement) -> bool:
 
 
 def votes_on(question: AnyQuestion, judgement: Judgement) -> dict[str, Json]:
-    """What a panel's members said to a question, for a reader; {} where no panel was asked, or one member alone.
+    """What a panel's members answered to a question, for a reader; {} where no panel was asked, or one member alone.
 
     `votes` are the verdicts in short by member, `failed` says why a member gave none, `agreement` is the share of
     votes that agree with the verdict.
     """
-    told = judgement.provenance
-    votes = {vote["judge"]: question.short(vote["answer"]) for vote in told.get("votes", ())}
-    if len(votes) < 2 and "failed" not in told:
+    how = judgement.provenance
+    votes = {vote["judge"]: question.short(vote["answer"]) for vote in how.get("votes", ())}
+    if len(votes) < 2 and "failed" not in how:
         return {}
     shown: dict[str, Json] = {"votes": votes}
-    return shown | {name: told[name] for name in ("failed", "agreement") if name in told}
+    return shown | {name: how[name] for name in ("failed", "agreement") if name in how}
 
 
 class Agreement:
@@ -232,12 +227,12 @@ class Agreement:
 
     def add(self, judgement: Judgement) -> None:
         """Count a judgement, if it is a panel's."""
-        told = judgement.provenance
-        if not ("votes" in told or "failed" in told):
+        how = judgement.provenance
+        if not ("votes" in how or "failed" in how):
             return
         self._asked += 1
-        self._lost += "failed" in told
-        if (agreement := told.get("agreement")) is not None:
+        self._lost += "failed" in how
+        if (agreement := how.get("agreement")) is not None:
             self._voted += 1
             self._sum += agreement
 
@@ -262,14 +257,3 @@ def _names(members: Sequence[Judge]) -> list[str]:
             f"a member sits twice on the panel: {', '.join(names)}", fix="repeat a judge with --repeat N"
         )
     return shown
-
-
-def _sum(said: Sequence[Judgement]) -> Usage:
-    costs = [one.usage.cost_usd for one in said if one.usage.requests]
-    known = [cost for cost in costs if cost is not None]
-    return Usage(
-        requests=sum(one.usage.requests for one in said),
-        input_tokens=sum(one.usage.input_tokens for one in said),
-        output_tokens=sum(one.usage.output_tokens for one in said),
-        cost_usd=sum(known) if costs and len(known) == len(costs) else None,
-    )

@@ -48,7 +48,7 @@ class ProxyJudge(Judge):
         return [*(tuple(reading.questions) for reading in readings(asked, self._prompts)), *others]
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """One reply a question; an unusable answer is asked again, told what was wrong."""
+        """One reply per question; an unusable answer is asked again with what was wrong."""
         if (reply := without_asking(questions[0])) is not None:
             return [reply]
         (reading,) = readings(questions, self._prompts)

@@ -41,7 +41,7 @@ class ScriptJudge(LocalJudge):
         self.concurrency = concurrency
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """One process a question."""
+        """One process per question."""
         return [(question,) for question in questions]
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
@@ -72,7 +72,7 @@ class ScriptJudge(LocalJudge):
 
 
 def _reply(question: ScriptGrade, code: int, out: bytes, err: bytes, ms: float) -> Reply:
-    said = err.decode("utf-8", "replace")[-_TAIL:].strip()
+    stderr = err.decode("utf-8", "replace")[-_TAIL:].strip()
     command = shlex.join(question.argv)
     if code:
         hint = (
@@ -81,7 +81,7 @@ def _reply(question: ScriptGrade, code: int, out: bytes, err: bytes, ms: float) 
             else ""
         )
         return Reply(
-            error=f"`{command}` ended with exit code {code}{hint}: {said or 'nothing on stderr'}", ms=ms
+            error=f"`{command}` ended with exit code {code}{hint}: {stderr or 'nothing on stderr'}", ms=ms
         )
     try:
         payload: Any = json.loads(out.decode("utf-8-sig"), parse_constant=lambda _: None)
@@ -92,7 +92,7 @@ def _reply(question: ScriptGrade, code: int, out: bytes, err: bytes, ms: float) 
         return Reply(
             error=f"`{command}` printed {why}"
             if why.startswith("not")
-            else f"`{command}`: {why}{': ' + said if said else ''}",
+            else f"`{command}`: {why}{': ' + stderr if stderr else ''}",
             ms=ms,
         )
     return Reply(payload=payload, ms=ms, provenance=FrozenDict(of=question.of))

@@ -66,6 +66,7 @@ class Entities(Question[tuple[str, ...]]):
     """
 
     kind: ClassVar[str] = "entities"
+    hidden: ClassVar[tuple[str, ...]] = ("query", "history")
     batched: ClassVar[bool] = True
     judges: ClassVar[tuple[str, ...]] = ("query", "history", "text")
     Payload: ClassVar[type[PayloadModel]] = EntitiesPayload
@@ -73,10 +74,6 @@ class Entities(Question[tuple[str, ...]]):
     query: str
     text: str
     history: tuple[tuple[str, str], ...] = ()
-
-    def inputs(self) -> dict[str, Json]:
-        """The text alone."""
-        return {"text": self.text}
 
     def answer(self, payload: EntitiesPayload) -> tuple[str, ...]:
         """The entities as the text spells them; none is an answer too."""

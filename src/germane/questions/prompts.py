@@ -76,21 +76,10 @@ class Prompt:
         return "".join(a + b for a, b in zip(texts, [*values, ""], strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    required: frozenset[str]
-    known: frozenset[str]
-    modes: frozenset[str]
-
-
-@cache
-def _shape(question: type[AnyQuestion]) -> _Shape:
-    """Which inputs a kind of question has, read off its fields: a default of text is a mode, not an input."""
-    shown = [f for f in fields(question) if f.compare]  # type: ignore[arg-type]
-    modes = frozenset(f.name for f in shown if isinstance(f.default, str | bool | int))
-    known = frozenset(f.name for f in shown) - modes
-    required = frozenset(f.name for f in shown if f.default is MISSING and f.default_factory is MISSING)
-    return _Shape(required, known, modes)
+def _required(question: type[AnyQuestion]) -> set[str]:
+    """What a template must show: a judge that never sees the passage would grade it all the same."""
+    given = {f.name for f in fields(question) if f.default is MISSING and f.default_factory is MISSING}  # type: ignore[arg-type]
+    return given & set(question.judges) & set(question.shown())
 
 
 def _kinds(base: type[AnyQuestion] = Question) -> Iterator[type[AnyQuestion]]:
@@ -116,18 +105,19 @@ def _position(text: str, offset: int) -> tuple[int, int]:
 
 def _pieces(name: str, text: str, path: Path) -> tuple[str, ...]:
     """Text and variables alternating; () where there is no variable. InputError on an unknown one."""
-    shape = _shape(_asked_by(name))
+    question = _asked_by(name)
+    shown = sorted(question.shown())
     pieces, last, used = [], 0, set()
     for found in _VARIABLE.finditer(text):
         variable = found[1].strip()
-        if variable not in shape.known:
+        if variable not in shown:
             spot = Place(str(path), *_position(text, found.start()))
-            choices = ", ".join(f"{{{{{known}}}}}" for known in sorted(shape.known))
+            choices = ", ".join(f"{{{{{known}}}}}" for known in shown)
             raise InputError(f"{found[0]} is not an input of {name}", fix=f"use {choices}", place=spot)
         pieces += [text[last : found.start()], variable]
         last = found.end()
         used.add(variable)
-    if missing := shape.required - used if used else None:
+    if missing := _required(question) - used if used else None:
         absent = ", ".join(f"{{{{{variable}}}}}" for variable in sorted(missing))
         fix = f"add {absent}, or use no variables at all: the inputs then follow the text"
         raise InputError(f"the prompt {name} does not show {absent}", fix=fix, place=Place(str(path)))
@@ -150,11 +140,13 @@ def load(name: str, path: Path | None = None) -> Prompt:
     if not text:
         raise InputError(f"the prompt {name} is empty", place=Place(str(file)))
     pieces = _pieces(name, text, file) if path else ()
-    notes = (part(known) for known in sorted(_shape(_asked_by(name)).known))
+    question = _asked_by(name)
+    notes = (part(known) for known in sorted(question.shown()))
     tags = frozenset(_OWN_TAG.findall("".join(pieces[::2])))
-    said = _VARIABLE.sub(lambda found: f"{{{{{found[1].strip()}}}}}", text) if pieces else text
-    fields = described(_asked_by(name).Payload)
-    return Prompt(name, text, fingerprint(part("frame"), *notes, *fields, said), pieces, tags)
+    wording = _VARIABLE.sub(lambda found: f"{{{{{found[1].strip()}}}}}", text) if pieces else text
+    return Prompt(
+        name, text, fingerprint(part("frame"), *notes, *described(question.Payload), wording), pieces, tags
+    )
 
 
 @cache
@@ -187,9 +179,8 @@ class Prompts:
 
 def sections(question: AnyQuestion) -> dict[str, Json]:
     """The inputs to show, in the order in which they are shown."""
-    modes = _shape(type(question)).modes
     inputs = question.inputs()
-    return {name: inputs[name] for name in sorted(inputs, key=place) if name not in modes}
+    return {name: inputs[name] for name in sorted(inputs, key=place)}
 
 
 def place(name: str) -> int:

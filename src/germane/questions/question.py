@@ -60,6 +60,8 @@ class Question(ABC, Generic[A]):
     """The fields that are judged: all that the item is made of. The last is the text (or contexts) in question."""
     beside: ClassVar[tuple[str, ...]] = ()
     """Further fields that the prompt shows where they hold anything: they are in the key."""
+    hidden: ClassVar[tuple[str, ...]] = ()
+    """Fields that are judged and that the prompt does not show."""
     Payload: ClassVar[type[PayloadModel]]
     """The answer as pydantic types: the JSON Schema is made from it, and answers are checked by it."""
     verdicts: ClassVar[tuple[str, str] | None] = None
@@ -88,9 +90,14 @@ class Question(ABC, Generic[A]):
     # What is judged, and what else is in the key
 
     def inputs(self) -> dict[str, Json]:
-        """Everything that the prompt shows, by name: the fields `judges` and `beside`, as far as they hold anything."""
-        found = {name: getattr(self, name) for name in (*self.judges, *self.beside)}
+        """Everything that the prompt shows, by name: what is judged and what is `beside`, as far as it holds anything."""
+        found = {name: getattr(self, name) for name in self.shown()}
         return {name: _plain(value) for name, value in found.items() if value and not _is_blank(value)}
+
+    @classmethod
+    def shown(cls) -> tuple[str, ...]:
+        """The names of all that a prompt of this kind may show."""
+        return tuple(name for name in (*cls.judges, *cls.beside) if name not in cls.hidden)
 
     def judged(self) -> dict[str, Json]:
         """What is judged: all that the item is made of; everything that is shown where `judges` names nothing."""
@@ -276,8 +283,9 @@ def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tupl
     for item in items:
         n = getattr(item, number)
         if not 1 <= n <= count or n in found:
-            told = f"{number} {n} was judged twice or does not exist"
-            raise Miscounted(f"{told}: they are numbered from 1 to {count}")
+            raise Miscounted(
+                f"{number} {n} was judged twice or does not exist: they are numbered from 1 to {count}"
+            )
         found[n] = item
     if missing := [n for n in range(1, count + 1) if n not in found]:
         raise Miscounted(f"{len(items)} verdicts for {count} {name}: {number} {missing[0]} is missing")

@@ -168,8 +168,8 @@ def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | 
     for item in items:
         number = item.get("id") if isinstance(item, dict) else None
         if type(number) is not int or not 1 <= number <= count:
-            said = f"the id {number!r}" if number is not None else "no id"
-            wrong = AnswerError(f"an item has {said}: the passages are numbered from 1 to {count}")
+            named = f"the id {number!r}" if number is not None else "no id"
+            wrong = AnswerError(f"an item has {named}: the passages are numbered from 1 to {count}")
             return dict.fromkeys(range(1, count + 1), wrong)
         found[number] = AnswerError(f"item {number} came twice") if number in found else item
     if found and (last := max(found)) < count:

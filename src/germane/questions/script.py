@@ -16,7 +16,7 @@ __all__ = ["ScriptGrade", "ScriptResult", "read_result"]
 
 @dataclass(frozen=True, slots=True)
 class ScriptResult:
-    """What a grading program said: a score from 0 to 1, and what it rests on."""
+    """The result of a grading program: a score from 0 to 1, and what it rests on."""
 
     score: float
     hits: tuple[str, ...] = ()

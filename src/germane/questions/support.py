@@ -283,8 +283,9 @@ class CitationSupport(Question[tuple[Cited, ...]]):
     def _cited(self, item: CitationItem) -> Cited:
         _check_numbers(item.contexts, len(self.contexts), self.cited(item.statement))
         if item.supported and not item.contexts:
-            said = f"statement {item.statement} is supported, but by none of the contexts that it cites"
-            raise AnswerError(said)
+            raise AnswerError(
+                f"statement {item.statement} is supported, but by none of the contexts that it cites"
+            )
         return Cited(item.supported, tuple(sorted(set(item.contexts))), item.reasoning)
 
     def typical(self) -> Json:

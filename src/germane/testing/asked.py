@@ -26,11 +26,11 @@ class Asked:
     def __repr__(self) -> str:
         """What a failed assertion shows: the kinds of question, the model, how it was asked, the first words."""
         try:
-            said = f"{', '.join(self.kinds)}; model={self.json['model']!r}, rung={self.rung!r}"
-            said += f", messages={len(self.json['messages'])}, user={_short(self.user)}"
+            shown = f"{', '.join(self.kinds)}; model={self.json['model']!r}, rung={self.rung!r}"
+            shown += f", messages={len(self.json['messages'])}, user={_short(self.user)}"
         except Exception:  # noqa: BLE001 - whatever came, it is shown
-            said = f"path={self.path!r}, body={_short(self.raw.decode('utf-8', 'replace'))}"
-        return f"<Asked {self.number}: {said}>"
+            shown = f"path={self.path!r}, body={_short(self.raw.decode('utf-8', 'replace'))}"
+        return f"<Asked {self.number}: {shown}>"
 
     @cached_property
     def json(self) -> dict[str, Json]:
@@ -78,7 +78,7 @@ class Asked:
         return schema.pop("title", ""), schema
 
     def _spelt(self) -> Iterator[dict[str, Json]]:
-        """The schemas that stand in the messages, wherever a model without a system message is told them."""
+        """The schemas that stand in the messages, wherever a model without a system message gets them."""
         decoder = json.JSONDecoder()
         for message in self.json.get("messages", ()):
             text = str(message.get("content"))

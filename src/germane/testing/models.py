@@ -179,8 +179,8 @@ class ModelServer:
     def _broken(self, fault: Exception) -> Act:
         """A 500 that says what the test's own script raised; it is asked again at once, not for a minute."""
         self.fault = self.fault or fault
-        said = f"the test's own script or rule raised {type(fault).__name__}: {fault}"
-        return Act(status=500, error=said, headers={"retry-after": "0"})
+        why = f"the test's own script or rule raised {type(fault).__name__}: {fault}"
+        return Act(status=500, error=why, headers={"retry-after": "0"})
 
     def _judge(self, asked: Asked) -> Act:
         """The script's act, unless the request holds what this server does not take."""

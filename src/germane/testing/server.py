@@ -14,7 +14,7 @@ __all__ = ["main"]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Serve until the process is told to stop."""
+    """Serve until the process is stopped."""
     parser = argparse.ArgumentParser(prog="python -m germane.testing.server", description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds until an answer")

@@ -75,8 +75,8 @@ class Connection(asyncio.Protocol):
             found = _body(self._head[1], self._buffer)
         except ValueError as wrong:
             self._buffer.clear()
-            said = json.dumps({"error": {"message": f"not a request: {wrong}"}}).encode()
-            self.write(response(400, {"connection": "close"}, said), close=True)
+            body = json.dumps({"error": {"message": f"not a request: {wrong}"}}).encode()
+            self.write(response(400, {"connection": "close"}, body), close=True)
             return None
         if found is None:
             return None
