@@ -31,9 +31,9 @@ def main(*, quick: bool = False, peers: tuple[str, ...] = PEERS) -> None:
 
         def ours(*options: str, **weather: Any) -> Ran:
             with tempfile.TemporaryDirectory() as fresh:
-                ledger = Path(fresh) / "ledger.sqlite"
-                given = ("--timeout", "15", *options)
-                return germane(server, samples, *given, ledger=ledger, latency=0.05, **weather)
+                return germane(
+                    server, samples, *options, ledger=Path(fresh) / "ledger.sqlite", latency=0.05, **weather
+                )
 
         show("germane", ours(), ours(storm=True))
         show("germane --batch 10", ours("--batch", "10"), ours("--batch", "10", storm=True))
