@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import InputError, MeasureError
-from germane.measures import Measure
 from germane.evaluation.rank import document_ids, rank
+from germane.measures import Measure
 from germane.reports.report import Report
-from germane.samples.trec import Results, Run
-from germane.samples.trec import read_qrels, read_run
+from germane.samples.trec import Results, Run, read_qrels, read_run
 
 HERE = Path(__file__).parent
 TREC = HERE.parent / "data" / "trec_eval"

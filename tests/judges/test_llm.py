@@ -14,9 +14,9 @@ from germane.judges.client.parsing import object_in
 from germane.judges.client.prices import Price
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.client.retry import RetryPolicy
-from germane.judges.llm import LLMJudge, check_shared
-from germane.judges.judge import AnyQuestion, Reply
 from germane.judges.fake import FakeJudge
+from germane.judges.judge import AnyQuestion, Reply
+from germane.judges.llm import LLMJudge, check_shared
 from germane.questions import (
     CitationSupport,
     Claims,

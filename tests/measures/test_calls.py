@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from germane.errors import MeasureError
 from germane import evaluate
+from germane.errors import MeasureError
 from germane.judges import FakeJudge
 from germane.measures import Measure
 from germane.questions import Relevance

@@ -6,8 +6,8 @@ import pytest
 
 from germane.evaluation import evaluate
 from germane.judges import FakeJudge
-from germane.questions import CitationSupport
 from germane.measures.response import citing
+from germane.questions import CitationSupport
 from germane.types import Context
 
 

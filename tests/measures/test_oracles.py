@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import average_precision_score, f1_score, ndcg_score, precision_score, recall_score
 
-from germane.measures import Measure
 from germane.evaluation.rank import rank
+from germane.measures import Measure
 
 TREC = {
     "map": "AP",

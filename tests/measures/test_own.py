@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from germane.errors import InputError, MeasureError
 from germane import evaluate
+from germane.errors import InputError, MeasureError
 from germane.judges import FakeJudge, Reply
 from germane.measures import Measure, declaration, parse_measures
 from germane.measures.measure import definition, definitions

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from germane import evaluate
 from germane.judges import FakeJudge, Reply
-from germane.questions import Relevance
 from germane.measures import Measure
 from germane.measures.labels import Settings, fill_table, gold_table, place_labels
 from germane.measures.scoring import Block, Job, applicable, graders_of
+from germane.questions import Relevance
 from germane.types import Call, Context, FrozenDict, Sample
 
 SAMPLE = {

@@ -9,9 +9,8 @@ from germane.evaluation.evaluate import judged, manifest_of, run_coroutine
 from germane.judging.pool import Pool
 from germane.judging.spending import Spent
 from germane.measures import Measure
-from germane.measures.scoring import Grader
-from germane.measures.scoring import Job
 from germane.measures.labels import Settings
+from germane.measures.scoring import Grader, Job
 from germane.reports.report import Report
 from germane.tables import Part
 from germane.types import Context, Sample

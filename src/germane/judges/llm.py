@@ -103,15 +103,10 @@ class LLMJudge(Judge):
     ) -> None:
         own = dict(parameters or {})
         temperature = own.pop("temperature", temperature)
-        _check_parameters(own)
-        _check(
-            reading, temperature, batch=batch, max_output_tokens=max_output_tokens, concurrency=concurrency
-        )
-        if reasoning not in {None, "off", "low"}:
-            raise InputError(f"reasoning={reasoning!r} is not possible", fix="write off or low")
+        counts = {"batch": batch, "max_output_tokens": max_output_tokens, "concurrency": concurrency}
+        _check(own, reading, reasoning, temperature, counts)
         if limiter is not None and (rpm, tpm) != (None, None):
             raise InputError("an LLMJudge cannot have both a limiter and rpm or tpm", fix="give one of them")
-        limiter = limiter or RateLimiter(rpm=rpm, tpm=tpm)
         temperature = None if temperature is None else float(temperature) + 0.0  # and no -0.0
         self.service = service = find(spec, base_url, trusted=trusted)
         if headers and not service.trusted:
@@ -138,7 +133,7 @@ class LLMJudge(Judge):
         self._price = price
         self._pricing: Future[Price | None] | None = None
         self._priced = price is not None or bool(service.custom)
-        self._key, self._limiter = api_key, limiter
+        self._key, self._limiter = api_key, limiter or RateLimiter(rpm=rpm, tpm=tpm)
         self._headers = {name: value.strip() for name, value in (headers or {}).items()}
         self._client: ModelClient | None = None
 
@@ -179,8 +174,9 @@ class LLMJudge(Judge):
 
         foreign = ForeignTransport(self.service, self.service.secret(self._key), self._headers)
         self.capabilities.mode = max(self.capabilities.mode, foreign.mode)
-        if not foreign.takes_temperature:
+        if not foreign.takes_temperature and self.capabilities.temperature is not None:
             self.capabilities.temperature = None
+            self.capabilities.leave_out("temperature")
         return foreign
 
     def prompt_hash(self, question: AnyQuestion) -> str:
@@ -225,23 +221,27 @@ class LLMJudge(Judge):
             await self._client.close()
 
 
-def _check(reading: str, temperature: float | None, **counts: int | None) -> None:
+def _check(
+    parameters: Mapping[str, Json],
+    reading: str,
+    reasoning: str | None,
+    temperature: float | None,
+    counts: Mapping[str, int | None],
+) -> None:
     """InputError where a setting is none: a judge that took it for another would give verdicts under a wrong key."""
+    for name in parameters:
+        if name in _OURS:
+            raise InputError(f"a model parameter cannot set {name}: germane does", fix=_OURS[name])
     if reading not in {"fused", "single"}:
         raise InputError(f"there is no reading {reading!r}", fix="write fused or single")
+    if reasoning not in {None, "off", "low"}:
+        raise InputError(f"reasoning={reasoning!r} is not possible", fix="write off or low")
     number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
     if temperature is not None and not (number and 0 <= temperature < math.inf):
         raise InputError(f"temperature={temperature!r} is not possible", fix="write a number from 0, or None")
     for name, value in counts.items():
         if value is not None and (type(value) is not int or value < 1):
             raise InputError(f"{name}={value!r} is not possible", fix="write a whole number from 1")
-
-
-def _check_parameters(parameters: Mapping[str, Json]) -> None:
-    """InputError where one would replace what the request is made of, or ask for what is not read."""
-    for name in parameters:
-        if name in _OURS:
-            raise InputError(f"a model parameter cannot set {name}: germane does", fix=_OURS[name])
 
 
 def check_shared(judges: Iterable[object], base_url: str | None, headers: object) -> None:

@@ -12,8 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum, inf
 
-from germane.judging.programs import Program, Unanswered, ask, ask_all
-from germane.judging.questions import (
+from germane.measures.declaration import MeasureOptions, measure
+from germane.measures.gold import NO_GOLD, NO_IDS, TOGETHER, documents, relevant
+from germane.measures.kernel import Column, alpha_ndcg, covered
+from germane.measures.labels import Settings, distinct_contexts, rankings, same, texts_of, turns
+from germane.measures.measure import Param
+from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, share, skipped
+from germane.measures.ranked import OVER, UNIT
+from germane.questions import (
     Claims,
     Entities,
     Statement,
@@ -22,14 +28,8 @@ from germane.judging.questions import (
     Support,
     Supported,
 )
-from germane.judging.text import blank
-from germane.measures.declaration import MeasureOptions, measure
-from germane.measures.gold import NO_GOLD, NO_IDS, TOGETHER, documents, relevant
-from germane.measures.kernel import Column, alpha_ndcg, covered
-from germane.measures.labels import Settings, distinct_contexts, rankings, same, texts_of, turns
-from germane.measures.measure import Param
-from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, share, skipped
-from germane.measures.ranked import OVER, UNIT
+from germane.questions.asking import Program, Unanswered, ask, ask_all
+from germane.questions.text import blank
 from germane.types import Context, Sample
 
 EMPTY = ok(0.0, items=[Item("The contexts are empty", held=False)])
@@ -47,8 +47,7 @@ def nothing_in(contexts: Sequence[Context]) -> Outcome | None:
 
 def claims_of(sample: Sample, text: str) -> Claims:
     """The question what a text of a sample claims."""
-    del sample
-    return Claims(text)
+    return Claims(sample.query, text, turns(sample))
 
 
 def supported_claims(
@@ -337,7 +336,9 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
     if nothing := nothing_in(contexts):
         return nothing
     texts = [sample.reference or "", *texts_of(contexts)]
-    of_reference, *of_contexts = yield from ask_all(map(Entities, texts))
+    of_reference, *of_contexts = yield from ask_all(
+        Entities(sample.query, text, turns(sample)) for text in texts
+    )
     if isinstance(of_reference, Unanswered):
         return error(of_reference.why)
     wanted: dict[str, str] = {}

@@ -11,13 +11,13 @@ from time import monotonic, time
 import pytest
 
 from germane.errors import JudgeError
+from germane.evaluation.choice import pick_judge
+from germane.evaluation.options import JudgeOptions
 from germane.judges.client.retry import RetryPolicy
-from germane.judges.llm import LLMJudge
 from germane.judges.judge import Reply
+from germane.judges.llm import LLMJudge
 from germane.judges.panel import PanelJudge
 from germane.questions import Relevance
-from germane.evaluation.options import JudgeOptions
-from germane.evaluation.choice import pick_judge
 from germane.testing import Act, ModelServer
 from germane.types import Json
 
@@ -195,6 +195,15 @@ class TestTransportFaults:
         assert second.error.startswith("no answer in 3 attempts: ")
         assert second.payload is None
         assert server.count == 4
+
+    def test_a_hang_is_noticed_early_where_answers_are_fast(self) -> None:
+        """Not after the whole read timeout, but for the last attempt, which has all of it."""
+        hang = Act(hang=True)
+        policy = RetryPolicy(read=30, hang_after=0.2, backoff=0.01)
+        with ModelServer([*[None] * 20, hang, hang, Act(latency=0.5)]) as server:
+            replies = ask(judge_of(server, policy, concurrency=1), passages(21))
+        assert all(reply.error is None for reply in replies)
+        assert 0.9 < (replies[-1].ms or 0) / 1000 < 5
 
     def test_an_unusable_answer_between_gives_no_further_attempts(self) -> None:
         """500, 500, no JSON, 500: that is three, and the end."""

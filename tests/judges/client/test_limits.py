@@ -23,8 +23,8 @@ from germane.judges.client.limits import (
     SlidingWindow,
 )
 from germane.judges.client.retry import RetryPolicy
-from germane.judges.llm import LLMJudge
 from germane.judges.judge import Reply
+from germane.judges.llm import LLMJudge
 from germane.questions import Relevance
 from germane.testing import Act, ModelServer
 from germane.testing.asked import Asked

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from germane.judges.client.retry import RetryPolicy
-from germane.judges.llm import LLMJudge
 from germane.judges.judge import Reply
+from germane.judges.llm import LLMJudge
 from germane.questions import Relevance
 from germane.testing import Act, Asked, ModelServer
 from germane.types import Json

@@ -9,8 +9,8 @@ import pytest
 
 from germane.judges.client.errors import is_too_long
 from germane.judges.client.retry import RetryPolicy
-from germane.judges.llm import LLMJudge
 from germane.judges.judge import AnyQuestion, Reply
+from germane.judges.llm import LLMJudge
 from germane.questions import (
     CitationSupport,
     Claims,

@@ -11,8 +11,8 @@ import pytest
 from germane.errors import InputError
 from germane.judges.client.output import LIMIT_NAMES
 from germane.judges.client.retry import RetryPolicy
-from germane.judges.llm import LLMJudge
 from germane.judges.judge import AnyQuestion, Reply
+from germane.judges.llm import LLMJudge
 from germane.questions import Entities, Relevance
 from germane.testing import Act, Asked, ModelServer
 from tests.judges.test_llm import ask, in_turn, limit_of

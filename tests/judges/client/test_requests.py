@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from germane.judges.llm import LLMJudge
 from germane.judges.judge import AnyQuestion
-from germane.questions.prompts import FOLDER, Prompts
+from germane.judges.llm import LLMJudge
 from germane.questions import (
     CitationSupport,
     Claims,
@@ -22,6 +21,7 @@ from germane.questions import (
     Sufficiency,
     Support,
 )
+from germane.questions.prompts import FOLDER, Prompts
 from germane.questions.reading import readings, word
 
 WORDS = (

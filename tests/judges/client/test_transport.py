@@ -11,8 +11,8 @@ import pytest
 from germane.judges.client.errors import TransportError
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.client.transport import HTTPTransport
-from germane.judges.llm import LLMJudge
 from germane.judges.judge import Reply
+from germane.judges.llm import LLMJudge
 from germane.questions import Relevance
 from germane.testing import Act, ModelServer
 

@@ -50,6 +50,9 @@ BYTES_PER_TOKEN = 4
 SHOWN = 8000
 """Bytes of an error that are read."""
 
+_ENOUGH, _FORGET = 20, 0.98
+"""Answers that show how long answers take, and the part of the slowest that is remembered at each."""
+
 _SHORT_WAIT = 0.05
 """Seconds: a shorter Retry-After keeps nobody from asking at once, so that the client backs off instead."""
 
@@ -151,6 +154,7 @@ class ModelClient:
         self._worked = False
         self._rejected = 0
         self._answers = self._output = 0
+        self._slowest = 0.0
         self._cuts_at = 0
 
     async def close(self) -> None:
@@ -374,7 +378,7 @@ class ModelClient:
 
     async def _send(self, body: Callable[[], bytes], call: CallState, sent: float) -> dict[str, Json]:
         """One request; what its response says, or the error that it is."""
-        seconds = min(self.policy.read, call.left)
+        seconds = min(self._timeout(call), call.left)
         try:
             content = body()
             call.requests += 1
@@ -397,10 +401,18 @@ class ModelClient:
             self.breaker.succeeded()
             self.pause.answered(sent)
             self.concurrency.succeeded(sent)
+            self._slowest = max(monotonic() - sent, _FORGET * self._slowest)
             return found
         call.count(*tokens_in(found))
         status, raw = failure[0], json.dumps(failure[1]).encode()
         raise self._error(status, headers, raw, sent, ", sent as a success")
+
+    def _timeout(self, call: CallState) -> float:
+        """Seconds after which an answer is taken to hang, by how long answers take here."""
+        policy = self.policy
+        if self._answers < _ENOUGH or call.failures + 1 >= policy.attempts:
+            return policy.read
+        return min(policy.read, max(policy.hang_after, policy.hang_factor * self._slowest))
 
     def _error(
         self, status: int, headers: Mapping[str, str], raw: bytes, sent: float, more: str = ""

@@ -26,19 +26,15 @@ __all__ = [
     "Pause",
     "RateLimiter",
     "SlidingWindow",
-    "Taken",
     "stop_token",
 ]
 
 SLOW = 2.5
 """Latency of this many times the lowest seen means that more requests would only queue."""
-
 MINUTE = 61.0
 """Seconds of a rate's window: a minute, and one more for what is on its way to whoever counts."""
-
 BURST = 5.0
 """Seconds' worth of a rate that may leave at once after a quiet time; the rest is spread evenly."""
-
 PROBES_SLOW_TO = 5
 """By how much the time between probes of an open circuit may grow."""
 
@@ -102,7 +98,7 @@ class AdaptiveConcurrency:
         self._fastest = min(self._fastest, latency)
         queued = (
             not self._fastest_round and latency > SLOW * self._fastest
-        )  # in the first round nothing else is known
+        )  # the first round knows no other sign
         if self._answers >= self._round:
             self._end_round()
         if self.size < self.limit and not queued:

@@ -154,19 +154,19 @@ class ModelCapabilities:
         parameter = next((name for name in self.parameters if name.lower() in text), None)
         if "temperature" in text and self.temperature is not None:
             self.temperature = None
-            self._leave_out("temperature")
+            self.leave_out("temperature")
         elif self.reasoning and _EFFORT.search(text):
             self.reasoning = self.reasoning[1:]
             if not self.reasoning:
-                self._leave_out("reasoning_effort")
+                self.leave_out("reasoning_effort")
         elif limited and self._rename_limit(text):
             pass
         elif parameter is not None and _UNKNOWN.search(text):
             self.parameters = {name: value for name, value in self.parameters.items() if name != parameter}
-            self._leave_out(parameter)
+            self.leave_out(parameter)
         elif self.system and _SYSTEM.search(text):
             self.system = False
-            self._leave_out("system")
+            self.leave_out("system")
         elif mode < PROMPT and any(word in text for word in _MENTIONS[MODES[mode]]):
             self.lower(mode + 1, error)
         else:
@@ -174,7 +174,8 @@ class ModelCapabilities:
         self.version += 1
         return True
 
-    def _leave_out(self, name: str) -> None:
+    def leave_out(self, name: str) -> None:
+        """Note that this is sent no more."""
         self.left_out = (*self.left_out, name)
 
     def _rename_limit(self, text: str) -> bool:
@@ -187,7 +188,7 @@ class ModelCapabilities:
         self._limits_refused.add(self.limit_name)
         self.limit_name = "" if other in self._limits_refused else other
         if not self.limit_name:
-            self._leave_out("max_tokens")
+            self.leave_out("max_tokens")
         return True
 
     def name_limit(self) -> None:

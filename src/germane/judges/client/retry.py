@@ -27,6 +27,8 @@ class RetryPolicy:
     Attributes:
         connect: To open a connection.
         read: For one whole answer.
+        hang_after, hang_factor: Once 20 answers have come, one that takes `hang_factor` times as long as the slowest of
+            late, and at least `hang_after`, is taken to hang; the last attempt has all of `read`.
         deadline: For one call: all of its requests and the waits between them. The time in which it waits for its
             turn does not count. A Retry-After longer than this ends the run.
         attempts: Requests that may fail, and unusable answers that are asked again, per question.
@@ -45,6 +47,8 @@ class RetryPolicy:
 
     connect: float = 10.0
     read: float = 120.0
+    hang_after: float = 15.0
+    hang_factor: float = 6.0
     deadline: float = 600.0
     attempts: int = 3
     list_attempts: int = 2
