@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from germane.encoding import decode, encode
 from germane.errors import LedgerError
 from germane.judging.judges.panel import whole
 from germane.judging.ledger import Ledger
@@ -15,9 +17,10 @@ from germane.judging.spending import Receipts
 from germane.options import Options
 from germane.setup import ledger_place
 from germane.tables import ReportFolder
+from germane.tables.judgements import dump_judgement, load_judgement
 from germane.types import Json, Judgement
 
-__all__ = ["Past"]
+__all__ = ["Past", "has_unsaved", "leave_unsaved", "unsaved"]
 
 
 class Past:
@@ -39,7 +42,8 @@ class Past:
         if not self.resumed or self.folder is None:
             return {}
         found = ReportFolder(self.folder).earlier(finished=self._finished)
-        return {judgement.key: judgement for judgement in found if errors or whole(judgement)}
+        unsaved_rows = _unsaved_rows(self.folder / _UNSAVED)
+        return {one.key: one for one in (*found, *unsaved_rows) if errors or whole(one)}
 
     def receipts(self) -> Receipts:
         """What was paid. Nothing is written before something more is, and where nothing is resumed it begins anew."""
@@ -81,3 +85,40 @@ class Past:
             known = open_ledger(first, reading=True)
             return known if ledger is None else MovedFrom(ledger, known, keep=not reading)
         return ledger
+
+
+_UNSAVED = "judgements.jsonl.unsaved"
+
+
+def leave_unsaved(folder: Path, judgements: Sequence[Judgement]) -> int:
+    """Append answers that no ledger would take to those that lie in a folder; how many of them are on disk now."""
+    kept = 0
+    with suppress(OSError), (folder / _UNSAVED).open("ab") as file:
+        try:
+            for judgement in judgements:
+                file.write(b"\n" + encode(dump_judgement(judgement)))  # the line before may be half a one
+                file.flush()
+                kept += 1
+        finally:
+            os.fsync(file.fileno())
+    return kept
+
+
+def has_unsaved(folder: Path) -> bool:
+    """Whether answers wait in a folder for room in a ledger."""
+    return (folder / _UNSAVED).exists()
+
+
+@contextmanager
+def unsaved(folder: Path) -> Iterator[list[Judgement]]:
+    """The answers in a folder that no ledger has. They are removed, unless keeping them elsewhere raises."""
+    path = folder / _UNSAVED
+    yield list(_unsaved_rows(path))
+    path.unlink(missing_ok=True)
+
+
+def _unsaved_rows(path: Path) -> Iterator[Judgement]:
+    with suppress(FileNotFoundError), path.open("rb") as lines:
+        for line in lines:
+            with suppress(ValueError, TypeError, AttributeError):
+                yield load_judgement(decode(line))

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import datetime
-import os
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from germane.encoding import decode, encode, now
+from germane.encoding import now
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError
 from germane.judging.log import files_of
 from germane.judging.spending import Spent
 from germane.options import Options
-from germane.past import Past
+from germane.past import Past, has_unsaved, leave_unsaved, unsaved
 from germane.reports.manifest import spent_in_words
 from germane.reserve import Reserve
 from germane.tables import ReportFolder
-from germane.tables.judgements import dump_judgement, load_judgement
 from germane.types import Json, Judgement
 
 __all__ = ["Session", "new_folder"]
@@ -162,40 +159,3 @@ def new_folder(options: Options, paths: Sequence[Path]) -> Path:
     while folder.exists():
         folder, number = base / f"{name}-{stamp}-{number}", number + 1
     return folder
-
-
-_UNSAVED = "judgements.jsonl.unsaved"
-
-
-def leave_unsaved(folder: Path, judgements: Sequence[Judgement]) -> int:
-    """Append answers that no ledger would take to those that lie in a folder; how many of them are on disk now."""
-    kept = 0
-    with suppress(OSError), (folder / _UNSAVED).open("ab") as file:
-        try:
-            for judgement in judgements:
-                file.write(b"\n" + encode(dump_judgement(judgement)))  # the line before may be half a one
-                file.flush()
-                kept += 1
-        finally:
-            os.fsync(file.fileno())
-    return kept
-
-
-def has_unsaved(folder: Path) -> bool:
-    """Whether answers wait in a folder for room in a ledger."""
-    return (folder / _UNSAVED).exists()
-
-
-@contextmanager
-def unsaved(folder: Path) -> Iterator[list[Judgement]]:
-    """The answers in a folder that no ledger has. They are removed, unless keeping them elsewhere raises."""
-    path = folder / _UNSAVED
-    yield list(_unsaved_rows(path))
-    path.unlink(missing_ok=True)
-
-
-def _unsaved_rows(path: Path) -> Iterator[Judgement]:
-    with suppress(FileNotFoundError), path.open("rb") as lines:
-        for line in lines:
-            with suppress(ValueError, TypeError, AttributeError):
-                yield load_judgement(decode(line))

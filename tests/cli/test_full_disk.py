@@ -164,7 +164,9 @@ def test_one_disk_for_everything(run: Run, data: Path, disk: Path) -> None:
         assert (ran.code, server.count) == (0, COUNT), ran.err
         assert ran.json["judge"]["calls"] == COUNT
     assert sorted(file.name for file in (disk / "r").iterdir()) == [
+        "items.jsonl",
         "judgements.jsonl",
+        "labels.jsonl",
         "manifest.json",
         "receipts.jsonl",
         "samples.jsonl",

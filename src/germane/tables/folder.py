@@ -351,23 +351,17 @@ def read_manifest(path: Path) -> dict[str, Json]:
         manifest = json.loads(file.read_text("utf-8"))
     except ValueError as error:
         raise InputError(f"{file} is damaged: {error}", fix="run the evaluation again") from None
-    found = manifest.get("schema_version") if isinstance(manifest, dict) else None
+    if not isinstance(manifest, dict):
+        raise InputError(f"{file} is damaged: it is no JSON object", fix="run the evaluation again")
+    found = manifest.get("schema_version")
     if found != SCHEMA_VERSION:
         newer = isinstance(found, int) and found > SCHEMA_VERSION
+        writer = f"germane {manifest['germane']}" if "germane" in manifest else "the germane that wrote it"
         raise InputError(
             f"{path} is a report of format {found}; this germane reads format {SCHEMA_VERSION}",
-            fix="update germane"
-            if newer
-            else f"run the evaluation again, or read it with {_writer(manifest)}",
+            fix="update germane" if newer else f"run the evaluation again, or read it with {writer}",
         )
-    assert isinstance(manifest, dict)
     return manifest
-
-
-def _writer(manifest: Json) -> str:
-    """The germane that wrote a manifest, as far as it says."""
-    version = manifest.get("germane") if isinstance(manifest, dict) else None
-    return f"germane {version}" if version else "the germane that wrote it"
 
 
 def _rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator[Any]:
