@@ -150,9 +150,10 @@ class Verdict:
         reasons = [one for one in self.reasons if not (self.gates and one.startswith(_OF_GATES))]
         because = f": {'; '.join(reasons)}" if reasons else ""
         gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
+        width = max((len(gate.word) for gate in gates), default=0)
         return [
             f"verdict  {self.word} (exit code {self.exit_code}){because}",
-            *(f"  {gate.word:9} {gate.gate}  {gate.detail}" for gate in gates),
+            *(f"  {gate.word:{width}}  {gate.gate}  {gate.detail}" for gate in gates),
         ]
 
     def as_json(self) -> dict[str, Json]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypeAlias
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, Place
@@ -21,11 +21,11 @@ from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement
 from germane.tables.labels import Label, LabelTable, dump_label, load_label
 from germane.tables.lock import WriterLock
-from germane.tables.part import GraderSet, Tables
+from germane.tables.part import GraderSet, Part
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Json, Judgement, Sample
 
-__all__ = ["OWN", "SCHEMA_VERSION", "ReportFolder", "read_manifest"]
+__all__ = ["OWN", "SCHEMA_VERSION", "ReportFolder", "Tables", "read_manifest"]
 
 SCHEMA_VERSION = 2
 """The version of the report folder's files."""
@@ -302,6 +302,10 @@ class StoredJudgements:
     def find(self, keys: Container[str]) -> Iterator[Judgement]:
         """The judgements under these keys; other lines are passed over unread, as the key comes first in a line."""
         return map(load_judgement, _rows(self._file, lambda line: line.split(b'"', 4)[3].decode() in keys))
+
+
+Tables: TypeAlias = Part | ReportFolder
+"""The tables of an evaluation, in memory or on disk: `samples`, `items`, `judgements`, `labels`, `scores`."""
 
 
 class _HashedFile:
