@@ -123,7 +123,7 @@ def test_a_damaged_manifest_is_one_message(cli: Cli, data: Path, tmp_path: Path,
         (tmp_path / "r" / "manifest.json").write_text(manifest)
         ran = cli("run", "--resume", "r", env=KEY)
         assert ran.code == 2
-        assert "is no report folder that can be continued" in ran.err
+        assert "run the evaluation again" in ran.err
 
 
 @pytest.mark.parametrize("line", ["{}", "null", "[1]", '{"keys": 5}', '{"keys": ["zz"], "calls": 1}'])

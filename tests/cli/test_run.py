@@ -103,6 +103,17 @@ def test_gates_decide_the_exit_code(cli: Cli, data: Path, gate: str, code: int) 
     assert (ran.json["exit_code"], ran.json["passed"]) == (code, code == 0)
 
 
+@pytest.mark.parametrize(
+    ("gate", "said"), [("mean(RR)>=0.8", "failed  mean(RR)>=0.8  mean 0.7500"), ("max(RR)=1", "")]
+)
+def test_quiet_still_prints_what_failed(cli: Cli, data: Path, gate: str, said: str) -> None:
+    """-q prints nothing where everything was reached, and the failed gates where not."""
+    ran = cli("run", data, "-m", "RR", "--fail-under", gate, "-q")
+    assert ran.out == ""
+    assert said in ran.err
+    assert bool(ran.err) is bool(said)
+
+
 def test_nine_verdicts_of_ten_give_exact_bounds(cli: Cli, tmp_path: Path) -> None:
     """One unlabelled context of ten: incomplete, with the bounds that enumerating both answers gives."""
     grades: list[int | None] = [3, 0, None, 2, 0, 0, 1, 3, 0, 2]

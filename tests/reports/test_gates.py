@@ -80,6 +80,12 @@ def test_a_gate_on_what_was_not_measured_names_what_was() -> None:
         check_gate(Gate.parse("AP>=0.5"), summary(score("a", 1.0)))
 
 
+def test_a_gate_on_mixed_labels_is_refused_before_anything_is_asked() -> None:
+    """labels=best is no corrected estimate: it is known from the gate's name."""
+    with pytest.raises(InputError, match="labels=best, a mix"):
+        Gate.parse("RR(labels=best)>=0.5").check_named(["RR(labels=best)"])
+
+
 @pytest.mark.parametrize(
     ("gates", "scores", "interrupted", "code"),
     [

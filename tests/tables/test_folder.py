@@ -152,7 +152,7 @@ def test_labels_may_be_appended(tmp_path: Path) -> None:
         ({"schema_version": 1, "germane": "0.1.0"}, "format 1; .* read it with germane 0.1.0"),
         ({"judge": None}, "format None; .* run the evaluation again"),
         ({"schema_version": 99}, "format 99; .* update germane"),
-        ([1], "format None"),
+        ([1], "is damaged: it is no JSON object"),
     ],
 )
 def test_a_report_of_another_format_is_refused(tmp_path: Path, manifest: object, message: str) -> None:

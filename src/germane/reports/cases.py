@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from math import fsum
-from typing import Literal, TypeAlias
+from operator import mul
+from typing import Literal
 
 from germane.measures.scoring import BORDERLINE, PASS, STRICT, Grader
 from germane.reports.gates import GateResult
+from germane.tables.scores import SampleKey
 from germane.types import Score
 
 __all__ = ["CaseResult", "cases_of", "required_gates"]
@@ -34,73 +36,52 @@ class CaseResult:
     undecided_required: tuple[str, ...] = ()
 
 
-CaseKey: TypeAlias = tuple[str, str, int]
-
-
 def cases_of(
-    scores: Iterable[Score], graders_of: Callable[[CaseKey], Mapping[str, Grader]]
+    scores: Iterable[Score], graders_of: Callable[[SampleKey], Mapping[str, Grader]]
 ) -> Iterator[CaseResult]:
     """The cases of scores in sample order; `graders_of` gives a case's graders by their reported name."""
     for key, mine in groupby(scores, key=lambda score: (score.sample, score.system, score.trial)):
         yield _case(key, list(mine), graders_of(key))
 
 
-def _case(key: CaseKey, scores: Sequence[Score], graders: Mapping[str, Grader]) -> CaseResult:
-    strict = any(
-        score.measure in graders and graders[score.measure].strict and (score.why or "").startswith(STRICT)
-        for score in scores
-    )
-    weights = {
-        score.measure: graders[score.measure].weight if score.measure in graders else 1.0 for score in scores
+def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]) -> CaseResult:
+    rows = [(score, graders.get(score.measure)) for score in scores]
+    due = [(score, grader) for score, grader in rows if score.status != "skipped"]
+    weights = [1.0 if grader is None else grader.weight for _, grader in due]
+    values = [_good(grader, score.value) for score, grader in due if score.value is not None]
+    mean = None
+    if len(values) == len(due) and fsum(weights) > 0:
+        mean = fsum(map(mul, weights, values)) / fsum(weights)
+    below = {
+        score.measure: _below(score, grader, grader.required)
+        for score, grader in rows
+        if grader is not None and grader.required is not None
     }
-    due = [score for score in scores if score.status != "skipped"]
-    total = fsum(weights[score.measure] for score in due)
-    missing = any(score.value is None for score in due)
-    value = None
-    if due and not missing and total > 0:
-        value = fsum(weights[s.measure] * _good(graders, s.measure, s.value or 0.0) for s in due) / total
-    scores = [_turned(graders, score) for score in scores]
-    required = [(score, graders[score.measure].required) for score in scores if score.measure in graders]
-    failed = [
-        score.measure for score, least in required if least is not None and _below(score, least) is True
-    ]
-    undecided = [
-        score.measure for score, least in required if least is not None and _below(score, least) is None
-    ]
+    failed = tuple(name for name, found in below.items() if found)
+    strict = any(grader and grader.strict and (score.why or "").startswith(STRICT) for score, grader in rows)
     sample, system, trial = key
     return CaseResult(
         sample=sample,
         system=system,
         trial=trial,
-        score=value,
-        verdict="fail" if failed or strict else _verdict(value, due=bool(due)),
-        failed_required=tuple(failed),
-        undecided_required=tuple(undecided),
+        score=mean,
+        verdict="fail" if failed or strict else _verdict(mean, due=bool(due)),
+        failed_required=failed,
+        undecided_required=tuple(name for name, found in below.items() if found is None),
     )
 
 
-def _good(graders: Mapping[str, Grader], name: str, value: float) -> float:
-    return graders[name].measure.definition.good(value) if name in graders else value
+def _good(grader: Grader | None, value: float) -> float:
+    return value if grader is None else grader.measure.definition.good(value)
 
 
-def _turned(graders: Mapping[str, Grader], score: Score) -> Score:
-    """A score of a measure that is better when lower, as how good it is."""
-    if score.measure not in graders or graders[score.measure].measure.definition.better == "higher":
-        return score
-    ends = score.bounds and sorted(_good(graders, score.measure, end) for end in score.bounds)
-    value = None if score.value is None else _good(graders, score.measure, score.value)
-    return replace(score, value=value, bounds=(ends[0], ends[1]) if ends else None)
-
-
-def _below(score: Score, least: float) -> bool | None:
+def _below(score: Score, grader: Grader, least: float) -> bool | None:
     """Whether a required score is below its threshold; None where that hangs on what is missing."""
-    if score.value is not None:
-        return score.value < least
-    if score.bounds is not None and score.bounds[1] < least:
-        return True
-    if score.bounds is not None and score.bounds[0] >= least:
-        return False
-    return None
+    ends = (score.value, score.value) if score.value is not None else score.bounds
+    if ends is None:
+        return None
+    low, high = sorted(_good(grader, end) for end in ends)
+    return True if high < least else False if low >= least else None
 
 
 def _verdict(
@@ -112,7 +93,7 @@ def _verdict(
 
 
 def required_gates(cases: Iterable[CaseResult], required: Iterable[str]) -> list[GateResult]:
-    """One gate a required grader: every case that has it must reach its threshold."""
+    """One gate per required grader: every case that has it must reach its threshold."""
     failed: dict[str, list[str]] = {name: [] for name in required}
     undecided: dict[str, list[str]] = {name: [] for name in failed}
     for case in cases:
@@ -120,19 +101,14 @@ def required_gates(cases: Iterable[CaseResult], required: Iterable[str]) -> list
             failed[name].append(case.sample)
         for name in case.undecided_required:
             undecided[name].append(case.sample)
-    results = []
-    for name, below in failed.items():
-        if below:
-            results.append(
-                GateResult(f"required {name}", "failed", f"below its threshold in {_names(below)}")
-            )
-        elif undecided[name]:
-            results.append(
-                GateResult(f"required {name}", "undecided", f"not measured in {_names(undecided[name])}")
-            )
-        else:
-            results.append(GateResult(f"required {name}", "passed", "reached in every case"))
-    return results
+    return [
+        GateResult(f"required {name}", "failed", f"below its threshold in {_names(below)}")
+        if below
+        else GateResult(f"required {name}", "undecided", f"not measured in {_names(undecided[name])}")
+        if undecided[name]
+        else GateResult(f"required {name}", "passed", "reached in every case")
+        for name, below in failed.items()
+    ]
 
 
 def _names(samples: Sequence[str], most: int = 3) -> str:

@@ -36,13 +36,9 @@ def json_document(report: ReportData, *, scores: bool = True) -> Document:
         "notes": list(notes_of(report)),
         "cases": [],
     }
-    systems: list[SystemLine] = [
-        {
-            "system": system,
-            "measures": {s.measure: s.as_json() for s in report.summaries if s.system == system},
-        }
-        for system in report.systems
-    ]
+    systems: list[SystemLine] = [{"system": system, "measures": {}} for system in report.systems]
+    for summary in report.summaries:
+        systems[report.systems.index(summary.system)]["measures"][summary.measure] = summary.as_json()
     if len(systems) == 1:
         document["measures"] = systems[0]["measures"]
     else:
@@ -56,20 +52,10 @@ def json_document(report: ReportData, *, scores: bool = True) -> Document:
 
 
 def _judge(entry: Mapping[str, Json]) -> JudgeLine:
-    tokens = entry.get("tokens") or {}
-    line: JudgeLine = {
-        "source": entry.get("source"),
-        "calls": entry.get("calls", 0),
-        "cached": entry.get("cached", 0),
-        "shared": entry.get("shared", 0),
-        "requests": entry.get("requests", 0),
-        "errors": entry.get("errors", 0),
-        "tokens": {"input": tokens.get("input", 0), "output": tokens.get("output", 0)},
-        "cost_usd": entry.get("cost_usd"),
-    }
-    if "estimated" in entry:
-        line["estimated"] = entry["estimated"]
-    return line
+    tokens = {"input": 0, "output": 0, **(entry.get("tokens") or {})}
+    counts = {name: entry.get(name, 0) for name in ("calls", "cached", "shared", "requests", "errors")}
+    line = {"source": entry.get("source"), **counts, "tokens": tokens, "cost_usd": entry.get("cost_usd")}
+    return cast("JudgeLine", line | ({"estimated": entry["estimated"]} if "estimated" in entry else {}))
 
 
 def _case(case: CaseResult) -> CaseRow:
@@ -89,26 +75,14 @@ def _json(report: ReportData) -> Iterator[str]:
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
-    for score in report.scores():
-        yield json.dumps(dump_score(score), ensure_ascii=False) + "\n"
+    return (line.decode() for line in report.tables.scores.lines())
 
 
 def _csv(report: ReportData) -> Iterator[str]:
-    columns = ["sample", "system", "trial", "measure", "type", "value", "status", "why", "low", "high"]
-    yield _row(columns)
-    for score in report.scores():
-        low, high = score.bounds or (None, None)
-        values = [
-            score.sample,
-            score.system,
-            score.trial,
-            score.measure,
-            score.type,
-            score.value,
-            score.status,
-            score.why,
-        ]
-        yield _row([cell(value) for value in (*values, low, high)])
+    columns = report.tables.scores.to_columns()
+    yield _row(list(columns))
+    for values in zip(*columns.values(), strict=True):
+        yield _row(list(map(cell, values)))
 
 
 def _row(values: Sequence[object]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -53,7 +54,7 @@ class Gate:
         return cls(match["how"] or "mean", _canonical(match["measure"]), match["op"], number, place)
 
     def check_named(self, measured: Iterable[str]) -> None:
-        """InputError where the gate's measure is none of these names."""
+        """InputError where the gate's measure is none of these names, or reads a mix of labels."""
         names = dict.fromkeys(measured)
         if self.measure not in names:
             have = ", ".join(names) or "none"
@@ -62,6 +63,19 @@ class Gate:
                 fix=f"measured: {have}",
                 place=self.place,
             )
+        mixed = False
+        with suppress(InputError):  # a name that an eval file gave
+            mixed = Measure.parse(self.measure).labels == "best"
+        if mixed:
+            raise self.mixed()
+
+    def mixed(self) -> InputError:
+        """The error that labels=best cannot be gated."""
+        return InputError(
+            f"the gate {self} rests on labels=best, a mix that is no corrected estimate",
+            fix="gate on labels=human or labels=judge",
+            place=self.place,
+        )
 
     def __str__(self) -> str:
         return f"{self.how}({self.measure}){self.op}{self.limit:g}"
@@ -94,11 +108,7 @@ def check_gate(gate: Gate, summaries: Sequence[MeasureSummary]) -> list[GateResu
     gate.check_named(name for summary in summaries for name in (summary.measure, summary.type))
     mine = [summary for summary in summaries if gate.measure in {summary.measure, summary.type}]
     if any(summary.basis.source == "best" for summary in mine):
-        raise InputError(
-            f"the gate {gate} rests on labels=best, a mix that is no corrected estimate",
-            fix="gate on labels=human or labels=judge",
-            place=gate.place,
-        )
+        raise gate.mixed()
     return [_check(gate, summary) for summary in mine]
 
 
@@ -150,9 +160,10 @@ class Verdict:
         reasons = [one for one in self.reasons if not (self.gates and one.startswith(_OF_GATES))]
         because = f": {'; '.join(reasons)}" if reasons else ""
         gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
+        width = max((len(gate.word) for gate in gates), default=0)
         return [
             f"verdict  {self.word} (exit code {self.exit_code}){because}",
-            *(f"  {gate.word:9} {gate.gate}  {gate.detail}" for gate in gates),
+            *(f"  {gate.word:{width}}  {gate.gate}  {gate.detail}" for gate in gates),
         ]
 
     def as_json(self) -> dict[str, Json]:

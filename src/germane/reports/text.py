@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from germane.measures.measure import Measure
-from germane.reports.clean import shorten
+from germane.reports.clean import clean, shorten
 from germane.reports.data import ReportData
 from germane.reports.explain import strips
 from germane.reports.manifest import spent_in_words
@@ -42,8 +42,7 @@ def render(report: ReportData) -> RenderableType:
 def _parts(report: ReportData) -> Iterator[RenderableType]:
     yield _measures(report)
     yield from (
-        Text(f"  {shorten(remark, 160)} ({concerned})", style="yellow")
-        for remark, concerned in remarks_of(report)
+        Text(f"  {remark} ({clean(concerned)})", style="yellow") for remark, concerned in remarks_of(report)
     )
     yield from _whys(report)
     yield from _worst(report)
@@ -104,7 +103,7 @@ def remarks_of(report: ReportData) -> Iterator[tuple[str, str]]:
     for summary in report.summaries:
         for remark in summary.basis.remarks() if summary.mean is not None else ():
             measures.setdefault(remark, []).append(summary.measure)
-    return ((remark, _named(report, concerned)) for remark, concerned in measures.items())
+    return ((remark, ", ".join(dict.fromkeys(concerned))) for remark, concerned in measures.items())
 
 
 def notes_of(report: ReportData) -> Iterator[str]:

@@ -3,11 +3,11 @@
 They join by `item`, and by (sample, system, trial).
 """
 
-from germane.tables.folder import ReportFolder
+from germane.tables.folder import ReportFolder, Tables
 from germane.tables.items import ItemRow, ItemTable, item_rows
 from germane.tables.judgements import JudgementTable
 from germane.tables.labels import Label, LabelBook, LabelTable, label_rows
-from germane.tables.part import Part, Tables, merge
+from germane.tables.part import Part, merge
 from germane.tables.scores import ScoreTable
 
 __all__ = [

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypeAlias
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, Place
@@ -21,11 +21,11 @@ from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement
 from germane.tables.labels import Label, LabelTable, dump_label, load_label
 from germane.tables.lock import WriterLock
-from germane.tables.part import GraderSet, Tables
+from germane.tables.part import GraderSet, Part
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Json, Judgement, Sample
 
-__all__ = ["OWN", "SCHEMA_VERSION", "ReportFolder", "read_manifest"]
+__all__ = ["OWN", "SCHEMA_VERSION", "ReportFolder", "Tables", "read_manifest"]
 
 SCHEMA_VERSION = 2
 """The version of the report folder's files."""
@@ -304,6 +304,10 @@ class StoredJudgements:
         return map(load_judgement, _rows(self._file, lambda line: line.split(b'"', 4)[3].decode() in keys))
 
 
+Tables: TypeAlias = Part | ReportFolder
+"""The tables of an evaluation, in memory or on disk: `samples`, `items`, `judgements`, `labels`, `scores`."""
+
+
 class _HashedFile:
     """A file that is written anew, and the SHA-256 of what was written."""
 
@@ -351,23 +355,17 @@ def read_manifest(path: Path) -> dict[str, Json]:
         manifest = json.loads(file.read_text("utf-8"))
     except ValueError as error:
         raise InputError(f"{file} is damaged: {error}", fix="run the evaluation again") from None
-    found = manifest.get("schema_version") if isinstance(manifest, dict) else None
+    if not isinstance(manifest, dict):
+        raise InputError(f"{file} is damaged: it is no JSON object", fix="run the evaluation again")
+    found = manifest.get("schema_version")
     if found != SCHEMA_VERSION:
         newer = isinstance(found, int) and found > SCHEMA_VERSION
+        writer = f"germane {manifest['germane']}" if "germane" in manifest else "the germane that wrote it"
         raise InputError(
             f"{path} is a report of format {found}; this germane reads format {SCHEMA_VERSION}",
-            fix="update germane"
-            if newer
-            else f"run the evaluation again, or read it with {_writer(manifest)}",
+            fix="update germane" if newer else f"run the evaluation again, or read it with {writer}",
         )
-    assert isinstance(manifest, dict)
     return manifest
-
-
-def _writer(manifest: Json) -> str:
-    """The germane that wrote a manifest, as far as it says."""
-    version = manifest.get("germane") if isinstance(manifest, dict) else None
-    return f"germane {version}" if version else "the germane that wrote it"
 
 
 def _rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator[Any]:

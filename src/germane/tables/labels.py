@@ -128,10 +128,8 @@ def _agreed(dated: list[tuple[str, Label]]) -> Label:
 
 def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] = ()) -> str:
     """The item of the question whether a passage is relevant to a query."""
-    judged: dict[str, Json] = {"kind": "relevance", "query": query, "passage": passage}
-    if turns := [list(turn) for turn in history]:
-        judged["history"] = turns
-    return digest(judged)
+    turns = [list(turn) for turn in history]
+    return digest({"kind": "relevance", "query": query, "passage": passage, "history": turns})
 
 
 def label_rows(sample: Sample, history: Iterable[tuple[str, str]] = ()) -> Iterator[Label]:

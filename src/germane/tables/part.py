@@ -3,89 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from germane.encoding import canonical
 from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable
 from germane.tables.labels import LabelTable
 from germane.tables.scores import SampleKey, ScoreTable
-from germane.types import Json, Judgement, Sample
+from germane.types import Json, Sample
 
-__all__ = ["GraderSet", "Part", "Tables", "merge"]
+__all__ = ["GraderSet", "Part", "merge"]
 
 GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 """The graders of a sample as JSON objects, in the order of their scores."""
-
-
-class Judgements(Protocol):
-    """The judgements of an evaluation, in memory or on disk."""
-
-    def __iter__(self) -> Iterator[Judgement]: ...
-
-    def find(self, keys: Container[str]) -> Iterator[Judgement]:
-        """Those under these keys."""
-        ...
-
-
-class Tables(Protocol):
-    """The tables of an evaluation, in memory (`Part`) or on disk (`ReportFolder`)."""
-
-    @property
-    def samples(self) -> Iterable[Sample]:
-        """The samples, in input order."""
-        ...
-
-    @property
-    def items(self) -> ItemTable:
-        """The places where something was asked."""
-        ...
-
-    @property
-    def judgements(self) -> Judgements:
-        """The answers of judges."""
-        ...
-
-    @property
-    def labels(self) -> LabelTable:
-        """The answers of people."""
-        ...
-
-    @property
-    def scores(self) -> ScoreTable:
-        """The scores."""
-        ...
-
-    @property
-    def asked(self) -> AskedCounts:
-        """How many judgements were asked in which way."""
-        ...
-
-    @property
-    def graders(self) -> Sequence[GraderSet]:
-        """The distinct grader sets."""
-        ...
-
-    @property
-    def notes(self) -> Counter[str]:
-        """What a reader should know, counted."""
-        ...
-
-    @property
-    def prompts(self) -> Mapping[str, str]:
-        """The hashes of the prompts by name."""
-        ...
-
-    @property
-    def reads(self) -> Mapping[str, set[str]]:
-        """The kinds of question that each measure asked, by its canonical name."""
-        ...
-
-    def grader_numbers(self) -> Mapping[SampleKey, int]:
-        """The number of the grader set of each sample for which it is not 0."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True)

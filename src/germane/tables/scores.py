@@ -14,7 +14,7 @@ from germane.encoding import decode, encode
 from germane.errors import InputError, Place
 from germane.types import Json, Score, Status
 
-__all__ = ["STATUSES", "SampleKey", "ScoreTable", "dump_score", "load_score"]
+__all__ = ["STATUSES", "SampleKey", "ScoreTable", "dump_score"]
 
 SampleKey: TypeAlias = tuple[str, str, int]
 """What names a sample within an evaluation: its id, system and trial."""
@@ -281,8 +281,3 @@ def dump_score(score: Score) -> dict[str, Json]:
         "why": score.why,
         "bounds": list(score.bounds) if score.bounds else None,
     }
-
-
-def load_score(row: dict[str, Json]) -> Score:
-    """The score in a JSON object."""
-    return Score(**{**row, "bounds": tuple(row["bounds"]) if row.get("bounds") else None})
