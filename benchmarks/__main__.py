@@ -7,7 +7,7 @@ import importlib
 
 from benchmarks.running import PEERS
 
-NAMES = ("calls", "cpu", "wall", "storm", "replay")
+NAMES = ("calls", "cpu", "wall", "storm", "replay", "coverage", "permutation")
 
 
 def main() -> None:

@@ -6,7 +6,8 @@ FOLDER holds the LLMJudge challenge's data on TREC Deep Learning 2023: pairs.jso
 1. Cohen's kappa and Krippendorff's ordinal alpha of each judge against the table, and illegal grades.
 2. Estimand A: the mean over all pairs, 100 of them labelled at random; bias, coverage and width of the corrected 95%
    interval over many draws, the width as a share of that of the same labels alone.
-3. Estimand C: the mean over 25 queries of 10 passages each, 4 labelled, every draw with other passages and labels.
+3. Estimand C: the mean over 25 queries of 10 passages each, 4 labelled, every draw with other passages and labels;
+   then the same with the queries drawn as well (with replacement), for the mean over queries to come.
 4. The same draws by the peers that `peers.sh` has installed (cje-eval truescore evalstats glide-py), on three judges.
    They know no finite set: their intervals are of a mean over further passages like these, and wider for that.
 """
@@ -63,9 +64,12 @@ VALUES = (
 )
 
 
+Estimate = Callable[[Floats, Floats, Value, Floats | None, Ints], CorrectedMean]
+
+
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Per judge: bias, coverage, width as a share of human-only, seconds per estimate."""
+    """Per judge: bias, coverage, width as a share of human-only; CPU seconds per estimate."""
 
     bias: Floats
     coverage: Floats
@@ -79,7 +83,7 @@ class Tally:
             f"|bias| <= {np.abs(self.bias).max():.4f}   coverage mean {self.coverage.mean():.3f}, worst "
             f"{self.coverage.min():.3f}, best {self.coverage.max():.3f}   width / human-only median "
             f"{np.median(self.width):.3f}, mean {self.width.mean():.3f}, most {self.width.max():.3f}   "
-            f"human-only {self.human_coverage:.3f} ({self.human_width:.3f})   {self.seconds * 1e3:.2f} ms"
+            f"human-only {self.human_coverage:.3f} ({self.human_width:.3f})   {self.seconds * 1e3:.2f} ms CPU"
         )
 
 
@@ -123,10 +127,13 @@ def tally(
     data: Data,
     value: Value,
     draws: Sequence[tuple[Ints, NDArray[np.bool_]]],
-    estimate: Callable[[Floats, Floats, Floats | None, Ints], CorrectedMean],
+    estimate: Estimate,
+    known_truth: float | None,
 ) -> Tally:
     """All judges on all draws; a draw is the pairs that there are and which of these are labelled."""
     truth = np.array([value.of(data.people[pairs]).mean() for pairs, _ in draws])
+    if known_truth is not None:
+        truth[:] = known_truth
     bias, coverage, width = (np.zeros(len(data.judges)) for _ in range(3))
     human_coverage = human_width = 0.0
     spent = 0.0
@@ -135,14 +142,15 @@ def tally(
             (
                 value.of(grades[pairs]),
                 np.where(known, value.of(data.people[pairs]), np.nan),
+                value,
                 grades[pairs] if value.grade_as_proxy else None,
                 data.queries[pairs],
             )
             for pairs, known in draws
         ]
-        start = time.perf_counter()
+        start = time.process_time()
         found = [estimate(*given) for given in inputs]
-        spent += time.perf_counter() - start
+        spent += time.process_time() - start
         ends = np.array([one.ends for one in found], float)
         alone = np.array([one.human_ends for one in found], float)
         bias[place] = np.mean([one.mean for one in found] - truth)
@@ -161,14 +169,18 @@ def pairs_drawn(data: Data, rounds: int, rng: np.random.Generator) -> list[tuple
     return [(every, np.isin(every, rng.choice(total, LABELS, replace=False))) for _ in range(rounds)]
 
 
-def lists_drawn(data: Data, rounds: int, rng: np.random.Generator) -> list[tuple[Ints, NDArray[np.bool_]]]:
-    """Ten passages of every query, the first four of them (in random order) labelled."""
+def lists_drawn(
+    data: Data, rounds: int, rng: np.random.Generator, *, resampled: bool = False
+) -> list[tuple[Ints, NDArray[np.bool_]]]:
+    """Ten passages of every query, or of as many drawn with replacement; the first four of them labelled."""
     places = [np.flatnonzero(data.queries == query) for query in range(int(data.queries.max()) + 1)]
     known = np.tile(np.arange(PASSAGES) < PER_QUERY, len(places))
-    return [
-        (np.concatenate([rng.choice(some, PASSAGES, replace=False) for some in places]), known)
-        for _ in range(rounds)
-    ]
+    found = []
+    for _ in range(rounds):
+        some = rng.integers(0, len(places), len(places)) if resampled else np.arange(len(places))
+        lists = [rng.choice(places[query], PASSAGES, replace=False) for query in some]
+        found.append((np.concatenate(lists), known))
+    return found
 
 
 def show_peers(
@@ -203,6 +215,9 @@ def show_peers(
             ends = np.array([end or (np.nan, np.nan) for end in result["ends"]], float)
             true = truth[: len(ends)]
             held = np.mean((ends[:, 0] <= true) & (true <= ends[:, 1]))
+            if np.isnan(ends).all():
+                print(f"   {name:12} refuses: {result['failures'][0]}")
+                continue
             print(
                 f"   {name:12} {len(ends):5} estimates, coverage {held:.3f}, width {np.nanmean(np.ptp(ends, axis=1)):.3f}, "
                 f"{result['seconds'] * 1e3:8.2f} ms each = {result['seconds'] / ours:.0f} x germane, "
@@ -211,37 +226,57 @@ def show_peers(
             )
 
 
+def by_passage(
+    judged: Floats, labels: Floats, value: Value, grades: Floats | None, queries: Ints
+) -> CorrectedMean:
+    """Estimand A."""
+    del queries
+    return corrected_mean(judged, labels, proxy=grades, value_range=value.limits)
+
+
+def by_query(
+    judged: Floats, labels: Floats, value: Value, grades: Floats | None, queries: Ints
+) -> CorrectedMean:
+    """Estimand C, of this report."""
+    return corrected_query_mean(judged, labels, queries, proxy=grades, value_range=value.limits)
+
+
+def to_come(
+    judged: Floats, labels: Floats, value: Value, grades: Floats | None, queries: Ints
+) -> CorrectedMean:
+    """Estimand C, of queries to come: a query drawn twice counts as two."""
+    del queries
+    drawn = np.repeat(np.arange(len(judged) // PASSAGES), PASSAGES)
+    return corrected_query_mean(
+        judged, labels, drawn, proxy=grades, population="queries", value_range=value.limits
+    )
+
+
 def main(folder: Path, *, quick: bool = False, peers: bool = True) -> None:
     data = read(folder)
     show_agreement(data, folder)
     rounds = 100 if quick else 1000
     rng = np.random.default_rng(14)
     whole, lists = pairs_drawn(data, rounds, rng), lists_drawn(data, rounds, rng)
-    for title, draws, estimands in (
-        (f"A: {LABELS} of {len(data.people):,} pairs labelled", whole, "A"),
-        (f"C: 25 queries x {PASSAGES} passages, {PER_QUERY} labelled", lists, "C"),
+    future = lists_drawn(data, rounds, rng, resampled=True)
+    sizes = np.bincount(data.queries)
+    count = f"25 queries x {PASSAGES} passages, {PER_QUERY} labelled"
+    for title, draws, estimate in (
+        (f"A: {LABELS} of {len(data.people):,} pairs labelled", whole, by_passage),
+        (f"C: {count}", lists, by_query),
+        (f"C, queries to come: {count}", future, to_come),
     ):
         print(f"== {title}, {rounds:,} draws, {len(data.judges)} judges ==")
         seconds = 0.0
         for value in VALUES:
-
-            def estimate(
-                judged: Floats,
-                labels: Floats,
-                proxy: Floats | None,
-                queries: Ints,
-                of: str = estimands,
-                on: Value = value,
-            ) -> CorrectedMean:
-                if of == "A":
-                    return corrected_mean(judged, labels, proxy=proxy, value_range=on.limits)
-                return corrected_query_mean(judged, labels, queries, proxy=proxy, value_range=on.limits)
-
-            found = tally(data, value, draws, estimate)
+            per_query = np.bincount(data.queries, value.of(data.people)) / sizes
+            found = tally(
+                data, value, draws, estimate, float(per_query.mean()) if estimate is to_come else None
+            )
             seconds = seconds or found.seconds
             print(f"{value.name:26} {found}", flush=True)
-        if peers:
-            show_peers(data, draws[: rounds // 5], estimands == "C", seconds)
+        if peers and estimate is not to_come:
+            show_peers(data, draws[: rounds // 5], estimate is by_query, seconds)
 
 
 if __name__ == "__main__":

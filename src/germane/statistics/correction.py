@@ -328,23 +328,30 @@ class _Stages:
         stands for both stages and no finite population correction is made, which is too wide, never too narrow.
         """
         q, free = len(self.counts), self.free - fitted[0]
-        spread = float(between.var(ddof=1)) * (q - 1) / max(q - 1 - fitted[1], 1) / q
-        second, first = 0.0, spread
+        first_df = max(q - 1 - fitted[1], 1)
+        first = float(between.var(ddof=1)) * (q - 1) / first_df / q
+        second, second_df = 0.0, 1.0
         if self.population == "report" and free > 0:
             squares = np.bincount(self.group, np.square(within)) * self.free / free
-            each = np.where(
-                self.counts > 1, squares / np.maximum(self.counts - 1, 1), squares.sum() / self.free
-            )
-            second = float(((1 - self.counts / self.sizes) * each / self.counts).sum()) / (q * self.queries)
-            first = (1 - q / self.queries) * spread
+            own = np.maximum(self.counts - 1, 1)
+            each = np.where(self.counts > 1, squares / own, squares.sum() / self.free)
+            terms = (1 - self.counts / self.sizes) * each / self.counts / (q * self.queries)
+            second, second_df = float(terms.sum()), min(_degrees(terms, own), free)
+            first *= 1 - q / self.queries
         variance = first + second
         if variance <= 0:
             return 0.0
-        # Satterthwaite: degrees of freedom of a sum of two estimated variances.
-        inverse = (first / variance) ** 2 / max(q - 1 - fitted[1], 1) + (second / variance) ** 2 / max(
-            free, 1
-        )
-        return t_quantile((1 + level) / 2, 1 / inverse) * sqrt(variance + doubt)
+        df = variance**2 / (first**2 / first_df + second**2 / second_df)
+        return t_quantile((1 + level) / 2, df) * sqrt(variance + doubt)
+
+
+def _degrees(variances: Floats, df: Ints) -> float:
+    """Degrees of freedom of a sum of estimated variances (Satterthwaite 1946), at least 1.
+
+    A square of an estimate with f degrees of freedom is (f + 2) / f times too large on average, hence f + 2 and - 2.
+    """
+    total = float(variances.sum())
+    return max(1.0, total**2 / float((np.square(variances) / (df + 2)).sum()) - 2) if total > 0 else 1.0
 
 
 def _pair(values: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:

@@ -1,0 +1,140 @@
+import krippendorff
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import cohen_kappa_score, confusion_matrix
+
+from germane.errors import InputError
+from germane.statistics.agreement import agreement, cohen_kappa, confusion, krippendorff_alpha, spread
+
+RNG = np.random.default_rng(0)
+PEOPLE = RNG.integers(0, 4, 300).astype(float)
+JUDGE = np.clip(PEOPLE + RNG.integers(-1, 3, 300), 0, 3)
+QUERIES = np.repeat(np.arange(30), 10)
+
+
+def test_agreement_equals_the_libraries() -> None:
+    """Kappa, quadratic kappa, confusion and ordinal alpha, as scikit-learn and krippendorff compute them."""
+    found = agreement(JUDGE, PEOPLE, queries=QUERIES)
+    assert found.kappa == pytest.approx(cohen_kappa_score(PEOPLE, JUDGE))
+    assert found.kappa_quadratic == pytest.approx(cohen_kappa_score(PEOPLE, JUDGE, weights="quadratic"))
+    alpha = krippendorff.alpha(np.stack([PEOPLE, JUDGE]), level_of_measurement="ordinal")
+    assert found.alpha_ordinal == pytest.approx(alpha)
+    assert found.confusion.table.tolist() == confusion_matrix(PEOPLE, JUDGE).tolist()
+    assert found.raw == pytest.approx((PEOPLE == JUDGE).mean())
+    assert found.base_rate == np.bincount(PEOPLE.astype(int)).max() / 300
+    assert (found.n, found.queries, found.illegal) == (300, 30, {})
+
+
+def test_illegal_grades_are_counted_and_not_clipped() -> None:
+    """A grade of 10 is a grade of its own, as for scikit-learn and krippendorff, and is named."""
+    judge = JUDGE.copy()
+    judge[:2], judge[5] = 10, 5
+    found = agreement(judge, PEOPLE)
+    assert found.illegal == {5.0: 1, 10.0: 2}
+    assert list(found.confusion.grades) == [0, 1, 2, 3, 5, 10]
+    assert found.kappa == pytest.approx(cohen_kappa_score(PEOPLE, judge))
+    assert found.alpha_ordinal == pytest.approx(
+        krippendorff.alpha(np.stack([PEOPLE, judge]), level_of_measurement="ordinal")
+    )
+    assert found.bias.mean == pytest.approx((judge - PEOPLE).mean())
+
+
+def test_bias_is_over_queries_as_clusters() -> None:
+    """The judge's mean less people's, with Student's t over 30 queries."""
+    found = agreement(JUDGE, PEOPLE, queries=QUERIES).bias
+    means = (JUDGE - PEOPLE).reshape(30, 10).mean(axis=1)
+    assert (found.units, found.n, found.method) == ("clusters", 30, "Student t")
+    assert found.ends == pytest.approx(stats.t.interval(0.95, 29, means.mean(), stats.sem(means)))
+
+
+def test_a_perfect_judge_has_no_bias_but_an_interval() -> None:
+    """No error among 300 does not mean that there is none: the interval has a width."""
+    found = agreement(PEOPLE, PEOPLE, queries=QUERIES)
+    assert (found.raw, found.kappa, found.kappa_quadratic, found.alpha_ordinal) == (1, 1, 1, 1)
+    assert found.bias.ends is not None
+    assert found.bias.ends[0] < 0 < found.bias.ends[1]
+
+
+def test_one_grade_alone_has_no_kappa() -> None:
+    """Where both always say 0 agreement beyond chance is not defined: None, never nan."""
+    found = agreement(np.zeros(10), np.zeros(10))
+    assert (found.raw, found.kappa, found.kappa_quadratic, found.alpha_ordinal) == (1, None, None, None)
+
+
+def test_nothing_labelled_is_no_agreement() -> None:
+    """Empty input gives None throughout."""
+    found = agreement([], [])
+    assert (found.n, found.raw, found.kappa, found.alpha_ordinal, found.bias.ends) == (
+        0,
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+def test_weights_count_an_item_as_often_as_it_stands_for_others() -> None:
+    """Whole weights equal repeated items; a common factor changes nothing but what counts items."""
+    weights = RNG.integers(1, 4, 300)
+    repeated = agreement(np.repeat(JUDGE, weights), np.repeat(PEOPLE, weights))
+    found = agreement(JUDGE, PEOPLE, weights=weights)
+    assert found.kappa == pytest.approx(repeated.kappa)
+    assert found.kappa_quadratic == pytest.approx(repeated.kappa_quadratic)
+    assert found.raw == pytest.approx(repeated.raw)
+    assert found.bias.mean == pytest.approx(repeated.bias.mean)
+    assert found.alpha_ordinal == pytest.approx(repeated.alpha_ordinal, abs=2e-3)
+    assert agreement(JUDGE, PEOPLE, weights=weights * 7.0).alpha_ordinal == pytest.approx(found.alpha_ordinal)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_alpha_of_several_people_with_gaps_equals_krippendorff(seed: int) -> None:
+    """Four people, a third of the grades missing, some items with one grade or none."""
+    rng = np.random.default_rng(seed)
+    ratings = np.clip(rng.integers(0, 4, 25) + rng.integers(-1, 2, (4, 25)), 0, 3).astype(float)
+    ratings[rng.random((4, 25)) < 0.35] = np.nan
+    assert krippendorff_alpha(ratings) == pytest.approx(
+        krippendorff.alpha(ratings, level_of_measurement="ordinal")
+    )
+
+
+def test_alpha_without_pairs_is_none() -> None:
+    """No item with two grades, or no grade at all."""
+    assert krippendorff_alpha([[1, np.nan], [np.nan, 2]]) is None
+    assert krippendorff_alpha([[np.nan], [np.nan]]) is None
+    with pytest.raises(InputError, match="one row per rater"):
+        krippendorff_alpha([1, 2])
+
+
+def test_kappa_of_the_published_example() -> None:
+    """Two raters, 50 proposals: 20 both yes, 15 both no, 5 and 10 apart; kappa .4."""
+    pairs = confusion([1] * 20 + [0] * 5 + [1] * 10 + [0] * 15, [1] * 25 + [0] * 25)
+    assert cohen_kappa(pairs) == pytest.approx(0.4)
+
+
+def test_spread_is_the_deviation_between_groups_beyond_that_within() -> None:
+    """Over many tables of 20 groups of 8, the squared deviation is right on average: .3^2."""
+    rng = np.random.default_rng(1)
+    groups = np.repeat(np.arange(20), 8)
+    squares = []
+    for _ in range(300):
+        found = spread(rng.normal(0, 0.3, 20)[groups] + rng.normal(0, 0.5, 160), groups)
+        squares.append(found.deviation**2)
+    assert np.mean(squares) == pytest.approx(0.09, rel=0.06)
+
+
+def test_spread_names_the_extreme_groups() -> None:
+    """Lowest and highest mean, number of groups; without spread between groups the deviation is 0."""
+    found = spread([0, 2, 1, 1], ["a", "a", "b", "b"])
+    assert (found.deviation, found.low, found.high, found.groups) == (0, 1, 1, 2)
+    assert spread([0.0, 1.0], ["a", "b"]).deviation == pytest.approx(np.sqrt(0.5))
+    with pytest.raises(InputError, match="no values"):
+        spread([], [])
+
+
+def test_missing_grades_are_refused() -> None:
+    """Both grades of each item, or the item is left out."""
+    with pytest.raises(InputError, match="both grades"):
+        agreement([1, np.nan], [1, 2])
+    with pytest.raises(InputError, match="both grades"):
+        agreement([1], [1, 2])

@@ -1,0 +1,224 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from germane.errors import InputError
+from germane.statistics.comparison import (
+    decide,
+    holm,
+    paired_difference,
+    shared_verdicts,
+    sign_flip_test,
+    split_difference,
+)
+from germane.statistics.intervals import Interval, mean_interval
+
+RNG = np.random.default_rng(0)
+
+
+def interval(low: float, high: float, n: int = 100) -> Interval:
+    return Interval(mean=(low + high) / 2, ends=(low, high), method="", level=0.95, units="cases", n=n)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 13])
+def test_exact_test_equals_scipy(n: int) -> None:
+    """Up to 13 cases every pattern of signs is tried."""
+    d = np.random.default_rng(n).normal(0.2, 0.5, n).round(1)  # rounding makes ties between sums
+    found = sign_flip_test(d)
+    signs = np.array(list(product((1, -1), repeat=n)))
+    expected = (np.abs(signs @ d) >= abs(d.sum()) - 1e-9).mean()
+    assert found.p == pytest.approx(expected)
+    assert (found.method, found.flips) == ("sign-flip, exact", 2**n)
+    if n > 1:
+        scipy = stats.permutation_test(
+            (d,), lambda x, axis: np.abs(x.sum(axis=axis)), permutation_type="samples", alternative="greater"
+        )
+        assert found.p == pytest.approx(scipy.pvalue)
+
+
+def test_random_test_agrees_with_scipy_within_sampling_error() -> None:
+    """Beyond 13 cases random patterns are tried, and the p-value is that of scipy but for chance."""
+    d = RNG.normal(0.05, 0.3, 60)
+    found = sign_flip_test(d, flips=50_000)
+    expected = stats.permutation_test(
+        (d,),
+        lambda x, axis: np.abs(x.sum(axis=axis)),
+        permutation_type="samples",
+        alternative="greater",
+        n_resamples=50_000,
+        batch=5000,
+        rng=np.random.default_rng(1),
+    ).pvalue
+    assert abs(found.p - expected) < 4 * np.sqrt(expected * (1 - expected) * 2 / 50_000)
+    assert found.method == "sign-flip, 50,000 random flips"
+
+
+def test_random_p_is_never_zero() -> None:
+    """What no flip reaches has p = 1 / (flips + 1)."""
+    assert sign_flip_test(np.ones(40)).p == 1 / 10_001
+
+
+def test_the_seed_decides_the_flips() -> None:
+    """One seed gives one p-value, another one another."""
+    d = RNG.normal(0.02, 0.3, 40)
+    assert sign_flip_test(d, seed=1) == sign_flip_test(d, seed=1)
+    assert sign_flip_test(d, seed=1).p != sign_flip_test(d, seed=2).p
+
+
+def test_many_cases_use_the_named_normal_approximation() -> None:
+    """Above 20,000 cases; just below, random flips say the same."""
+    d = RNG.normal(0.002, 0.3, 20_001)
+    many, fewer = sign_flip_test(d), sign_flip_test(d[:-1])
+    assert many.method == "sign-flip, normal approximation"
+    assert many.p == pytest.approx(fewer.p, abs=0.03)
+    assert sign_flip_test(np.zeros(20_001)).p == 1
+
+
+def test_identical_systems_have_p_1() -> None:
+    """No difference is no evidence, exactly and at random."""
+    assert sign_flip_test(np.zeros(5)).p == 1
+    assert sign_flip_test(np.zeros(50)).p == 1
+
+
+def test_cases_of_a_cluster_are_flipped_together() -> None:
+    """Ten copies of three cases are worth three."""
+    d = np.array([0.3, 0.1, 0.2])
+    found = sign_flip_test(np.tile(d, 10), clusters=np.tile(["a", "b", "c"], 10))
+    assert (found.p, found.flips) == (0.25, 8)
+
+
+def test_the_test_keeps_its_level() -> None:
+    """Of symmetric differences without an effect at most 5% (and chance) are called significant."""
+    rng = np.random.default_rng(3)
+    found = [sign_flip_test(rng.standard_t(3, 20), flips=1000, seed=seed).p <= 0.05 for seed in range(400)]
+    assert 0.02 <= np.mean(found) <= 0.085
+
+
+def test_a_missing_difference_is_refused() -> None:
+    """A test has no bounds to give."""
+    for d in ([0.1, np.nan], []):
+        with pytest.raises(InputError, match="differences"):
+            sign_flip_test(d)
+
+
+@pytest.mark.parametrize(
+    "p", [[0.2], [0.04, 0.01, 0.03, 0.01], [0.5, 0.9, 1.0], [0.0, 0.02, 0.02, 0.6, 0.001]]
+)
+def test_holm_equals_statsmodels(p: list[float]) -> None:
+    """Adjusted p-values, in the order given."""
+    assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
+
+
+def test_difference_is_b_minus_a() -> None:
+    """Means, difference, wins of B, ties and losses, interval as of the differences, test and power."""
+    a = RNG.beta(3, 3, 80)
+    b = np.clip(a + RNG.normal(0.05, 0.1, 80), 0, 1)
+    b[:10] = a[:10]
+    found = paired_difference(a, b, value_range=(0, 1))
+    assert found.difference == pytest.approx((b - a).mean())
+    assert found.difference == pytest.approx((found.mean_b or 0) - (found.mean_a or 0))
+    assert (found.wins, found.ties, found.losses) == (
+        int((b > a).sum()),
+        int((b == a).sum()),
+        int((b < a).sum()),
+    )
+    assert found.interval == mean_interval(b - a, value_range=(-1, 1), differences=True)
+    assert found.interval.ends == pytest.approx(stats.t.interval(0.95, 79, (b - a).mean(), stats.sem(b - a)))
+    assert found.p == sign_flip_test(b - a).p
+    assert found.deviation == pytest.approx((b - a).std(ddof=1))
+    assert (found.needed or 0) <= 80 or (found.detectable or 0) > (found.difference or 0)
+
+
+def test_incomplete_scores_have_bounds_and_no_difference() -> None:
+    """A case with a score between .2 and .6 in B and .5 in A differs by -.3 to .1; nothing is tested."""
+    a, b = np.full(60, 0.5), RNG.beta(3, 3, 60)
+    b[0] = np.nan
+    found = paired_difference(a, b, bounds_b=(np.full(60, 0.2), np.full(60, 0.6)), value_range=(0, 1))
+    rest = b[1:] - 0.5
+    low, high = (np.r_[rest, end].mean() for end in (-0.3, 0.1))
+    assert (found.difference, found.test, found.mean_b, found.detectable) == (None, None, None, None)
+    assert found.interval.ends is not None
+    assert found.interval.ends[0] < low < high < found.interval.ends[1]
+    assert found.wins + found.ties + found.losses == 59
+
+
+def test_identical_systems_have_an_interval_around_0() -> None:
+    """All ties: no power can be said, but how far the systems may differ can."""
+    a = RNG.beta(3, 3, 30)
+    found = paired_difference(a, a, value_range=(0, 1))
+    assert (found.difference, found.p, found.ties, found.detectable, found.needed) == (0, 1, 30, None, None)
+    assert found.interval.ends is not None
+    assert found.interval.ends[0] < 0 < found.interval.ends[1]
+
+
+def test_unpaired_scores_are_refused() -> None:
+    """The same cases of both systems, or nothing."""
+    with pytest.raises(InputError, match="same cases"):
+        paired_difference([1, 2], [1])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(-0.01, 0.05, "pass"), (-0.05, -0.03, "fail"), (-0.03, 0.05, "undecided"), (-0.02, 0.05, "undecided")],
+)
+def test_decision_against_a_margin(low: float, high: float, verdict: str) -> None:
+    """Pass above -margin, fail below, else undecided; an end on the margin decides nothing."""
+    assert decide(interval(low, high), 0.02).verdict == verdict
+
+
+def test_undecided_says_how_many_units_would_decide() -> None:
+    """An interval of +-.04 around .01 must shrink to +-.03 for its lower end to reach -.02: (4 / 3)^2 times as many."""
+    found = decide(interval(-0.03, 0.05), 0.02)
+    assert found.needed == 178
+    assert decide(interval(-0.01, 0.05), 0.02).needed is None
+    # Mean -.03: the upper end, .04 away, must come down to the margin, .01 away.
+    assert decide(interval(-0.07, 0.01), 0.02).needed == 1600
+
+
+def test_decision_without_an_interval_or_direction() -> None:
+    """No interval, or a mean on the margin: undecided, and no number of units is promised."""
+    none = Interval(mean=0.1, ends=None, method="", level=0.95, units="cases", n=1, why="one case")
+    assert decide(none, 0.02) == decide(interval(-0.04, 0.0), 0.02)
+    assert decide(none, 0.02).needed is None
+    with pytest.raises(InputError, match="margin"):
+        decide(interval(0, 1), -0.1)
+
+
+def test_a_gate_rarely_passes_a_loss_as_large_as_the_margin() -> None:
+    """Where the true loss is the margin, about 2.5% of samples pass."""
+    rng = np.random.default_rng(4)
+    verdicts = [
+        decide(paired_difference(np.zeros(60), rng.normal(-0.02, 0.1, 60)).interval, 0.02).verdict
+        for _ in range(400)
+    ]
+    assert 0.005 <= np.mean(np.array(verdicts) == "pass") <= 0.055
+
+
+def test_parts_of_a_difference_sum_exactly() -> None:
+    """Retrieval is M - A, verdicts B - M, and together they are B - A."""
+    a, m, b = RNG.beta(3, 3, (3, 40))
+    found = split_difference(a, m, b, value_range=(0, 1))
+    assert found.difference == found.retrieval + found.verdicts
+    assert found.difference == pytest.approx((b - a).mean())
+    assert found.retrieval == pytest.approx((m - a).mean())
+    assert found.retrieval_interval.mean == found.retrieval
+    assert found.share == pytest.approx(abs(found.verdicts) / (abs(found.retrieval) + abs(found.verdicts)))
+
+
+def test_same_verdicts_leave_all_to_retrieval() -> None:
+    """Where M is B the judge's share is 0; where nothing moved there is no share."""
+    a, b = RNG.beta(3, 3, (2, 40))
+    assert split_difference(a, b, b, value_range=(0, 1)).share == 0
+    assert split_difference(a, a, a, value_range=(0, 1)).share is None
+
+
+def test_mixed_verdicts_are_those_of_a_where_a_holds_the_item() -> None:
+    """B's place in the list, A's verdict where there is one, B's own otherwise."""
+    mixed, shared = shared_verdicts(["x", "y"], [1, 0], ["y", "z", "x", "y"], [3, 2, 3, 3])
+    assert mixed.tolist() == [0, 2, 1, 0]
+    assert shared.tolist() == [True, False, True, True]
+    nothing, none = shared_verdicts([], [], ["y"], [3])
+    assert (nothing.tolist(), none.tolist()) == ([3], [False])

@@ -1,0 +1,288 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from germane.errors import InputError
+from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
+from germane.statistics.sampling import draw_by_group, draw_clusters, draw_stratified, neyman_allocation
+
+SIZE = 600
+
+
+def population(noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """People's grades, a judge's grades that are too high, and queries that differ."""
+    rng = np.random.default_rng(seed)
+    queries = np.repeat(np.arange(60), 10)
+    people = np.clip(np.round(rng.normal(1.2, 0.5, 60)[queries] + rng.normal(0, 0.9, SIZE)), 0, 3)
+    judge = np.clip(np.round(people + 0.6 + rng.normal(0, noise, SIZE)), 0, 3)
+    return people, judge, queries
+
+
+def labelled(people: np.ndarray, places: np.ndarray) -> np.ndarray:
+    labels = np.full(len(people), np.nan)
+    labels[places] = people[places]
+    return labels
+
+
+def ends(found: CorrectedMean) -> tuple[float, float]:
+    assert found.ends is not None, found.why
+    return found.ends
+
+
+def width(pair: tuple[float, float] | None) -> float:
+    assert pair is not None
+    return pair[1] - pair[0]
+
+
+def test_labels_alone_are_a_simple_random_sample() -> None:
+    """Human-only: mean and Student's t with the finite population correction, as in any text-book."""
+    people, judge, _ = population(0.5)
+    labels = labelled(people, np.random.default_rng(1).choice(SIZE, 80, replace=False))
+    found = corrected_mean(judge, labels, value_range=(0, 3))
+    y = labels[~np.isnan(labels)]
+    half = stats.t.ppf(0.975, 79) * y.std(ddof=1) * np.sqrt((1 - 80 / SIZE) / 80)
+    assert found.human == pytest.approx(y.mean())
+    assert found.human_ends == pytest.approx((y.mean() - half, y.mean() + half))
+    assert (found.labels, found.total) == (80, SIZE)
+    assert found.judged == pytest.approx(judge.mean())
+
+
+def test_the_correction_is_the_regression_estimator() -> None:
+    """The weight is the slope of labels on the judge, the variance that of the residuals plus the slope's share."""
+    people, judge, _ = population(0.5)
+    known = np.random.default_rng(1).choice(SIZE, 80, replace=False)
+    found = corrected_mean(judge, labelled(people, known))
+    line = stats.linregress(judge[known], people[known])
+    residuals = people[known] - line.intercept - line.slope * judge[known]
+    gap = judge.mean() - judge[known].mean()
+    assert found.weight == pytest.approx(line.slope)
+    assert found.mean == pytest.approx(people[known].mean() + line.slope * gap)
+    slopes = [
+        stats.linregress(np.delete(judge[known], place), np.delete(people[known], place)).slope
+        for place in range(80)
+    ]
+    jackknife = 79 / 80 * np.square(np.array(slopes) - np.mean(slopes)).sum()
+    error = np.sqrt((1 - 80 / SIZE) * np.square(residuals).sum() / 78 / 80 + gap**2 * jackknife)
+    assert width(found.ends) / 2 == pytest.approx(stats.t.ppf(0.975, 78) * error, rel=1e-3)
+    assert found.ess == pytest.approx(80 * (width(found.human_ends) / width(found.ends)) ** 2)
+    assert (found.ess or 0) > 80
+
+
+def test_a_better_judge_saves_labels_and_a_useless_one_costs_few() -> None:
+    """The noisier the judge, the smaller the weight; a judge of pure noise is hardly wider than no judge."""
+    people, judge, _ = population(0.3)
+    known = np.random.default_rng(2).choice(SIZE, 100, replace=False)
+    noise = np.random.default_rng(3).permutation(judge)
+    good, poor = (corrected_mean(grades, labelled(people, known)) for grades in (judge, noise))
+    assert good.weight > 0.5 > poor.weight
+    assert width(good.ends) < 0.7 * width(good.human_ends)
+    assert width(poor.ends) < 1.02 * width(poor.human_ends)
+
+
+def test_a_perverse_or_constant_judge_has_no_weight() -> None:
+    """A judge that goes against people is left out rather than turned round, and so is one that never varies."""
+    people, judge, _ = population(0.3)
+    labels = labelled(people, np.arange(0, SIZE, 6))
+    for grades in (3 - judge, np.ones(SIZE)):
+        found = corrected_mean(grades, labels)
+        assert found.weight == 0
+        assert found.mean == found.human
+
+
+@pytest.mark.parametrize("design", ["random", "by query", "stratified", "queries", "mixed"])
+def test_designs_cover_the_mean_of_the_set(design: str) -> None:
+    """Each way to draw labels, given with its probabilities, is unbiased and covers in 92% or more of 400 draws."""
+    people, judge, queries = population(0.6)
+    rng = np.random.default_rng(4)
+    held, errors = 0, []
+    for _ in range(400):
+        options: dict[str, np.ndarray] = {}
+        if design == "random":
+            places = rng.choice(SIZE, 90, replace=False)
+        elif design == "by query":
+            places, options["probabilities"] = draw_by_group(queries, 120, rng)
+            options["strata"] = queries
+        elif design == "stratified":
+            sizes = np.bincount(judge.astype(int))
+            counts = neyman_allocation(sizes, np.sqrt(np.arange(1, len(sizes) + 1)), 90)
+            places, options["probabilities"] = draw_stratified(judge, counts, rng)
+            options["strata"] = judge
+        elif design == "queries":
+            places, options["probabilities"] = draw_clusters(queries, 15, rng)
+            options["clusters"] = queries
+        else:  # relevant-looking passages four times as likely, each on its own
+            options["probabilities"] = np.where(judge >= 2, 0.4, 0.1)
+            places = np.flatnonzero(rng.random(SIZE) < options["probabilities"])
+        found = corrected_mean(judge, labelled(people, places), value_range=(0, 3), **options)  # type: ignore[arg-type]
+        low, high = ends(found)
+        held += low <= people.mean() <= high
+        errors.append((found.mean or 0) - people.mean())
+    assert held >= 368
+    assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(400)
+    assert abs(judge.mean() - people.mean()) > 0.3
+
+
+def test_whole_queries_correct_any_measure() -> None:
+    """Estimand B: one value per query, whatever it measures; some queries labelled whole."""
+    rng = np.random.default_rng(5)
+    truth = rng.beta(3, 2, 80)
+    judged = np.clip(truth + 0.1 + rng.normal(0, 0.08, 80), 0, 1)
+    held = 0
+    for _ in range(300):
+        found = corrected_mean(judged, labelled(truth, rng.choice(80, 25, replace=False)), value_range=(0, 1))
+        low, high = ends(found)
+        held += low <= truth.mean() <= high
+        assert width(found.ends) < width(found.human_ends)
+    assert held >= 276
+
+
+@pytest.mark.parametrize("sampled", [60, 25])
+def test_partly_labelled_queries_cover_the_mean_over_queries(sampled: int) -> None:
+    """Estimand C: four of ten passages in every query, or in some of the queries."""
+    people, judge, queries = population(0.6)
+    truth = people.reshape(60, 10).mean()
+    rng = np.random.default_rng(6)
+    held, errors, saved = 0, [], []
+    for _ in range(300):
+        chosen = rng.choice(60, sampled, replace=False)
+        places = np.concatenate([10 * query + rng.choice(10, 4, replace=False) for query in chosen])
+        found = corrected_query_mean(judge, labelled(people, places), queries, value_range=(0, 3))
+        low, high = ends(found)
+        held += low <= truth <= high
+        errors.append((found.mean or 0) - truth)
+        saved.append(width(found.ends) / width(found.human_ends))
+        assert found.queries == sampled
+    assert held >= 276
+    assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(300)
+    assert np.mean(saved) < 0.9
+
+
+def test_two_stages_by_hand() -> None:
+    """With a judge that knows nothing, Cochran's variance of two-stage sampling."""
+    people, _, queries = population(0.6)
+    places = np.concatenate([10 * query + np.arange(4) for query in range(0, 60, 2)])
+    found = corrected_query_mean(np.ones(SIZE), labelled(people, places), queries)
+    y = people.reshape(60, 10)[::2, :4]
+    variance = (1 - 30 / 60) * y.mean(axis=1).var(ddof=1) / 30
+    within = (1 - 4 / 10) * y.var(axis=1, ddof=1).sum() / 4 / (30 * 60)
+    assert found.human == pytest.approx(y.mean())
+    # Between the quantiles for 29 and for any number of degrees of freedom, by Satterthwaite.
+    half = width(found.ends) / 2 / np.sqrt(variance + within)
+    assert stats.norm.ppf(0.975) < half < stats.t.ppf(0.975, 29)
+
+
+def test_queries_to_come_are_less_certain_than_those_of_the_report() -> None:
+    """As a sample of queries, the same labels give the interval of the query means."""
+    people, _, queries = population(0.6)
+    places = np.concatenate([10 * query + np.arange(4) for query in range(60)])
+    labels = labelled(people, places)
+    report = corrected_query_mean(np.ones(SIZE), labels, queries)
+    future = corrected_query_mean(np.ones(SIZE), labels, queries, population="queries")
+    means = people.reshape(60, 10)[:, :4].mean(axis=1)
+    assert future.ends == pytest.approx(stats.t.interval(0.95, 59, means.mean(), stats.sem(means)))
+    assert width(future.ends) > width(report.ends)
+
+
+def test_a_grade_stands_in_for_a_yes_or_no() -> None:
+    """The judged mean stays that of the yes and no, the interval is narrower."""
+    people, judge, queries = population(0.6)
+    rng = np.random.default_rng(7)
+    plain, by_grade = [], []
+    for _ in range(50):
+        labels = labelled((people >= 2).astype(float), draw_by_group(queries, 240, rng)[0])
+        judged = (judge >= 2).astype(float)
+        one = corrected_query_mean(judged, labels, queries, value_range=(0, 1))
+        other = corrected_query_mean(judged, labels, queries, proxy=judge, value_range=(0, 1))
+        assert one.judged == other.judged == pytest.approx(judged.mean())
+        plain.append(width(one.ends))
+        by_grade.append(width(other.ends))
+    assert np.mean(by_grade) < np.mean(plain)
+
+
+def test_nearly_equal_labels_fall_back_to_labels_alone() -> None:
+    """Two positives among 60 labels: the exact interval of the labels, named, never one of zero width."""
+    people = np.zeros(SIZE)
+    people[:20] = 1
+    labels = labelled(people, np.r_[0, 1, np.arange(100, 158)])
+    for found in (
+        corrected_mean(people, labels, value_range=(0, 1)),
+        corrected_mean(people, labelled(np.zeros(SIZE), np.arange(60)), value_range=(0, 1)),
+    ):
+        assert found.method == "labels alone, Clopper-Pearson"
+        assert width(found.ends) > 0
+        assert found.ends == found.human_ends
+    by_query = corrected_query_mean(people, labels, np.arange(SIZE) // 10, value_range=(0, 1))
+    assert by_query.method == "labels alone, betting"
+
+
+@pytest.mark.parametrize(
+    ("labels", "why"),
+    [(np.full(SIZE, np.nan), "0 labels"), (labelled(np.ones(SIZE), np.arange(5)), "5 labels: at least 10")],
+)
+def test_too_few_labels_correct_nothing(labels: np.ndarray, why: str) -> None:
+    """The corrected mean is None and `why` says what is missing; the judged mean is still there."""
+    for found in (
+        corrected_mean(np.ones(SIZE), labels),
+        corrected_query_mean(np.ones(SIZE), labels, np.arange(SIZE) // 10),
+    ):
+        assert (found.mean, found.ends, found.judged) == (None, None, 1)
+        assert why in found.why
+
+
+def test_a_stratum_without_labels_is_named() -> None:
+    """Without a label in a stratum, nothing is known of it."""
+    people, judge, queries = population(0.5)
+    found = corrected_mean(judge, labelled(people, np.arange(100)), strata=queries >= 30)
+    assert (found.mean, found.why) == (None, "a stratum has no label")
+
+
+def test_labels_in_two_queries_are_too_few() -> None:
+    """Neither whole queries nor parts of them can be spread over fewer than three."""
+    people, judge, queries = population(0.5)
+    labels = labelled(people, np.arange(20))
+    assert "2 places" in corrected_mean(judge, labels, clusters=queries).why
+    assert "2 queries" in corrected_query_mean(judge, labels, queries).why
+
+
+def test_all_labelled_is_exact() -> None:
+    """Nothing is left to estimate: the mean without an interval, and the reason."""
+    people, judge, queries = population(0.5)
+    for found in (corrected_mean(judge, people), corrected_query_mean(judge, people, queries)):
+        assert found.mean == pytest.approx(people.mean())
+        assert (found.ends, found.why) == (None, "all are labelled")
+
+
+def test_one_label_per_query_is_enough_and_not_too_narrow() -> None:
+    """Without two labels in any query the spread between queries stands for all."""
+    people, judge, queries = population(0.5)
+    places = np.arange(0, SIZE, 10)
+    found = corrected_query_mean(judge, labelled(people, places), queries)
+    assert width(found.ends) == pytest.approx(
+        2 * stats.t.ppf(0.975, 59) * stats.sem(people[places]), rel=0.01
+    )
+
+
+def test_strata_with_one_label_are_joined() -> None:
+    """A stratum with one label has no variance of its own, and gets one with another stratum."""
+    people, judge, _ = population(0.5)
+    strata = np.r_[np.zeros(300), np.ones(290), np.full(10, 2)]
+    found = corrected_mean(judge, labelled(people, np.r_[0:40, 300:340, 595]), strata=strata)
+    assert width(found.ends) > 0
+
+
+@pytest.mark.parametrize(
+    ("judged", "given", "message"),
+    [
+        (np.ones(3), {}, "one of each per unit"),
+        (np.full(SIZE, np.nan), {}, "missing"),
+        (np.ones(SIZE), {"probabilities": np.zeros(SIZE)}, "inclusion probability"),
+        (np.ones(SIZE), {"probabilities": np.ones(3)}, "one per unit"),
+    ],
+)
+def test_unusable_input_is_refused(judged: np.ndarray, given: dict[str, Any], message: str) -> None:
+    """An error says what is wrong."""
+    labels = labelled(population(0.5)[0], np.arange(50))
+    with pytest.raises(InputError, match=message):
+        corrected_mean(judged, labels, **given)

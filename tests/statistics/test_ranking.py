@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from germane.errors import InputError
+from germane.statistics.ranking import (
+    kendall_tau,
+    list_changes,
+    overlap_at,
+    rank_biased_overlap,
+    top_half_tau,
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=15))
+def test_kendall_tau_equals_scipy(pairs: list[tuple[int, int]]) -> None:
+    """Tau-b with ties; what ranks nothing has none."""
+    a, b = np.array(pairs, float).T
+    found, expected = kendall_tau(a, b), stats.kendalltau(a, b).statistic
+    if np.isnan(expected):
+        assert found is None
+    else:
+        assert found == pytest.approx(expected)
+
+
+def test_top_half_is_by_the_first_source() -> None:
+    """Three of five systems, and a fourth that ties with the third."""
+    assert top_half_tau([5, 4, 3, 2, 1], [3, 2, 1, 9, 8]) == 1
+    assert top_half_tau([5, 4, 3, 3, 1], [3, 2, 1, 9, 0]) == pytest.approx(
+        stats.kendalltau([5, 4, 3, 3], [3, 2, 1, 9]).statistic
+    )
+    assert top_half_tau([], []) is None
+
+
+def test_unpaired_rankings_are_refused() -> None:
+    """The same systems, each with a score."""
+    with pytest.raises(InputError, match="same systems"):
+        kendall_tau([1, 2], [1])
+    with pytest.raises(InputError, match="not a number"):
+        kendall_tau([1, np.nan], [1, 2])
+
+
+def test_overlap_counts_what_both_hold() -> None:
+    """Of the first k; short lists are compared over their length."""
+    assert overlap_at("abcd", "badx", 3) == pytest.approx(2 / 3)
+    assert overlap_at("ab", "ba", 10) == 1
+    assert overlap_at("abcd", "ab", 10) == 0.5
+    assert overlap_at([], [], 5) == 1
+    assert overlap_at("a", [], 5) == 0
+    with pytest.raises(InputError, match="cut-off"):
+        overlap_at("a", "a", 0)
+
+
+def rbo_by_definition(a: str, b: str, p: float) -> float:
+    """RBO of the lists continued at the agreement they end with, summed over 2,000 ranks: lists of equal length."""
+    agreement = [len(set(a[:d]) & set(b[:d])) / d for d in range(1, len(a) + 1)]
+    agreement += [agreement[-1]] * 2000
+    return (1 - p) * sum(p**d * x for d, x in enumerate(agreement))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [("abcde", "abcde"), ("abcde", "badfe"), ("abc", "xyz"), ("abcd", "dcba")]
+)
+@pytest.mark.parametrize("p", [0.5, 0.9, 0.98])
+def test_rbo_of_lists_of_equal_length_is_its_definition(a: str, b: str, p: float) -> None:
+    """The extrapolated value is the infinite sum with the last agreement carried on."""
+    assert rank_biased_overlap(a, b, p) == pytest.approx(rbo_by_definition(a, b, p))
+
+
+def test_rbo_of_lists_of_unequal_length() -> None:
+    """Formula 32 by hand: abc against bacde, p = .9."""
+    p, overlaps = 0.9, [0, 2, 3, 3, 3]
+    first = sum(x / d * p**d for d, x in enumerate(overlaps, 1))
+    second = sum(3 * (d - 3) / (3 * d) * p**d for d in (4, 5))
+    expected = (1 - p) / p * (first + second) + ((3 - 3) / 5 + 3 / 3) * p**5
+    assert rank_biased_overlap("abc", "bacde", p) == pytest.approx(expected)
+    assert rank_biased_overlap("bacde", "abc", p) == pytest.approx(expected)
+
+
+@given(st.permutations("abcdef"), st.permutations("cdefgh"), st.integers(0, 6), st.floats(0.1, 0.99))
+def test_rbo_is_symmetric_and_between_0_and_1(a: list[str], b: list[str], cut: int, p: float) -> None:
+    """Whatever the lists and the persistence; a list against itself is 1."""
+    found = rank_biased_overlap(a[:cut], b, p)
+    assert found == pytest.approx(rank_biased_overlap(b, a[:cut], p))
+    assert -1e-12 <= found <= 1 + 1e-12
+    assert rank_biased_overlap(a[:cut], a[:cut], p) == pytest.approx(1)
+
+
+def test_rbo_of_repeated_items_counts_the_first() -> None:
+    """A repeated passage cannot make lists more alike."""
+    assert rank_biased_overlap("aab", "ab") == rank_biased_overlap("ab", "ab")
+    with pytest.raises(InputError, match="persistence"):
+        rank_biased_overlap("a", "a", 1)
+
+
+def test_changes_of_a_list() -> None:
+    """Added, dropped, moved with both ranks; an unchanged list is false."""
+    found = list_changes("abcd", "acxb")
+    assert found.added == ("x",)
+    assert found.dropped == ("d",)
+    assert found.moved == (("c", 3, 2), ("b", 2, 4))
+    assert found
+    assert not list_changes("ab", "ab")
