@@ -138,7 +138,7 @@ class LLMJudge(Judge):
         self._client: ModelClient | None = None
 
     @property
-    def concurrency(self) -> int:
+    def concurrency(self) -> int:  # type: ignore[override]
         """Groups to hand over at once: some more than requests in flight, so that none is waited for."""
         return self.requests.limit + max(2, self.requests.limit // 8)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from germane.errors import InputError, Place
+from germane.errors import InputError
 from germane.judges.judge import Judge
 from germane.judges.panel import votes_on
 from germane.judges.script import ScriptJudge
@@ -13,7 +13,7 @@ from germane.judging.driver import replay
 from germane.judging.recorded import Recorded
 from germane.measures import ranked
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
-from germane.measures.labels import PlaceLabel, Ranking, Settings, fill_table
+from germane.measures.labels import LabelledPlace, PlaceLabel, Ranking, Settings, fill_table
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import CODE_JUDGE, depth_of, is_relevant, labels_for, program_of
@@ -281,7 +281,7 @@ def _changes(lists: Sequence[Ranking], depth: int | None) -> Iterator[tuple[str,
             yield f"rank {at + 1}{call} dropped", _with(lists, number, (*places[:at], *places[at + 1 :]))
 
 
-def _with(lists: Sequence[Ranking], number: int, places: tuple[Place, ...]) -> list[Ranking]:
+def _with(lists: Sequence[Ranking], number: int, places: tuple[LabelledPlace, ...]) -> list[Ranking]:
     changed = list(lists)
     changed[number] = lists[number]._replace(places=places)
     return changed
