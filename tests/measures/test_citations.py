@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from germane.evaluation import evaluate
+from germane import evaluate
 from germane.judges import FakeJudge
 from germane.measures.response import citing
 from germane.questions import CitationSupport

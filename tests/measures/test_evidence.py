@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import InputError
-from germane.evaluation import evaluate
+from germane import evaluate
 from germane.measures.evidence import cover, locate, tokens
 from germane.types import Context, Evidence
 
