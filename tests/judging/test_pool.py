@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from germane.errors import Interrupted, JudgeError, LedgerError
-from germane.judges.judge import AnyQuestion, LocalJudge, Reply
+from germane.judges.judge import Judge, LocalJudge, Reply
+from germane.judges.panel import PanelJudge
 from germane.judging.pool import Pool
-from germane.questions.asking import Answer
-from germane.questions import Claims, Relevance
 from germane.ledger.store import SQLiteLedger
+from germane.questions.asking import Answer
+from germane.questions.listing import Claims
+from germane.questions.question import AnyQuestion
+from germane.questions.relevance import Relevance
 from germane.types import FrozenDict, Judgement, Usage
 
 
@@ -101,7 +104,7 @@ def test_no_more_groups_in_flight_than_the_judge_takes() -> None:
 def test_questions_that_open_others_go_first() -> None:
     """Claims lead to support questions: they are asked before the relevance questions that arrived earlier."""
     judge = Counting(concurrency=1)
-    ask(judge, [relevance(1), relevance(2), Claims("A text.")])
+    ask(judge, [relevance(1), relevance(2), Claims(query="q", text="A text.")])
     assert [group[0].kind for group in judge.asked] == ["claims", "relevance", "relevance"]
 
 
@@ -162,7 +165,7 @@ def test_one_failure_is_one_judgement(tmp_path: Path) -> None:
     assert first is None
     assert second == "the judge is having a bad day"
     assert third is not None
-    assert '"grade" must be 0, 1, 2 or 3, not 9' in third
+    assert '"grade" must be a whole number from 0 to 3, not 9' in third
     assert fourth is None
     assert len(ledger) == 2
 
@@ -407,10 +410,9 @@ class Windowed(Counting):
     """Judges in two windows."""
 
     def reply(self, question: AnyQuestion) -> Reply:
-        windows = [
-            Judgement(key=f"{n:032x}", kind=question.kind, judge=self.name, answer={}, parent="?")
-            for n in (1, 2)
-        ]
+        windows = tuple(
+            (relevance(n), Reply(payload=question.typical(), provenance=FrozenDict(window=n))) for n in (2, 3)
+        )
         return Reply(payload=question.typical(), children=windows, provenance=FrozenDict(windows=2))
 
 
@@ -426,5 +428,36 @@ def test_windows_are_stored_with_what_they_were_merged_into(tmp_path: Path) -> N
 
     with SQLiteLedger(tmp_path / "l.sqlite") as ledger:
         live, stored = asyncio.run(run(ledger))
-    assert stored == live
-    assert [child.parent for child in stored.children] == [live.judgement.key] * 2
+    assert stored[:2] == live[:2]
+    assert stored.children == tuple(sorted(live.children, key=lambda child: child.key))
+    assert {child.parent for child in stored.children} == {live.judgement.key}
+    assert {child.item for child in stored.children} == {relevance(2).item, relevance(3).item}
+
+
+def test_a_panel_s_answer_has_its_members_as_children() -> None:
+    """Their parent is the panel's key, live and in a session that goes on; a member's own question is not answered by them."""
+    members = [Counting(), Second()]
+    panel = PanelJudge(members)
+
+    async def run(known: dict[str, Judgement], route: Judge) -> tuple[Answer, ...]:
+        async with Pool(lambda _: route, known=known) as pool:
+            return tuple(await pool.judge([relevance(1)]))
+
+    (live,) = asyncio.run(run({}, panel))
+    assert [(child.judge, child.parent) for child in live.children] == [
+        ("counting", live.judgement.key),
+        ("second", live.judgement.key),
+    ]
+    assert {child.item for child in live.children} == {live.judgement.item} == {relevance(1).item}
+    rows = {row.key: row for row in (live.judgement, *live.children)}
+    (again,) = asyncio.run(run(rows, panel))
+    assert again == live
+    assert [len(member.asked) for member in members] == [1, 1]
+    (alone,) = asyncio.run(run(rows, members[0]))
+    assert alone.judgement.parent is None
+
+
+class Second(Counting):
+    """Another member."""
+
+    name = "second"

@@ -10,7 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from germane.ledger.store import SQLiteLedger
-    from germane.ledger.upkeep import Chosen, Line, Stats
+    from germane.ledger.upkeep import Chosen
+    from germane.types import Json
 
 app = typer.Typer(
     help="Look after the ledger, where judges' answers are kept.", no_args_is_help=True, rich_markup_mode=None
@@ -46,8 +47,9 @@ def export(
     """Write answers as JSON lines: the shape of a report's judgements.jsonl."""
     from germane.cli.printing import say
     from germane.encoding import encode
-    from germane.ledger.jsonl import dump_judgement, written
+    from germane.ledger.jsonl import written
     from germane.ledger.upkeep import chosen_rows
+    from germane.tables.judgements import dump_judgement
 
     chosen = _chosen(judge=judge, kind=kind, since=since)
     with _reading(ledger) as found:
@@ -102,7 +104,7 @@ def prune(
         )
     with _reading(ledger) as found:
         count = upkeep.count(found, chosen)
-        judges, kinds = upkeep.known(found)
+        judges, kinds = upkeep.judges_and_kinds(found)
     if not count:
         say(
             f"nothing fits; this ledger has answers of judges {', '.join(judges)}; of kinds {', '.join(kinds)}"
@@ -127,16 +129,18 @@ def check(ledger: At = None, json: AsJson = False) -> None:
     from germane.ledger import upkeep
     from germane.ledger.files import recovery
 
-    found = upkeep.check(_file(ledger))
-    for problem in found.problems:
+    path = _file(ledger)
+    sound, problems = upkeep.check(path)
+    for problem in problems:
         say(f"damaged: {problem}")
-    if not found.sound:
-        say(recovery(found.path))
+    if problems:
+        say(recovery(path))
     if json:
-        print(jsonlib.dumps(found.as_json(), ensure_ascii=False))
-    elif found.sound:
-        print(f"{found.path} is sound: {found.judgements:,} judgements")
-    raise typer.Exit(0 if found.sound else 1)
+        found = {"ledger": str(path), "judgements": sound, "problems": problems}
+        print(jsonlib.dumps({"schema_version": 1, "sound": not problems, **found}, ensure_ascii=False))
+    elif not problems:
+        print(f"{path} is sound: {sound:,} judgements")
+    raise typer.Exit(1 if problems else 0)
 
 
 def _stdout() -> BinaryIO:
@@ -169,8 +173,8 @@ def _chosen(
 
 def _file(flag: str | None) -> Path:
     """The file that is looked after: this much is done with SQLite's files only."""
-    from germane.ledger.store import file_of
     from germane.evaluation.choice import ledger_place
+    from germane.ledger.store import file_of
 
     return file_of(ledger_place(flag))
 
@@ -189,31 +193,28 @@ def _reading(flag: str | None) -> SQLiteLedger:
     return SQLiteLedger(_file(flag), reading=True)
 
 
-def _print(found: Stats, *, as_json: bool) -> None:
+def _print(found: dict[str, Json], *, as_json: bool) -> None:
     import json as jsonlib
 
-    document = found.as_json()
     if as_json:
-        print(jsonlib.dumps(document, ensure_ascii=False))
+        print(jsonlib.dumps(found, ensure_ascii=False))
         return
-    print(
-        f"{found.path}: {found.judgements:,} judgements, {found.bytes / 1e6:,.1f} MB, format {found.format}"
-    )
-    if found.judgements:
-        print(
-            f"from {document['oldest'] or 'an unknown time'} to {document['newest'] or 'an unknown time'}\n"
-        )
+    size = f"{found['judgements']:,} judgements, {found['bytes'] / 1e6:,.1f} MB, format {found['format']}"
+    print(f"{found['ledger']}: {size}")
+    if found["lines"]:
+        print(f"from {found['oldest'] or 'an unknown time'} to {found['newest'] or 'an unknown time'}\n")
         print(
             f"{'judge':30} {'kind':12} {'prompt':18} {'judgements':>10} {'tokens in':>12} {'tokens out':>12}  cost"
         )
-    for line in found.lines:
+    for line in found["lines"]:
         print(
-            f"{line.judge:30} {line.kind:12} {line.prompt or '-':18} {line.judgements:>10,} "
-            f"{line.input_tokens:>12,} {line.output_tokens:>12,}  {_cost(line)}"
+            f"{line['judge']:30} {line['kind']:12} {line['prompt'] or '-':18} {line['judgements']:>10,} "
+            f"{line['input_tokens']:>12,} {line['output_tokens']:>12,}  {_cost(line)}"
         )
 
 
-def _cost(line: Line) -> str:
-    if line.cost_usd is None:
-        return "price unknown" if line.unpriced else "-"
-    return f"${line.cost_usd:.4f}" + (f" and {line.unpriced:,} of unknown price" if line.unpriced else "")
+def _cost(line: dict[str, Json]) -> str:
+    cost, unpriced = line["cost_usd"], line["unpriced"]
+    if cost is None:
+        return "price unknown" if unpriced else "-"
+    return f"${cost:.4f}" + (f" and {unpriced:,} of unknown price" if unpriced else "")

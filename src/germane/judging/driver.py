@@ -6,11 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from germane.questions.question import AnyQuestion
 from germane.judging.pool import Answerer
-from germane.questions.asking import Answer
-from germane.questions.asking import Program
-from germane.questions.asking import answered
+from germane.questions.asking import Answer, Program, answered
+from germane.questions.question import AnyQuestion
 from germane.types import Judgement
 
 __all__ = ["Drive", "Trace", "replay"]

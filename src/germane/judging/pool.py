@@ -15,14 +15,9 @@ from dataclasses import replace
 from typing import Any, Protocol, Self
 
 from germane.errors import Interrupted, JudgeError, LedgerError
-from germane.judging.budget import Budget
-from germane.questions.question import AnyQuestion
-from germane.judges.judge import Judge
-from germane.judges.judge import Reply
+from germane.judges.judge import Judge, Keyring, Reply
 from germane.judges.panel import Attendance, PanelJudge
-from germane.judges.judge import Keyring
-from germane.questions.asking import Answer
-from germane.questions.asking import answered
+from germane.judging.budget import Budget
 from germane.judging.queue import (
     Group,
     JudgeQueue,
@@ -33,6 +28,8 @@ from germane.judging.queue import (
 )
 from germane.judging.spending import Receipts, Spent, Tally, unsent
 from germane.ledger.store import Ledger
+from germane.questions.asking import Answer, answered
+from germane.questions.question import AnyQuestion
 from germane.types import Judgement, freeze
 
 __all__ = ["Answerer", "Pool"]
@@ -56,7 +53,8 @@ class Pool:
     Args:
         route: The judge of a question.
         ledger: Where answers are stored; None stores none.
-        known: Judgements by key that hold without looking further (a resumed evaluation's own).
+        known: Judgements by key that hold without looking further (a resumed evaluation's own). Those with a parent
+            are the children of its answer, and answer nothing themselves.
         receipts: What this evaluation has paid for in earlier sessions, and where it writes that down.
         budget: What may be spent; where it is used up, the pool stops with LimitReached.
         before_asking: Called once, before the first question is put to a judge that costs: the last chance to raise.
@@ -82,7 +80,11 @@ class Pool:
         self._route, self._ledger, self._on_progress = route, ledger, on_progress
         self._budget = budget or Budget()
         self._before_asking: Callable[[], None] | None = before_asking
-        self._own: dict[str, Judgement] = dict(known or {})
+        self._own = {key: one for key, one in (known or {}).items() if one.parent is None}
+        self._children: dict[str, list[Judgement]] = {}
+        for one in (known or {}).values():
+            if one.parent is not None:
+                self._children.setdefault(one.parent, []).append(one)
         self._key_of = Keyring()
         self._attendance = Attendance()
         self._pending: dict[str, Pending] = {}
@@ -204,9 +206,10 @@ class Pool:
 
     def _read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
         answer = answered(question, judgement)
-        if "windows" in judgement.provenance and self._ledger is not None:
-            return answer._replace(children=tuple(self._ledger.children([judgement.key])))
-        return answer
+        children: Sequence[Judgement] = self._children.get(judgement.key, ())
+        if not children and "windows" in judgement.provenance and self._ledger is not None:
+            children = self._ledger.children([judgement.key])
+        return answer._replace(children=tuple(children)) if children else answer
 
     # Questions that come in
 

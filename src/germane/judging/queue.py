@@ -10,18 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from germane.encoding import encode
+from germane.encoding import encode, now
 from germane.errors import AnswerError, GermaneError, InputError, JudgeError
 from germane.judges.client.limits import stop_token
-from germane.questions.question import AnyQuestion
-from germane.judges.judge import Judge
-from germane.judges.judge import Reply
-from germane.questions import key_of
-from germane.questions.asking import Answer
-from germane.questions.asking import Unanswered
-from germane.questions.asking import answered
+from germane.judges.judge import Judge, Reply
+from germane.judges.panel import Replica
+from germane.questions.asking import Answer, Unanswered, answered
+from germane.questions.question import AnyQuestion, key_of
 from germane.types import FrozenDict, Judgement, Usage
-from germane.encoding import now
 
 __all__ = ["Group", "JudgeQueue", "Pending", "acquire_judge", "release_judge", "replies_of"]
 
@@ -52,33 +48,23 @@ class Pending:
             return self._read(Reply(error=why, usage=reply.usage))
 
     def _read(self, reply: Reply) -> Answer:
-        judgement = Judgement(
-            key=self.key,
-            item=self.question.item,
-            kind=self.question.kind,
-            judge=self.judge.name,
-            prompt=self.judge.prompt_hash(self.question),
-            answer=reply.payload if reply.error is None else None,
-            error=reply.error,
-            request=reply.request,
-            usage=reply.usage,
-            ms=reply.ms,
-            at=now("milliseconds"),
-            provenance=FrozenDict({**self.question.settings(), **_replica(self.judge), **reply.provenance}),
-        )
-        encode([judgement.answer, judgement.provenance])  # what is no JSON cannot be stored
+        judgement = _judgement(self.key, self.question, self.judge, reply)
         answer = answered(self.question, judgement)
         if isinstance(answer.value, Unanswered) and judgement.error is None:
             return Answer(replace(judgement, answer=None, error=answer.value.why), answer.value)
         if not reply.children:
             return answer
-        identity = self.judge.identity
-        children = (
-            Pending(key_of(window, identity, judgement.prompt), window, self.judge, self.future)._read(part)
-            for window, part in reply.children
-        )
         return answer._replace(
-            children=tuple([replace(child.judgement, parent=self.key) for child in children])
+            children=tuple(
+                _judgement(
+                    key_of(question, self.judge.identity, self.judge.prompt_hash(question)),
+                    question,
+                    self.judge,
+                    child,
+                    parent=self.key,
+                )
+                for question, child in reply.children
+            )
         )
 
     def settle(self, answer: Answer) -> None:
@@ -93,9 +79,29 @@ class Pending:
             self.future.exception()  # retrieved, even where nobody waits any more
 
 
-def _replica(judge: Judge) -> Mapping[str, int]:
-    number = judge.identity.get("replica")
-    return {} if number is None else {"replica": number}
+def _judgement(
+    key: str, question: AnyQuestion, judge: Judge, reply: Reply, parent: str | None = None
+) -> Judgement:
+    """The row of a reply; TypeError or ValueError where it is no JSON and cannot be stored."""
+    replica = judge.identity.get("replica")
+    asked = question.settings() if replica is None else {**question.settings(), "replica": replica}
+    judgement = Judgement(
+        key=key,
+        item=question.item,
+        kind=question.kind,
+        judge=judge.name,
+        prompt=judge.prompt_hash(question),
+        answer=reply.payload if reply.error is None else None,
+        error=reply.error,
+        parent=parent,
+        request=reply.request,
+        usage=reply.usage,
+        ms=reply.ms,
+        at=now("milliseconds"),
+        provenance=FrozenDict({**asked, **reply.provenance}) if asked else reply.provenance,
+    )
+    encode([judgement.answer, judgement.provenance])
+    return judgement
 
 
 class Group:
@@ -332,6 +338,6 @@ async def release_judge(judge: Judge) -> None:
 
 def _asked(judge: Judge) -> Judge:
     """The judge that a replica asks: its connections are used."""
-    while (inner := getattr(judge, "judge", None)) is not None:
-        judge = inner
+    while isinstance(judge, Replica):
+        judge = judge.judge
     return judge

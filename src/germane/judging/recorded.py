@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
-from germane.questions.asking import Answer
-from germane.questions.asking import answered
 from germane.types import Judgement
 
 __all__ = ["Recorded"]

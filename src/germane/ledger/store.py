@@ -115,8 +115,9 @@ class SQLiteLedger:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """The connection within one transaction: all of it or nothing."""
         with self.using() as db:
-            if self._fault is not None:
-                raise self._fault
+            if (fault := self._fault) is not None:
+                self._fault = None
+                raise fault
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db

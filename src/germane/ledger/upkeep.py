@@ -6,7 +6,7 @@ import datetime
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from germane.errors import InputError
@@ -15,8 +15,26 @@ from germane.ledger.rows import COLUMNS, FORMAT, from_row
 from germane.ledger.store import SQLiteLedger
 from germane.types import Json, Judgement
 
-__all__ = ["Checked", "Chosen", "Line", "Stats", "check", "chosen_rows", "count", "known", "moment", "prune", "shrink", "stats"]  # fmt: skip
+__all__ = [
+    "Chosen",
+    "check",
+    "chosen_rows",
+    "count",
+    "judges_and_kinds",
+    "moment",
+    "prune",
+    "shrink",
+    "stats",
+]
 
+_SELECT = f"SELECT {', '.join(COLUMNS)} FROM judgements"  # noqa: S608 - constants
+_TESTS = ("judge = ?", "kind = ?", "prompt = ?", "at >= ?", "at < ?")
+_STATS = """
+    SELECT judge, kind, prompt, count(*) AS judgements, sum(requests) AS requests, sum(input_tokens) AS input_tokens,
+           sum(output_tokens) AS output_tokens, sum(CASE WHEN requests > 0 OR cost_usd > 0 THEN cost_usd END) AS cost_usd,
+           sum(requests > 0 AND cost_usd IS NULL) AS unpriced, min(at) AS oldest, max(at) AS newest
+    FROM judgements GROUP BY judge, kind, prompt ORDER BY judge, kind, prompt
+"""
 _PROBLEMS = 20
 
 
@@ -35,15 +53,10 @@ class Chosen:
 
     def where(self) -> tuple[str, list[str]]:
         """The condition in SQL, and its values."""
-        tests = {
-            "judge = ?": self.judge,
-            "kind = ?": self.kind,
-            "prompt = ?": self.prompt,
-            "at >= ?": self.since,
-            "at < ?": self.before,
-        }
-        given = {test: value for test, value in tests.items() if value is not None}
-        return " AND ".join(given) or "1", list(given.values())
+        given = [
+            (test, value) for test, value in zip(_TESTS, astuple(self), strict=True) if value is not None
+        ]
+        return " AND ".join(test for test, _ in given) or "1", [value for _, value in given]
 
 
 def moment(text: str, flag: str) -> str:
@@ -57,89 +70,41 @@ def moment(text: str, flag: str) -> str:
     return found.isoformat(timespec="milliseconds")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """What one judge answered to one kind of question with one prompt.
+def stats(ledger: SQLiteLedger) -> dict[str, Json]:
+    """What a ledger holds, as the JSON document of `germane ledger stats`; `lines` are by judge, kind and prompt.
 
-    `cost_usd` is the sum over requests of known price, None where no price is known; `unpriced` requests have none.
-    """
-
-    judge: str
-    kind: str
-    prompt: str
-    judgements: int
-    requests: int
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float | None
-    unpriced: int
-    oldest: str | None
-    newest: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
-    """What a ledger holds."""
-
-    path: Path
-    bytes: int
-    lines: tuple[Line, ...]
-    format: int = FORMAT
-
-    @property
-    def judgements(self) -> int:
-        """How many."""
-        return sum(line.judgements for line in self.lines)
-
-    def as_json(self) -> dict[str, Json]:
-        """For `--json`."""
-        times = [time for line in self.lines for time in (line.oldest, line.newest) if time]
-        costs = [line.cost_usd for line in self.lines if line.cost_usd is not None]
-        return {
-            "schema_version": 1,
-            "ledger": str(self.path),
-            "format": self.format,
-            "bytes": self.bytes,
-            "judgements": self.judgements,
-            "requests": sum(line.requests for line in self.lines),
-            "tokens": {
-                "input": sum(line.input_tokens for line in self.lines),
-                "output": sum(line.output_tokens for line in self.lines),
-            },
-            "cost_usd": sum(costs) if costs else None,
-            "unpriced": sum(line.unpriced for line in self.lines),
-            "oldest": min(times, default=None),
-            "newest": max(times, default=None),
-            "lines": [{name: getattr(line, name) for name in Line.__slots__} for line in self.lines],
-        }
-
-
-def stats(ledger: SQLiteLedger) -> Stats:
-    """What a ledger holds, one line for each judge, kind and prompt.
-
-    An answer that shared another's request has no request of its own and costs 0, which says nothing about a price.
-    """
-    query = """
-        SELECT judge, kind, prompt, count(*), sum(requests), sum(input_tokens), sum(output_tokens),
-               sum(CASE WHEN requests > 0 OR cost_usd > 0 THEN cost_usd END),
-               sum(requests > 0 AND cost_usd IS NULL), min(at), max(at)
-        FROM judgements GROUP BY judge, kind, prompt ORDER BY judge, kind, prompt
+    `cost_usd` is the sum over requests of known price, None where no price is known; `unpriced` requests have none. An
+    answer that shared another's request has no request of its own and costs 0, which says nothing about a price.
     """
     with ledger.using() as db:
-        lines = tuple(Line(**dict(zip(Line.__slots__, row, strict=True))) for row in db.execute(query))
-    size = sum(path.stat().st_size for path in files_of(ledger.path)[:2] if path.exists())
-    return Stats(path=ledger.path, bytes=size, lines=lines)
+        cursor = db.execute(_STATS)
+        names = [name for name, *_ in cursor.description]
+        lines = [dict(zip(names, row, strict=True)) for row in cursor]
+    costs = [line["cost_usd"] for line in lines if line["cost_usd"] is not None]
+    return {
+        "schema_version": 1,
+        "ledger": str(ledger.path),
+        "format": FORMAT,
+        "bytes": sum(path.stat().st_size for path in files_of(ledger.path)[:2] if path.exists()),
+        "judgements": sum(line["judgements"] for line in lines),
+        "requests": sum(line["requests"] for line in lines),
+        "tokens": {name: sum(line[f"{name}_tokens"] for line in lines) for name in ("input", "output")},
+        "cost_usd": sum(costs) if costs else None,
+        "unpriced": sum(line["unpriced"] for line in lines),
+        "oldest": min((line["oldest"] for line in lines if line["oldest"]), default=None),
+        "newest": max((line["newest"] for line in lines if line["newest"]), default=None),
+        "lines": lines,
+    }
 
 
 def chosen_rows(ledger: SQLiteLedger, chosen: Chosen) -> Iterator[Judgement]:
     """The judgements chosen, in the order of their keys."""
     where, values = chosen.where()
-    query = f"SELECT {', '.join(COLUMNS)} FROM judgements WHERE {where} ORDER BY key"  # noqa: S608 - constants and question marks
     with ledger.using() as db:
-        yield from map(from_row, db.execute(query, values))
+        yield from map(from_row, db.execute(f"{_SELECT} WHERE {where} ORDER BY key", values))
 
 
-def known(ledger: SQLiteLedger) -> tuple[list[str], list[str]]:
+def judges_and_kinds(ledger: SQLiteLedger) -> tuple[list[str], list[str]]:
     """The judges and the kinds of question that a ledger holds answers of."""
     with ledger.using() as db:
         found = db.execute("SELECT DISTINCT judge, kind FROM judgements").fetchall()
@@ -168,41 +133,21 @@ def shrink(ledger: SQLiteLedger) -> None:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """What was found in a file: judgements that can be read, and what is wrong."""
-
-    path: Path
-    judgements: int
-    problems: tuple[str, ...]
-
-    @property
-    def sound(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems
-
-    def as_json(self) -> dict[str, Json]:
-        """For `--json`."""
-        found = {"ledger": str(self.path), "judgements": self.judgements, "problems": list(self.problems)}
-        return {"schema_version": 1, "sound": self.sound, **found}
-
-
-def check(path: Path) -> Checked:
-    """Read every page and every row of a ledger; nothing is changed.
+def check(path: Path) -> tuple[int, list[str]]:
+    """How many rows of a ledger can be read, and what is wrong with the file. Every page is read, nothing is changed.
 
     Raises LedgerError where there is no such file, or it is another program's, or of another version.
     """
-    path = path.expanduser()
     problems: list[str] = []
     sound = 0
     try:
         with closing(open_for_reading(path, damaged=True)) as db:
             problems += integrity(db, _PROBLEMS)
-            for row in db.execute(f"SELECT {', '.join(COLUMNS)} FROM judgements"):  # noqa: S608 - constants
+            for row in db.execute(_SELECT):
                 from_row(row)
                 sound += 1
     except (sqlite3.Error, OSError, ValueError) as error:
         if not is_damage(error):
             raise explain(error, path) from error
         problems.append(str(error))
-    return Checked(path=path, judgements=sound, problems=tuple(problems[:_PROBLEMS]))
+    return sound, problems[:_PROBLEMS]
