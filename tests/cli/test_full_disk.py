@@ -153,6 +153,7 @@ def test_one_disk_for_everything(run: Run, data: Path, disk: Path) -> None:
         assert server.count <= COUNT + IN_FLIGHT
         assert kept(disk / "l.sqlite") == COUNT
     assert sorted(file.name for file in (disk / "r").iterdir()) == [
+        "items.jsonl",
         "judgements.jsonl",
         "manifest.json",
         "receipts.jsonl",

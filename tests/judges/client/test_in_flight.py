@@ -19,6 +19,7 @@ from germane.testing.asked import Asked
 from germane.types import Judgement
 
 MEASURE = "context_precision@1"
+SETTINGS = ("against", "scale", "rubric", "fused", "list_size", "place")
 
 
 def passages(count: int) -> list[Relevance]:
@@ -141,9 +142,7 @@ class TestSomebodyElse:
         with ModelServer() as server:
             asyncio.run(ask(server, first))
             url = server.url
-        known = [
-            *first.get([row[0].hex() for row in first.db.execute("SELECT key FROM judgements")]).values()
-        ]
+        known = [*first.find([row[0] for row in first.db.execute("SELECT key FROM judgements")]).values()]
         assert len(known) == 6
 
         def script(asked: Asked) -> Act | None:
@@ -174,7 +173,7 @@ class TestSharedJudge:
                 )
                 reports = await asyncio.gather(*work)
                 assert all(
-                    {"mode", "model"} <= set(one.provenance) <= {"mode", "model", "against", "scale"}
+                    {"mode", "model"} <= set(one.provenance) <= {"mode", "model", *SETTINGS}
                     for report in reports
                     for one in report.judgements()
                 )
