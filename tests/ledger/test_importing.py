@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from germane.errors import InputError
-from germane.ledger.jsonl import dump_judgement, import_rows
+from germane.ledger.jsonl import import_rows
 from germane.ledger.store import SQLiteLedger
+from germane.tables.judgements import dump_judgement
 from germane.types import FrozenDict, Json, Judgement, Usage
 
 KEY = "ab" * 16

@@ -47,8 +47,9 @@ def export(
     """Write answers as JSON lines: the shape of a report's judgements.jsonl."""
     from germane.cli.printing import say
     from germane.encoding import encode
-    from germane.ledger.jsonl import dump_judgement, written
+    from germane.ledger.jsonl import written
     from germane.ledger.upkeep import chosen_rows
+    from germane.tables.judgements import dump_judgement
 
     chosen = _chosen(judge=judge, kind=kind, since=since)
     with _reading(ledger) as found:

@@ -20,42 +20,14 @@ from germane.encoding import decode
 from germane.errors import InputError, Place
 from germane.ledger.files import files_of
 from germane.ledger.store import SQLiteLedger
-from germane.types import FrozenDict, Json, Judgement, Usage, freeze
+from germane.tables.judgements import load_judgement
+from germane.types import Json, Judgement
 
-__all__ = ["Imported", "dump_judgement", "import_rows", "load_judgement", "readable", "utc", "written"]
+__all__ = ["Imported", "import_rows", "readable", "utc", "written"]
 
 _BATCH = 1000
 _DEEPEST = 100
 _EXPORT = "name a file that `germane ledger export` wrote, or a report's judgements.jsonl"
-_PLAIN = ("key", "item", "kind", "judge", "prompt", "answer", "error", "parent", "request", "ms", "at")
-_FIXED = frozenset({*_PLAIN, "usage"})
-
-
-def dump_judgement(judgement: Judgement) -> dict[str, Json]:
-    """A judgement as a flat JSON object."""
-    used = judgement.usage
-    row = {name: value for name in _PLAIN if (value := getattr(judgement, name)) is not None and value != ""}
-    if used != _NOTHING:
-        usage = {"requests": used.requests, "input": used.input_tokens, "output": used.output_tokens}
-        row["usage"] = usage if used.cost_usd is None else {**usage, "cost_usd": used.cost_usd}
-    return row | {name: value for name, value in judgement.provenance.items() if value is not None}
-
-
-_NOTHING = Usage()
-
-
-def load_judgement(row: dict[str, Json]) -> Judgement:
-    """The judgement in a flat JSON object; TypeError or AttributeError where it is none."""
-    used = row.get("usage") or {}
-    usage = Usage(
-        requests=used.get("requests", 0),
-        input_tokens=used.get("input", 0),
-        output_tokens=used.get("output", 0),
-        cost_usd=used.get("cost_usd"),
-    )
-    plain = {name: row[name] for name in _PLAIN if name in row}
-    provenance = freeze({name: value for name, value in row.items() if name not in _FIXED})
-    return Judgement(usage=usage, provenance=FrozenDict(provenance), **plain)
 
 
 def utc(text: str) -> str:
