@@ -130,4 +130,9 @@ def test_measures_never_see_a_judge() -> None:
         for other in others
         if part_of(module) in {"measures", "judges"}
     }
-    assert not seen & {("measures", "judges"), ("measures", "judging"), ("measures", "ledger"), ("judges", "measures")}
+    assert not seen & {
+        ("measures", "judges"),
+        ("measures", "judging"),
+        ("measures", "ledger"),
+        ("judges", "measures"),
+    }

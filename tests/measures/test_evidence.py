@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.errors import InputError
 from germane import evaluate
+from germane.errors import InputError
 from germane.measures.evidence import cover, locate, tokens
 from germane.types import Context, Evidence
 

@@ -11,7 +11,7 @@ import typer
 from germane.errors import InputError
 
 
-class _Format(StrEnum):
+class _FileFormat(StrEnum):
     TSV = "tsv"
     JSONL = "jsonl"
 
@@ -37,8 +37,8 @@ def liverag(
         str | None, typer.Option("--output-prefix", help="A name in the files'; default: the evaluator's.")
     ] = None,
     output_format: Annotated[
-        _Format, typer.Option("--output-format", help="Of the two files.")
-    ] = _Format.TSV,
+        _FileFormat, typer.Option("--output-format", help="Of the two files.")
+    ] = _FileFormat.TSV,
     parity: Annotated[
         _Parity | None, typer.Option("--parity", help="Compute as the original does, to its last quirk.")
     ] = None,

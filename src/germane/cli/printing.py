@@ -16,9 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from germane.evaluation.run import Watch
-from germane.judging.pool import Pool
-from germane.reports import formats, text
+from germane.evaluation.options import Counts, Watch
+from germane.reports import formats
 from germane.reports.clean import clean_lines
 from germane.reports.report import Report
 
@@ -64,7 +63,7 @@ def finish(
         console = _Stdout(highlight=False)
         if not console.is_terminal:
             console.width = 120
-        console.print(text.render(report))
+        console.print(formats.render(report))
     elif not report.verdict.passed:
         for reason in report.verdict.reasons:
             say(reason)
@@ -133,7 +132,7 @@ class Progress(Watch):
         """So many cases have their answer."""
         self._show("asking the target", done, total)
 
-    def judging(self, pool: Pool) -> None:
+    def judging(self, pool: Counts) -> None:
         """So many questions have their answer."""
         self._show("judging", pool.answered, pool.expected)
 

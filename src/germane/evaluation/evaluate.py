@@ -10,11 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from germane.encoding import now
 from germane.errors import InputError
 from germane.evaluation.choice import Router, needs_judge, resolve_judge
 from germane.evaluation.unit import evaluated, plan
-from germane.judges.judge import Judge, Judges
+from germane.judges.judge import Judges
 from germane.judging.budget import Budget, check_price
 from germane.judging.pool import Answerer, Pool
 from germane.judging.recorded import Recorded
@@ -26,14 +25,13 @@ from germane.measures.measure import Measure
 from germane.measures.scoring import Job, graders_of
 from germane.reports.explain import settings_of
 from germane.reports.gates import Gate
-from germane.reports.manifest import judge_entry
+from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.samples.reading import samples_from
 from germane.tables.part import Part
 from germane.types import Json, Sample
-from germane.version import __version__
 
-__all__ = ["aevaluate", "evaluate", "manifest_of", "rescore", "run_coroutine"]
+__all__ = ["aevaluate", "evaluate", "rescore", "run_coroutine"]
 
 T = TypeVar("T")
 
@@ -182,16 +180,6 @@ def _measures(measures: Measure | str | Iterable[Measure | str]) -> tuple[Measur
     if not found:
         raise InputError("no measure was asked for", fix='name one, e.g. "nDCG@10" or context_precision @ 5')
     return tuple(found)
-
-
-def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
-    """How a report came to be; what its rows say of themselves is added when it is built."""
-    return {
-        "germane": __version__,
-        "created": now(),
-        "judge": judge_entry(judge, spent),
-        "settings": {"against": settings.against, "scale": settings.scale, "rubric": settings.rubric},
-    }
 
 
 def run_coroutine(work: Coroutine[Any, Any, T]) -> T:

@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 from germane.evaluation.answers import answers_at_hand
 from germane.evaluation.choice import needs_judge
-from germane.evaluation.options import Options
+from germane.evaluation.options import Options, Watch
 from germane.evaluation.plan import Feasibility, Plan
-from germane.evaluation.run import Watch
 from germane.evaluation.session import answers_so_far, ledger_of, read_stored
 from germane.judges.judge import Judge, Keyring, members_of
 from germane.judges.panel import PanelJudge

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from germane.errors import InputError, JudgeError
 from germane.evaluation.choice import NAME_A_JUDGE, Router, needs_judge
-from germane.evaluation.evaluate import judged, manifest_of, run_coroutine
+from germane.evaluation.evaluate import judged, run_coroutine
 from germane.judges.judge import Judge
 from germane.judging.pool import Pool
 from germane.ledger.store import Ledger
@@ -18,6 +18,7 @@ from germane.measures.explaining import Explanation
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import BORDERLINE, PASS, Grader, Job
+from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.samples.contexts import find_contexts
 from germane.samples.reading import samples_from

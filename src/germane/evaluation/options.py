@@ -12,12 +12,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from germane.errors import InputError, Place
 from germane.types import FrozenDict, Json
 
-__all__ = ["ASKED", "Config", "JudgeOptions", "Options", "filled", "read_config"]
+__all__ = ["ASKED", "Config", "Counts", "JudgeOptions", "Options", "Watch", "filled", "read_config"]
 
 ASKED = ("repeat", "vote", "batch", "reading")
 """How judges are asked: options that an eval file and the config may set too."""
@@ -208,3 +208,32 @@ def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
 def _tuples(value: Json) -> Json:
     """JSON lists as the tuples that options hold."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+class Counts(Protocol):
+    """How far a pool of questions has come."""
+
+    answered: int
+    expected: int
+
+
+class Watch:
+    """Whoever looks on while a run works. The defaults ignore everything."""
+
+    def warn(self, text: str) -> None:
+        """Something in the input looks like a mistake."""
+
+    def answering(self, done: int, total: int) -> None:
+        """So many cases have their target's answer."""
+
+    def judging(self, pool: Counts) -> None:
+        """The pool's counts have changed."""
+
+    def scored(self, done: int) -> None:
+        """So many samples are finished."""
+
+    def failed(self, command: str) -> None:
+        """Some questions have no answer; the command asks them again."""
+
+    def stopped(self, report: object) -> None:
+        """The run has stopped before its end; the report holds what is known."""

@@ -27,7 +27,8 @@ from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.samples.trec import Qrels, Results, Run, as_run
-from germane.tables import Part, ScoreTable, merge
+from germane.tables.part import Part, merge
+from germane.tables.scores import ScoreTable
 
 __all__ = ["DEFAULT_MEASURES", "document_ids", "rank", "rank_part", "ranked_report"]
 

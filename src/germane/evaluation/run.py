@@ -14,8 +14,7 @@ from typing import Any
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError, LimitReached
 from germane.evaluation.answers import PlannedCase, answered
 from germane.evaluation.choice import Router
-from germane.evaluation.evaluate import manifest_of
-from germane.evaluation.options import Options
+from germane.evaluation.options import Options, Watch
 from germane.evaluation.plan import Plan
 from germane.evaluation.session import Session, new_folder, read_stored
 from germane.evaluation.unit import evaluated, plan
@@ -25,34 +24,12 @@ from germane.judging.pool import Pool
 from germane.judging.spending import Spent
 from germane.measures.scoring import Job
 from germane.reports.gates import Verdict
-from germane.reports.manifest import judge_entry
+from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
 from germane.tables.folder import ReportFolder
 from germane.types import Json
 
-__all__ = ["Watch", "interruptible", "run"]
-
-
-class Watch:
-    """Whoever looks on while a run works. The defaults ignore everything."""
-
-    def warn(self, text: str) -> None:
-        """Something in the input looks like a mistake."""
-
-    def answering(self, done: int, total: int) -> None:
-        """So many cases have their target's answer."""
-
-    def judging(self, pool: Pool) -> None:
-        """The pool's counts have changed."""
-
-    def scored(self, done: int) -> None:
-        """So many samples are finished."""
-
-    def failed(self, command: str) -> None:
-        """Some questions have no answer; the command asks them again."""
-
-    def stopped(self, report: Report) -> None:
-        """The run has stopped before its end; the report holds what is known."""
+__all__ = ["interruptible", "run"]
 
 
 def run(

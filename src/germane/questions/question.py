@@ -242,7 +242,7 @@ class Question(ABC, Generic[A]):
         """Whether several answers can be voted on: not where each is a list that its judge drew up."""
         return self.verdicts is not None or not voting.has_list(self.schema())
 
-    def vote(self, payloads: Sequence[Json], how: str) -> voting.Verdict | None:
+    def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote | None:
         """One payload out of several by `majority` or `mean`; None = the first one stands."""
         if not self.voted:
             return None

@@ -12,7 +12,7 @@ from germane.errors import AnswerError
 from germane.questions.payload import PayloadModel, Reason, Text, Whole, YesNo
 from germane.questions.question import Question
 from germane.questions.text import blank
-from germane.questions.voting import Verdict
+from germane.questions.voting import Vote
 from germane.types import Context, Json
 
 __all__ = ["HELPS", "Grade", "Relevance", "Rubric", "Scale", "Statement", "StatementRelevance"]
@@ -116,7 +116,7 @@ class Relevance(Question[Grade]):
             return Grade(int(payload.relevant), payload.reasoning, "binary")
         return Grade(payload.grade, payload.reasoning)
 
-    def vote(self, payloads: Sequence[Json], how: str) -> Verdict | None:
+    def vote(self, payloads: Sequence[Json], how: str) -> Vote | None:
         """Grades become a yes or no where another vote says no more than that."""
         votes = [Question.checked(self._as_answered(payload), payload) for payload in payloads]
         if self.scale == "binary" or all("grade" in vote for vote in votes):

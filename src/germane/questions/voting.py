@@ -15,14 +15,14 @@ from typing import Any, NamedTuple, TypeAlias
 from germane.errors import InputError
 from germane.types import Json
 
-__all__ = ["Verdict", "check_vote", "has_list", "in_short", "of_lists", "of_verdicts", "verdict_parts"]
+__all__ = ["Vote", "check_vote", "has_list", "in_short", "of_lists", "of_verdicts", "verdict_parts"]
 
 Answer: TypeAlias = Mapping[str, Json]
 Schemas: TypeAlias = Mapping[str, Mapping[str, Json]]
 """What an object may hold, by name."""
 
 
-class Verdict(NamedTuple):
+class Vote(NamedTuple):
     """What a vote came to.
 
     Attributes:
@@ -56,17 +56,17 @@ def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Sche
 
 def of_lists(
     answers: Sequence[Answer], schema: Mapping[str, Json], verdicts: tuple[str, str], how: str
-) -> Verdict:
+) -> Vote:
     """One list of verdicts out of several about the same things, voted thing by thing."""
     name, number = verdicts
     parts = verdict_parts(schema, verdicts)
     rows = [{item[number]: item for item in answer[name]} for answer in answers]
     voted = {n: of_verdicts([row[n] for row in rows], parts, how) for n in sorted(rows[0])}
     agreement = math.fsum(one.agreement for one in voted.values()) / len(voted) if voted else 1.0
-    return Verdict({name: [{number: n, **one.payload} for n, one in voted.items()]}, agreement)
+    return Vote({name: [{number: n, **one.payload} for n, one in voted.items()]}, agreement)
 
 
-def of_verdicts(answers: Sequence[Answer], parts: Schemas, how: str) -> Verdict:
+def of_verdicts(answers: Sequence[Answer], parts: Schemas, how: str) -> Vote:
     """One verdict out of several: what can be voted on by vote, the rest from the first vote that agrees most."""
     decided: dict[str, Json] = {}
     mean: float | None = None
@@ -85,7 +85,7 @@ def of_verdicts(answers: Sequence[Answer], parts: Schemas, how: str) -> Verdict:
         answers, key=lambda answer: (_distance(answer, decided), not _texts(answer, parts, decided))
     )
     verdict = {**_texts(closest, parts, decided), **decided}
-    return Verdict({name: verdict[name] for name in parts if name in verdict}, sum(agree) / len(agree), mean)
+    return Vote({name: verdict[name] for name in parts if name in verdict}, sum(agree) / len(agree), mean)
 
 
 def in_short(answer: Answer, parts: Schemas) -> str:

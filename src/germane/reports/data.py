@@ -12,14 +12,15 @@ import numpy as np
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader
-from germane.reports.cases import CaseResult, cases_of
-from germane.reports.gates import Verdict
+from germane.reports.gates import CaseResult, Verdict, cases_of
 from germane.reports.manifest import load_grader
 from germane.reports.summary import MeasureSummary
 from germane.samples.rows import sample_to_json
-from germane.tables import ItemRow, Label, ReportFolder, Tables
 from germane.tables.columns import Frame, Library, to_frame
+from germane.tables.folder import ReportFolder, Tables
+from germane.tables.items import ItemRow
 from germane.tables.judgements import judgement_columns
+from germane.tables.labels import Label
 from germane.tables.scores import SampleKey
 from germane.types import Json, Judgement, Sample, Score
 

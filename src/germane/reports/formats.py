@@ -1,26 +1,188 @@
-"""A report as a file: one render function a format, chosen by the file's extension."""
+"""How a report looks: a table in the terminal, and files by their extension."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from germane.errors import InputError
-from germane.reports.cases import CaseResult
-from germane.reports.clean import cell, shorten
+from germane.measures.measure import Measure
+from germane.reports.clean import cell, clean, shorten
 from germane.reports.data import ReportData
+from germane.reports.explain import strips
+from germane.reports.gates import CaseResult
 from germane.reports.manifest import spent_in_words
 from germane.reports.schema import CaseRow, Document, JudgeLine, ScoreRow, SystemLine
-from germane.reports.text import notes_of, remarks_of, render_plain
+from germane.reports.summary import MeasureSummary
 from germane.tables.folder import OWN
 from germane.tables.scores import dump_score
 from germane.types import Json
 
-__all__ = ["FORMATS", "json_document", "write"]
+__all__ = ["FORMATS", "json_document", "notes_of", "remarks_of", "render", "render_plain", "write"]
+
+_WORST = 5
+
+_HOW_MUCH = re.compile(r"^\d+ of \d+ ")
+"""How the reason of a score that lacks some of its verdicts begins."""
+
+
+def render_plain(report: ReportData, width: int = 120) -> str:
+    """The report as plain text, without colour."""
+    out = io.StringIO()
+    Console(file=out, width=width, no_color=True, highlight=False, legacy_windows=False).print(render(report))
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
+def render(report: ReportData) -> RenderableType:
+    """The report for a rich console."""
+    return Group(*_parts(report))
+
+
+def _parts(report: ReportData) -> Iterator[RenderableType]:
+    yield _measures(report)
+    yield from (
+        Text(f"  {remark} ({clean(concerned)})", style="yellow") for remark, concerned in remarks_of(report)
+    )
+    yield from _whys(report)
+    yield from _worst(report)
+    yield from _notes(report)
+    yield _cost(report)
+    if report.folder is not None:
+        yield Text(f"report   {report.folder}")
+    yield _verdict(report)
+
+
+def _measures(report: ReportData) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    several = len(report.systems) > 1
+    if several:
+        table.add_column("system")
+    table.add_column("measure")
+    table.add_column("mean", justify="right", no_wrap=True)
+    for name in ("n", "skipped", "incomplete", "errors"):
+        table.add_column(name, justify="right")
+    for summary in report.summaries:
+        row = [Text(shorten(summary.measure, 50)), *_numbers(summary)]
+        table.add_row(*([Text(shorten(summary.system, 20) or "-"), *row] if several else row))
+    return table
+
+
+def _numbers(summary: MeasureSummary) -> list[Text]:
+    return [
+        Text(summary.in_words(), style="bold"),
+        Text(f"{summary.n}/{summary.total}"),
+        Text(str(summary.skipped or "-"), style="dim"),
+        Text(str(summary.incomplete or "-"), style="yellow" if summary.incomplete else "dim"),
+        Text(str(summary.errors or "-"), style="red" if summary.errors else "dim"),
+    ]
+
+
+def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
+    """Why scores are missing: each reason once, with the measures that it concerns."""
+    measures: dict[tuple[str, int], list[str]] = {}
+    for summary in report.summaries:
+        if summary.n < summary.total:
+            for reason in _reasons(summary)[:2]:
+                measures.setdefault(reason, []).append(summary.measure)
+    for (why, count), concerned in list(measures.items())[:most]:
+        yield Text(f"  {count} x {shorten(why, 160)} ({_named(report, concerned)})", style="dim")
+
+
+def _named(report: ReportData, measures: Sequence[str]) -> str:
+    """The names of measures, cut short where they are many."""
+    names = list(dict.fromkeys(measures))
+    if len(names) == len(report.measures) > 1:
+        return "every measure"
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def remarks_of(report: ReportData) -> Iterator[tuple[str, str]]:
+    """What must be said of the means' basis, each with the measures that it concerns."""
+    measures: dict[str, list[str]] = {}
+    for summary in report.summaries:
+        for remark in summary.basis.remarks() if summary.mean is not None else ():
+            measures.setdefault(remark, []).append(summary.measure)
+    return ((remark, ", ".join(dict.fromkeys(concerned))) for remark, concerned in measures.items())
+
+
+def notes_of(report: ReportData) -> Iterator[str]:
+    """What a reader should know: counted notes, or sentences as they are."""
+    notes = report.manifest.get("notes") or {}
+    return (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
+
+
+def _reasons(summary: MeasureSummary) -> list[tuple[str, int]]:
+    """The reasons and of how many scores, the most frequent first: how much a score lacks makes no other reason."""
+    found: Counter[str] = Counter()
+    for why, count in summary.why:
+        found[_HOW_MUCH.sub("", why)] += count
+    return found.most_common()
+
+
+def _worst(report: ReportData) -> Iterator[RenderableType]:
+    if not report.summaries or report.summaries[0].n == 0:
+        return
+    first = report.summaries[0]
+    good = Measure.remembered(first.type).definition.good
+    lowest = [
+        score for score in report.worst(first.measure, _WORST, first.system) if good(score.value or 0.0) < 1.0
+    ]
+    if not lowest:
+        return
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    for strip, score, query in strips(report, lowest):
+        table.add_row(
+            f"  {score.value:.4f}",
+            Text(strip),
+            Text(shorten(score.sample, 30), style="cyan"),
+            Text(shorten(query, 60)),
+        )
+    yield Text(f"worst by {first.measure}   ■ relevant  □ not relevant  · unjudged  ? no verdict")
+    yield table
+
+
+def _notes(report: ReportData) -> Iterator[Text]:
+    yield Text("")
+    judge = report.manifest.get("judge") or {}
+    if judge.get("stand_in"):
+        yield Text(f"note     {judge['stand_in']}", style="yellow")
+    for note in notes_of(report):
+        yield Text(f"note     {note}")
+
+
+def _cost(report: ReportData) -> Text:
+    judge = report.manifest.get("judge") or {}
+    if not judge.get("source"):
+        return Text("judge    none asked")
+    return Text(f"judge    {judge['source']}: {spent_in_words(judge)}")
+
+
+def _verdict(report: ReportData) -> Text:
+    verdict = report.verdict
+    lines = verdict.lines()
+    text = Text("\n".join(lines))
+    text.stylize(f"bold {_COLOUR.get(verdict.exit_code, 'red')}", 9, 9 + len(verdict.word))
+    start = len(lines[0]) + 1
+    for line in lines[1:]:
+        word = line.split(maxsplit=1)[0]
+        text.stylize(_STYLE[word], start + 2, start + 2 + len(word))
+        start += len(line) + 1
+    return text
+
+
+_COLOUR = {0: "green", 3: "yellow", 130: "yellow"}
+_STYLE = {"failed": "red", "undecided": "yellow", "passed": "green"}
 
 
 def json_document(report: ReportData, *, scores: bool = True) -> Document:

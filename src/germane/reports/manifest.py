@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 
+from germane.encoding import now
 from germane.judges.judge import Judge
 from germane.judging.spending import Spent
+from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader
 from germane.types import Json, freeze
+from germane.version import __version__
 
-__all__ = ["dump_grader", "judge_entry", "load_grader", "spent_in_words"]
+__all__ = ["dump_grader", "judge_entry", "load_grader", "manifest_of", "spent_in_words"]
+
+
+def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
+    """How a report came to be; what its rows say of themselves is added when it is built."""
+    return {
+        "germane": __version__,
+        "created": now(),
+        "judge": judge_entry(judge, spent),
+        "settings": {"against": settings.against, "scale": settings.scale, "rubric": settings.rubric},
+    }
 
 
 def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:

@@ -9,13 +9,11 @@ from pathlib import Path
 from germane.errors import InputError
 from germane.measures.explaining import Explanation
 from germane.measures.measure import Measure
-from germane.reports.basis import Bases
-from germane.reports.cases import required_gates
 from germane.reports.data import ReportData
-from germane.reports.gates import Gate, Verdict, check_gate, decide
+from germane.reports.gates import Gate, Verdict, check_gate, decide, required_gates
 from germane.reports.schema import Document
-from germane.reports.summary import MeasureSummary, summarise
-from germane.tables import ReportFolder, Tables
+from germane.reports.summary import Bases, MeasureSummary, summarise
+from germane.tables.folder import ReportFolder, Tables
 from germane.tables.judgements import asked_json
 from germane.types import Json
 
@@ -131,7 +129,7 @@ class Report(ReportData):
         return json_document(self, scores=scores)
 
     def __str__(self) -> str:
-        from germane.reports.text import render_plain
+        from germane.reports.formats import render_plain
 
         return render_plain(self)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
-from germane import __version__
 from germane.judges.client.errors import TransportError
+from germane.version import __version__
 
 if TYPE_CHECKING:
     import httpx2
