@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+from typing import Any, TypeAlias
 
 import orjson
 
-from germane.types import Json
+Json: TypeAlias = Any  # as in types, which this is beneath
+
 
 __all__ = ["canonical", "decode", "digest", "encode", "now"]
 

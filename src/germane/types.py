@@ -6,9 +6,9 @@ Every value is checked once, where it is made: no NaN, no infinity, nothing that
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 __all__ = [
     "Call",
@@ -18,6 +18,7 @@ __all__ = [
     "Json",
     "Judgement",
     "Message",
+    "RankedPassage",
     "Sample",
     "Score",
     "Status",
@@ -128,6 +129,15 @@ class Call:
         _set(self, contexts=tuple(self.contexts))
 
 
+class RankedPassage(NamedTuple):
+    """One retrieved passage of a sample: the number of its call and its rank, both from 1, and the call's query."""
+
+    call: int
+    rank: int
+    query: str
+    context: Context
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """One use of a tool in a message."""
@@ -214,6 +224,18 @@ class Sample:
                     raise ValueError(
                         f"a grade of sample {self.id!r} is {context.grade}, outside {low} to {high}"
                     )
+
+    def places(self) -> Iterator[RankedPassage]:
+        """Every place of every call; a plain sample is one call."""
+        if self.calls:
+            calls = [(call.query or self.query, call.contexts) for call in self.calls]
+            if self.contexts is not None:  # the final list of an agent, beside its calls
+                calls.append((self.query, self.contexts))
+        else:
+            calls = [(self.query, self.contexts or ())]
+        for number, (query, contexts) in enumerate(calls, 1):
+            for rank, context in enumerate(contexts, 1):
+                yield RankedPassage(number, rank, query, context)
 
 
 _LISTS = ("contexts", "calls", "gold", "evidence", "forbidden", "history", "messages", "tags", "grade_scale")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from germane import evaluate
-from germane.evaluation.evaluate import judged, manifest_of, run_coroutine
+from germane.evaluation.evaluate import manifest_of, run_coroutine
+from germane.evaluation.unit import judged
 from germane.judging.pool import Pool
 from germane.judging.spending import Spent
 from germane.measures import Measure

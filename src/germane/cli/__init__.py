@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-import germane
 from germane.cli import explain, grade, init, ledger, liverag, measures, rank, report, run, score, sweep
 from germane.errors import GermaneError, Interrupted, LimitReached
 from germane.reports.clean import clean_lines
+from germane.version import __version__
 
 __all__ = ["app", "main"]
 
@@ -69,7 +69,7 @@ app.command("sweep")(sweep.sweep)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"germane {germane.__version__}")
+        typer.echo(f"germane {__version__}")
         raise typer.Exit
 
 

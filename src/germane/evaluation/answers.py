@@ -18,7 +18,7 @@ from germane.samples.contexts import find_contexts
 from germane.samples.evalfile import Case, GraderSpec
 from germane.samples.reading import samples_from
 from germane.samples.rows import sample_to_json
-from germane.targets import Target
+from germane.targets.target import Target
 from germane.types import FrozenDict, Json, Sample, freeze
 
 __all__ = ["PlannedCase", "answered", "answers_at_hand", "prepared", "script_document", "script_of"]
@@ -113,7 +113,7 @@ async def answers_at_hand(
 
 def _opened(cases: Sequence[PlannedCase]) -> dict[_System, Target]:
     """Every target that is to be asked, each once."""
-    from germane.targets import open_target
+    from germane.targets.targetsfile import open_target
 
     targets: dict[_System, Target] = {}
     for planned in cases:

@@ -14,7 +14,7 @@ from germane.judges.script import ScriptJudge
 from germane.ledger.store import place_from
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader
-from germane.questions import AnyQuestion
+from germane.questions.question import AnyQuestion
 from germane.questions.script import ScriptGrade
 from germane.types import Json
 
@@ -64,7 +64,7 @@ def resolve_judge(judge: Judges | None) -> Judge:
     """A judge by name or as it is, several as a panel; InputError where none is named."""
     if judge is None:
         raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
-    from germane.judges import judge_from
+    from germane.judges.naming import judge_from
 
     return judge_from(judge)
 
@@ -106,7 +106,9 @@ def pick_judge(
     _check(asked)
     words, trusted = judge_words(flag, in_file)
     if words:
-        from germane.judges import judge_named  # the model judge is imported only where a judge is named
+        from germane.judges.naming import (
+            judge_named,  # the model judge is imported only where a judge is named
+        )
 
         names = words.split()
         keywords = _keywords(asked, several=len(names) > 1)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Coroutine, Iterable, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from germane.errors import InputError
 from germane.evaluation.choice import Router, needs_judge, resolve_judge
-from germane.evaluation.unit import evaluated, plan
+from germane.evaluation.unit import judged, run_coroutine
 from germane.judges.judge import Judges
 from germane.judging.budget import Budget, check_price
-from germane.judging.pool import Answerer, Pool
+from germane.judging.pool import Pool
 from germane.judging.recorded import Recorded
 from germane.judging.spending import Spent
 from germane.ledger.store import Ledger, open_ledger
@@ -31,7 +27,7 @@ from germane.samples.reading import samples_from
 from germane.tables.part import Part
 from germane.types import Json, Sample
 
-__all__ = ["aevaluate", "evaluate", "rescore", "run_coroutine"]
+__all__ = ["aevaluate", "evaluate", "rescore"]
 
 T = TypeVar("T")
 
@@ -137,12 +133,6 @@ async def aevaluate(
     )
 
 
-async def judged(jobs: Iterable[Job], settings: Settings, answerer: Answerer, tables: Part) -> None:
-    """Judge and score jobs, unit by unit, into tables."""
-    async for part in evaluated(plan(jobs, settings), answerer):
-        tables.add(part)
-
-
 def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = ()) -> Report:
     """A report of these measures over the samples and judgements of a stored one. Nobody is asked.
 
@@ -180,49 +170,3 @@ def _measures(measures: Measure | str | Iterable[Measure | str]) -> tuple[Measur
     if not found:
         raise InputError("no measure was asked for", fix='name one, e.g. "nDCG@10" or context_precision @ 5')
     return tuple(found)
-
-
-def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, in a thread where an event loop is running already (a notebook).
-
-    What interrupts the wait (Ctrl-C) cancels the coroutine, as it does without a thread; it is raised once the
-    coroutine has ended.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    return _in_thread(work)
-
-
-def _in_thread(work: Coroutine[Any, Any, T]) -> T:
-    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
-    ended: Future[T] = Future()
-
-    async def main() -> T:
-        task = asyncio.current_task()
-        assert task is not None
-        begun.set_result((asyncio.get_running_loop(), task))
-        return await work
-
-    def run() -> None:
-        try:
-            ended.set_result(asyncio.run(main()))
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-            ended.set_exception(error)
-
-    thread = threading.Thread(target=run, name="germane-evaluate")
-    thread.start()
-    interrupt: BaseException | None = None
-    while not ended.done():
-        try:
-            ended.exception()  # waits; a thread's join() cannot be waited for again once it was interrupted
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            interrupt = error
-            loop, task = begun.result()
-            with suppress(RuntimeError):  # it has ended at this moment
-                loop.call_soon_threadsafe(task.cancel)
-    thread.join()
-    if interrupt is not None:
-        raise interrupt
-    return ended.result()

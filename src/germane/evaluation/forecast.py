@@ -25,8 +25,8 @@ from germane.judging.spending import Receipts, Tally
 from germane.ledger.store import Ledger, open_ledger
 from germane.measures.labels import Settings
 from germane.measures.scoring import Block, Grader, Job, reading_of
-from germane.questions import AnyQuestion
 from germane.questions.asking import Answer, Program, answered
+from germane.questions.question import AnyQuestion
 from germane.types import Json, Judgement, Usage
 
 __all__ = ["Forecast", "ForecastLine", "Forecaster", "forecast"]

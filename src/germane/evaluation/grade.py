@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from germane.errors import InputError, JudgeError
 from germane.evaluation.choice import NAME_A_JUDGE, Router, needs_judge
-from germane.evaluation.evaluate import judged, run_coroutine
+from germane.evaluation.unit import judged, run_coroutine
 from germane.judges.judge import Judge
 from germane.judging.pool import Pool
 from germane.ledger.store import Ledger

@@ -8,24 +8,28 @@ exact, so an evaluation in one unit and in seven gives the same bytes.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-from germane.judging.driver import Drive
-from germane.judging.pool import Answerer
+from germane.judging.driver import Answerer, Drive
 from germane.measures.labels import Settings, turns
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job
-from germane.questions import AnyQuestion
+from germane.questions.question import AnyQuestion
 from germane.reports.manifest import dump_grader
 from germane.tables.items import item_rows
 from germane.tables.labels import label_rows
 from germane.tables.part import Part
 
-__all__ = ["SIZE", "Unit", "evaluate_unit", "evaluated", "plan"]
+__all__ = ["SIZE", "Unit", "evaluate_unit", "evaluated", "judged", "plan", "run_coroutine"]
+
+T = TypeVar("T")
 
 SIZE = 250
 """Samples per unit: few enough to keep memory flat."""
@@ -134,3 +138,55 @@ async def _first(asking: deque[_Asking]) -> Part:
     await asked
     asking.popleft()
     return working.part()
+
+
+async def judged(jobs: Iterable[Job], settings: Settings, answerer: Answerer, part: Part) -> None:
+    """Judge and score jobs, unit by unit, into one part."""
+    async for more in evaluated(plan(jobs, settings), answerer):
+        part.add(more)
+
+
+def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, in a thread where an event loop is running already (a notebook).
+
+    What interrupts the wait (Ctrl-C) cancels the coroutine, as it does without a thread; it is raised once the
+    coroutine has ended.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    return _in_thread(work)
+
+
+def _in_thread(work: Coroutine[Any, Any, T]) -> T:
+    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
+    ended: Future[T] = Future()
+
+    async def main() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        begun.set_result((asyncio.get_running_loop(), task))
+        return await work
+
+    def run() -> None:
+        try:
+            ended.set_result(asyncio.run(main()))
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            ended.set_exception(error)
+
+    thread = threading.Thread(target=run, name="germane-evaluate")
+    thread.start()
+    interrupt: BaseException | None = None
+    while not ended.done():
+        try:
+            ended.exception()  # waits; a thread's join() cannot be waited for again once it was interrupted
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            interrupt = error
+            loop, task = begun.result()
+            with suppress(RuntimeError):  # it has ended at this moment
+                loop.call_soon_threadsafe(task.cancel)
+    thread.join()
+    if interrupt is not None:
+        raise interrupt
+    return ended.result()

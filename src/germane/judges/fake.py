@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from germane.errors import AnswerError
 from germane.judges.judge import Judge, Reply
-from germane.questions import AnyQuestion
+from germane.questions.question import AnyQuestion
 from germane.types import Json
 
 __all__ = ["FakeJudge"]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from germane.judges.judge import LocalJudge, Reply
-from germane.questions import AnyQuestion, Relevance
-from germane.questions.relevance import HELPS
+from germane.questions.question import AnyQuestion
+from germane.questions.relevance import HELPS, Relevance
 from germane.types import FrozenDict, Json
 
 __all__ = ["GoldJudge", "LabelsJudge"]

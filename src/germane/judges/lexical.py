@@ -9,17 +9,10 @@ from typing import Any, TypeAlias
 
 from germane.judges.judge import LocalJudge, Reply, without_asking
 from germane.judges.lexical_words import Terms, names, terms
-from germane.questions import (
-    AnyQuestion,
-    CitationSupport,
-    Claims,
-    Entities,
-    NuggetSupport,
-    Relevance,
-    StatementRelevance,
-    Sufficiency,
-    Support,
-)
+from germane.questions.listing import Claims, Entities
+from germane.questions.question import AnyQuestion
+from germane.questions.relevance import Relevance, StatementRelevance
+from germane.questions.support import CitationSupport, NuggetSupport, Sufficiency, Support
 from germane.questions.text import sentences, stems, words
 from germane.types import FrozenDict, Json
 

@@ -19,9 +19,8 @@ from germane.judges.client.providers import Service, check_headers, find
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.client.transport import HTTPTransport, Transport
 from germane.judges.judge import Judge, Reply, apart, without_asking
-from germane.questions import AnyQuestion
 from germane.questions.prompts import Prompts, fingerprint, part
-from germane.questions.question import Listed
+from germane.questions.question import AnyQuestion, Listed
 from germane.questions.reading import listed, readings, word
 from germane.types import FrozenDict, Json, Usage, freeze
 

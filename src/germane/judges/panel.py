@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from germane.encoding import digest
 from germane.errors import InputError, JudgeError
 from germane.judges.judge import Judge, Reply
-from germane.questions import AnyQuestion, digest
 from germane.questions.asking import Answer
+from germane.questions.question import AnyQuestion
 from germane.questions.reading import replica_number
 from germane.questions.voting import check_vote
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze

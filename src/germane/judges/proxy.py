@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import httpx2
 
+from germane.encoding import canonical
 from germane.errors import AnswerError, JudgeError
 from germane.judges.client.parsing import object_in
 from germane.judges.judge import Judge, Reply, apart, without_asking
-from germane.questions import AnyQuestion, canonical
 from germane.questions.prompts import Prompts
+from germane.questions.question import AnyQuestion
 from germane.questions.reading import Ask, readings, word
 from germane.types import FrozenDict, Json, Usage
 

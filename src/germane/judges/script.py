@@ -21,7 +21,7 @@ from typing import Any
 
 from germane.errors import AnswerError
 from germane.judges.judge import LocalJudge, Reply
-from germane.questions import AnyQuestion
+from germane.questions.question import AnyQuestion
 from germane.questions.script import ScriptGrade
 from germane.types import FrozenDict
 

@@ -7,7 +7,7 @@ from math import inf
 
 from germane.errors import InputError, LimitReached
 from germane.judges.judge import Judge, members_of
-from germane.questions import AnyQuestion
+from germane.questions.question import AnyQuestion
 from germane.types import Usage
 
 __all__ = ["Budget", "check_price"]

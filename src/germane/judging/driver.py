@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from germane.judging.pool import Answerer
 from germane.questions.asking import Answer, Program, answered
 from germane.questions.question import AnyQuestion
 from germane.types import Judgement
 
-__all__ = ["Drive", "Trace", "replay"]
+__all__ = ["Answerer", "Drive", "Trace", "replay"]
 
 R = TypeVar("R")
 
 Trace = list[tuple[AnyQuestion, Answer]]
 """Each question of one program with its answer, in the order of asking."""
+
+
+class Answerer(Protocol):
+    """Whoever answers questions: the pool, a store of old answers, a counter."""
+
+    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer] | None]:
+        """For each of several lists of questions: their answers where nobody need be asked for any, else None."""
+        ...
+
+    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
+        """One answer per question, in order."""
+        ...
 
 
 class _Running(Generic[R]):

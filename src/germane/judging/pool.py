@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from germane.errors import Interrupted, JudgeError, LedgerError
 from germane.judges.judge import Judge, Keyring, Reply
@@ -32,19 +32,7 @@ from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
 from germane.types import Judgement, freeze
 
-__all__ = ["Answerer", "Pool"]
-
-
-class Answerer(Protocol):
-    """Whoever answers questions: the pool, a store of old answers, a counter."""
-
-    async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer] | None]:
-        """For each of several lists of questions: their answers where nobody need be asked for any, else None."""
-        ...
-
-    async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
-        """One answer per question, in order."""
-        ...
+__all__ = ["Pool"]
 
 
 class Pool:

@@ -13,8 +13,8 @@ from typing import IO
 from germane.encoding import encode
 from germane.judges.judge import Judge, Reply
 from germane.judges.panel import PanelJudge
-from germane.questions import AnyQuestion
 from germane.questions.asking import Answer
+from germane.questions.question import AnyQuestion
 from germane.types import Json, Judgement, Usage
 
 __all__ = ["Receipts", "Spent", "Tally", "calls_of", "unsent"]

@@ -19,16 +19,10 @@ from germane.measures.labels import Settings, distinct_contexts, rankings, same,
 from germane.measures.measure import Param
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, share, skipped
 from germane.measures.ranked import OVER, UNIT
-from germane.questions import (
-    Claims,
-    Entities,
-    Statement,
-    StatementRelevance,
-    Sufficiency,
-    Support,
-    Supported,
-)
 from germane.questions.asking import Program, Unanswered, ask, ask_all
+from germane.questions.listing import Claims, Entities
+from germane.questions.relevance import Statement, StatementRelevance
+from germane.questions.support import Sufficiency, Support, Supported
 from germane.questions.text import blank
 from germane.types import Context, Sample
 

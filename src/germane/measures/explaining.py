@@ -16,8 +16,8 @@ from germane.measures.measure import Definition, Measure, Param
 from germane.measures.outcome import Item, Outcome
 from germane.measures.ranked import values
 from germane.measures.scoring import depth_of, is_relevant, open_holes
-from germane.questions import Question
 from germane.questions.asking import Unanswered
+from germane.questions.question import Question
 from germane.types import FrozenDict, Json, Sample
 
 CHUNK = 100

@@ -17,8 +17,8 @@ import numpy as np
 from germane.errors import InputError
 from germane.measures.kernel import Ints, RankedLabels
 from germane.measures.measure import Source
-from germane.questions import Grade, Relevance, Scale
 from germane.questions.asking import Missing, Program, Unanswered, ask_all
+from germane.questions.relevance import Grade, Relevance, Scale
 from germane.questions.text import blank
 from germane.types import Context, Message, Sample
 

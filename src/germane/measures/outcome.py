@@ -15,8 +15,8 @@ import numpy as np
 
 from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, pointers_of
 from germane.measures.measure import Measure
-from germane.questions import Scale
 from germane.questions.asking import Missing, Program, Unanswered
+from germane.questions.relevance import Scale
 from germane.types import Status
 
 

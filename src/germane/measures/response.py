@@ -17,16 +17,9 @@ from germane.measures.declaration import measure
 from germane.measures.labels import distinct_contexts, given, rankings, texts_of, turns
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
-from germane.questions import (
-    CitationSupport,
-    Cited,
-    Nuggeted,
-    NuggetSupport,
-    StatementRelevance,
-    Support,
-    Supported,
-)
 from germane.questions.asking import Program, ask, ask_each
+from germane.questions.relevance import StatementRelevance
+from germane.questions.support import CitationSupport, Cited, Nuggeted, NuggetSupport, Support, Supported
 from germane.questions.text import blank, sentences, words
 from germane.types import Context, Json, Sample
 

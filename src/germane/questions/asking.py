@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from germane.errors import AnswerError
-from germane.questions import Question
+from germane.questions.question import Question
 from germane.types import Judgement
 
 __all__ = ["Answer", "Missing", "Program", "Unanswered", "answered", "ask", "ask_all", "ask_each"]

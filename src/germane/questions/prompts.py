@@ -20,8 +20,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from germane.errors import InputError, Place
-from germane.questions import AnyQuestion, Question
 from germane.questions.payload import described
+from germane.questions.question import AnyQuestion, Question
 from germane.types import Json
 
 __all__ = [

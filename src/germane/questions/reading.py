@@ -14,8 +14,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from germane.errors import AnswerError
-from germane.questions import AnyQuestion
 from germane.questions.prompts import Prompts, part, place, sections, show, tag_code
+from germane.questions.question import AnyQuestion
 from germane.types import Json
 
 __all__ = ["Ask", "Reading", "listed", "readings", "word"]

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import NoReturn, TypeAlias
+from typing import NoReturn
 
+from germane.samples.validation import MAX_DEPTH, Step
 from germane.types import Json
 
-__all__ = ["MAX_DEPTH", "JsonFault", "Step", "decode", "locate", "whole"]
+__all__ = ["JsonFault", "decode", "locate", "whole"]
 
-Step: TypeAlias = str | int
-"""A key of an object or an index of a list, on the path to a value."""
-MAX_DEPTH = 100
-"""Levels of nesting that are read: deeper input is a mistake or an attack."""
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 _LONE = re.compile("[\ud800-\udfff]")

@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 from germane.errors import InputError, Place
 from germane.samples.files import Notices, Warn, place_in, read_lines, read_text, shown_name
-from germane.samples.jsontext import JsonFault, Step, decode, locate, whole
+from germane.samples.jsontext import JsonFault, decode, locate, whole
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import Columns, RowReader, Where
-from germane.samples.validation import Wrong
+from germane.samples.validation import Step, Wrong
 from germane.types import Json, Sample
 
 __all__ = ["READERS", "Seen", "read_samples", "samples_from"]

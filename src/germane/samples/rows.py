@@ -13,9 +13,8 @@ from pydantic import ValidationError
 from germane.encoding import encode
 from germane.errors import InputError, Place
 from germane.samples.files import Notice, Warn, nearest
-from germane.samples.jsontext import Step
 from germane.samples.models import SPELLINGS, SampleLine
-from germane.samples.validation import Wrong, frozen, say, wrong_in
+from germane.samples.validation import Step, Wrong, frozen, say, wrong_in
 from germane.types import Context, FrozenDict, Json, Sample
 
 __all__ = ["Columns", "RowReader", "Where", "check_columns", "parse_columns", "sample_to_json"]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from numbers import Integral
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationError
 from pydantic import WithJsonSchema as Schema
 
 from germane.errors import InputError, Place
-from germane.samples.jsontext import MAX_DEPTH, Step
 from germane.types import FrozenDict, Json, freeze
 
 __all__ = [
+    "MAX_DEPTH",
+    "Step",
     "Id",
     "JsonObject",
     "JsonValue",
@@ -27,6 +28,11 @@ __all__ = [
     "say",
     "wrong_in",
 ]
+
+Step: TypeAlias = str | int
+"""A key of an object or an index of a list, on the path to a value."""
+MAX_DEPTH = 100
+"""Levels of nesting that are read: deeper input is a mistake or an attack."""
 
 
 class Wrong(ValueError):

@@ -27,8 +27,7 @@ from pydantic import (
 
 from germane.errors import InputError, Place
 from germane.samples.files import Notice, fold, nearest, place_in
-from germane.samples.jsontext import MAX_DEPTH, Step
-from germane.samples.validation import Number, Whole, Wrong, first_fault, say
+from germane.samples.validation import MAX_DEPTH, Number, Step, Whole, Wrong, first_fault, say
 from germane.types import FrozenDict, Json, freeze
 
 __all__ = [

@@ -15,8 +15,7 @@ from typing import IO, Any, Self, TypeAlias
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, Place
-from germane.samples.reading import samples_from
-from germane.samples.rows import sample_to_json
+from germane.samples.rows import RowReader, sample_to_json
 from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement
 from germane.tables.labels import Label, LabelTable, dump_label, load_label
@@ -248,7 +247,10 @@ class ReportFolder:
     @property
     def samples(self) -> Iterator[Sample]:
         """The samples, in input order."""
-        return samples_from(map(_without_graders, self._rows("samples")))
+        reader, path = RowReader(), self._path("samples")
+        for number, row in enumerate(self._rows("samples"), 1):
+            place = Place(str(path), number)
+            yield reader.read(_without_graders(row), number, lambda _, place=place: place)
 
     def grader_numbers(self) -> dict[SampleKey, int]:
         """The number of the grader set of each sample for which it is not 0."""

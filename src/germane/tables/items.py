@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, NamedTuple, Protocol
 
 from germane.tables.columns import Kind, RowTable
-from germane.types import Context, Json, Sample
+from germane.types import Json, RankedPassage, Sample
 
-__all__ = ["ItemRow", "ItemTable", "item_rows", "places_of"]
+__all__ = ["ItemRow", "ItemTable", "item_rows"]
 
 
 class ItemRow(NamedTuple):
@@ -61,28 +61,6 @@ class AskedQuestion(Protocol):
         ...
 
 
-class RankedPassage(NamedTuple):
-    """One retrieved passage of a sample: the number of its call and its rank, both from 1, and the call's query."""
-
-    call: int
-    rank: int
-    query: str
-    context: Context
-
-
-def places_of(sample: Sample) -> Iterator[RankedPassage]:
-    """Every place of every call; a plain sample is one call."""
-    if sample.calls:
-        calls = [(call.query or sample.query, call.contexts) for call in sample.calls]
-        if sample.contexts is not None:  # the final list of an agent, beside its calls
-            calls.append((sample.query, sample.contexts))
-    else:
-        calls = [(sample.query, sample.contexts or ())]
-    for number, (query, contexts) in enumerate(calls, 1):
-        for rank, context in enumerate(contexts, 1):
-            yield RankedPassage(number, rank, query, context)
-
-
 def item_rows(sample: Sample, questions: Iterable[AskedQuestion]) -> Iterator[ItemRow]:
     """The item rows of what was asked about a sample, each once.
 
@@ -90,7 +68,7 @@ def item_rows(sample: Sample, questions: Iterable[AskedQuestion]) -> Iterator[It
     or the sample's); any other question has one row, and one more for each of its parts.
     """
     of_text: dict[str, list[RankedPassage]] = {}
-    for place in places_of(sample):
+    for place in sample.places():
         of_text.setdefault(place.context.text, []).append(place)
     key = (sample.id, sample.system, sample.trial)
     seen: set[str] = set()

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 from germane.encoding import digest
 from germane.errors import InputError
 from germane.tables.columns import Kind, RowTable
-from germane.tables.items import places_of
 from germane.types import Context, FrozenDict, Json, Sample, freeze
 
 __all__ = ["Label", "LabelBook", "LabelTable", "dump_label", "label_rows", "load_label", "relevance_item"]
@@ -139,7 +138,7 @@ def label_rows(sample: Sample, history: Iterable[tuple[str, str]] = ()) -> Itera
     labelled under its id.
     """
     turns = tuple(history)
-    for place in places_of(sample):
+    for place in sample.places():
         found = _answer(place.context, sample)
         if found is not None:
             answer, scale = found

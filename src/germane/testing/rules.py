@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from germane.errors import InputError
-from germane.questions import Question
+from germane.questions.question import Question
 from germane.testing.asked import Asked
 from germane.types import Json
 

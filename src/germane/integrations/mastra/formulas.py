@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from germane.errors import InputError
 from germane.measures import kernel
 from germane.measures.kernel import Floats, RankedLabels
 
@@ -19,6 +20,7 @@ __all__ = [
     "Parity",
     "Penalties",
     "Verdict",
+    "check_parity",
     "recall",
     "relevance",
     "rounded",
@@ -102,3 +104,10 @@ def usefulness(
 
 def _yes(verdict: Verdict) -> bool:
     return verdict is True or (isinstance(verdict, str) and verdict.strip().lower() == "yes")
+
+
+def check_parity(parity: Parity | None) -> Parity | None:
+    """The parity, if it is one of ours."""
+    if parity not in {None, "mastra"}:
+        raise InputError(f"parity={parity!r} is not known", fix='write parity="mastra", or leave it out')
+    return parity

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from germane.errors import InputError
-from germane.integrations.mastra.formulas import Formula, Parity, Verdict, scored
+from germane.integrations.mastra.formulas import Formula, Parity, Verdict, check_parity, scored
 from germane.integrations.measuring import Measured, measure_case
 from germane.judges.judge import Judge
 from germane.types import Json
@@ -18,7 +17,6 @@ __all__ = [
     "ContextRelevancyMetric",
     "ContextualRecallMetric",
     "MetricResult",
-    "check_parity",
 ]
 
 
@@ -68,13 +66,6 @@ class _Metric:
 
     def _verdicts(self, measured: Measured) -> Sequence[Verdict]:
         return measured.relevant
-
-
-def check_parity(parity: Parity | None) -> Parity | None:
-    """The parity, if it is one of ours."""
-    if parity not in {None, "mastra"}:
-        raise InputError(f"parity={parity!r} is not known", fix='write parity="mastra", or leave it out')
-    return parity
 
 
 class ContextPositionMetric(_Metric):

@@ -11,12 +11,12 @@ from germane.integrations.mastra.formulas import (
     Level,
     Parity,
     Penalties,
+    check_parity,
     recall,
     relevance,
     scored,
     usefulness,
 )
-from germane.integrations.mastra.metrics import check_parity
 from germane.integrations.measuring import measure_case, required
 from germane.judges.judge import Judge
 from germane.measures.labels import distinct_contexts

@@ -18,8 +18,9 @@ from germane.judges.client.output import MODES, Correction
 from germane.judges.client.parsing import Completion, fitted
 from germane.judges.client.prices import Price
 from germane.judges.judge import Reply
-from germane.questions import AnyQuestion, Miscounted
+from germane.questions.payload import Miscounted
 from germane.questions.prompts import Prompts
+from germane.questions.question import AnyQuestion
 from germane.questions.reading import Ask, Reading, readings, word
 from germane.types import FrozenDict, Json, Usage
 
