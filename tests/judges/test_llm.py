@@ -15,7 +15,7 @@ from germane.judges.client.prices import Price
 from germane.judges.client.providers import PROVIDERS
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.fake import FakeJudge
-from germane.judges.judge import AnyQuestion, Reply
+from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge, check_shared
 from germane.questions import (
     CitationSupport,
@@ -26,6 +26,7 @@ from germane.questions import (
     Support,
     key_of,
 )
+from germane.questions.question import AnyQuestion
 from germane.testing import Act, Asked, ModelServer, storm
 from germane.types import Json
 

@@ -284,7 +284,7 @@ def test_members_answers_stand_under_their_own_keys(tmp_path: Path) -> None:
     ask([first, second], ledger=ledger)
     assert len(ledger) == 2
     key = key_of(QUESTION, second.identity, "")
-    assert ledger.get([key])[key].answer["grade"] == 2
+    assert ledger.find([key])[key].answer["grade"] == 2
     third = member("m2", {"grade": 3, "reasoning": ""})
     ask([first, second, third], ledger=ledger)
     assert isinstance(first, FakeJudge)
@@ -303,7 +303,7 @@ def test_samples_of_one_judge_are_different_questions(tmp_path: Path) -> None:
     assert ask(repeated(judge, 3), ledger=ledger).answer["grade"] == 3
     assert judge.calls == 3
     key = key_of(QUESTION, judge.identity, "")
-    assert ledger.get([key])[key].answer["grade"] == 0
+    assert ledger.find([key])[key].answer["grade"] == 0
 
 
 def test_people_and_models_on_one_panel() -> None:

@@ -76,7 +76,8 @@ def compare(
         if condensed and "holes" in measure.definition.params:
             measure = measure(holes="condensed")
         got = rank(run, gold, [measure])
-        for query, value in zip(got.queries, got.values[measure], strict=True):
+        for score in got.scores():
+            query, value = score.sample, score.value
             # trec_eval divides 0 by 0 in a few measures where nothing is relevant; here that is 0
             wanted = 0.0 if math.isnan(expected[query][theirs]) else expected[query][theirs]
             assert value == pytest.approx(wanted, abs=1e-9), f"{theirs} of {query}"
@@ -141,7 +142,7 @@ def test_equal_to_scikit_learn(case: tuple[list[int], list[int]], k: int) -> Non
             f"F1@{k}": f1_score(truth, top, zero_division=0),
         }
     for name, value in expected.items():
-        assert got.mean(name) == pytest.approx(value, abs=1e-12), name
+        assert got[name].mean == pytest.approx(value, abs=1e-12), name
 
 
 @pytest.mark.parametrize(
@@ -157,5 +158,5 @@ def test_equal_to_gdeval(grades: list[int | None], at_5: float, at_20: float) ->
     """ERR of a list with these grades by rank, as TREC's gdeval.pl printed it, to its five digits."""
     gold = {f"d{rank:02}": grade for rank, grade in enumerate(grades) if grade is not None}
     got = rank({"q": [f"d{place:02}" for place in range(len(grades))]}, {"q": gold}, "ERR@5 ERR@20")
-    assert got.mean("ERR@5") == pytest.approx(at_5, abs=5.1e-6)
-    assert got.mean("ERR@20") == pytest.approx(at_20, abs=5.1e-6)
+    assert got["ERR@5"].mean == pytest.approx(at_5, abs=5.1e-6)
+    assert got["ERR@20"].mean == pytest.approx(at_20, abs=5.1e-6)

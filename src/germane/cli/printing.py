@@ -19,6 +19,7 @@ from rich.progress import Progress as Bar
 from germane.evaluation.options import Counts, Watch
 from germane.reports import formats
 from germane.reports.clean import clean_lines
+from germane.reports.data import ReportData
 from germane.reports.report import Report
 
 __all__ = ["Progress", "finish", "print_json", "say"]
@@ -73,7 +74,7 @@ def finish(
         raise typer.Exit(report.verdict.exit_code)
 
 
-def print_json(report: Report) -> None:
+def print_json(report: ReportData) -> None:
     """The document that scripts rely on."""
     print(json.dumps(formats.json_document(report), ensure_ascii=False))
 
@@ -98,7 +99,7 @@ class Progress(Watch):
         self._task: TaskID | None = None
         self._log = _Warnings(self)
         self._hints: list[str] = []
-        self.so_far: Report | None = None
+        self.so_far: ReportData | None = None
 
     def __enter__(self) -> Self:
         logging.getLogger("germane").addHandler(self._log)
@@ -140,7 +141,7 @@ class Progress(Watch):
         """How to ask again; said at the end."""
         self._hints.append(f"ask again what failed: {command}")
 
-    def stopped(self, report: Report) -> None:
+    def stopped(self, report: ReportData) -> None:
         """What is known of a run that stopped, for --json."""
         self.so_far = report
 

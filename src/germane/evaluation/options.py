@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from germane.errors import InputError, Place
+from germane.reports.data import ReportData
 from germane.types import FrozenDict, Json
 
 __all__ = ["ASKED", "Config", "Counts", "JudgeOptions", "Options", "Watch", "filled", "read_config"]
@@ -235,5 +236,5 @@ class Watch:
     def failed(self, command: str) -> None:
         """Some questions have no answer; the command asks them again."""
 
-    def stopped(self, report: object) -> None:
+    def stopped(self, report: ReportData) -> None:
         """The run has stopped before its end; the report holds what is known."""

@@ -81,6 +81,10 @@ class Judge:
         """The questions, each exactly once, as groups that are handed to `answer` together: one by one."""
         return [(question,) for question in questions]
 
+    def paid_calls(self, _question: AnyQuestion) -> int:
+        """How many calls to judges that cost an answer to this question is."""
+        return int(self.stored)
+
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """One reply per question, in their order.
 

@@ -125,6 +125,10 @@ class PanelJudge(Judge):
         for member in self.members:
             await member.close()
 
+    def paid_calls(self, question: AnyQuestion) -> int:
+        """One for each member that is asked."""
+        return sum([member.paid_calls(question) for member in self.next_members(question, ())])
+
     def next_members(self, question: AnyQuestion, answers: Sequence[Answer]) -> Sequence[Judge]:
         """Who is to be asked after those who have answered, in the members' order; nobody = combine now."""
         rest = self.members[len(answers) :]

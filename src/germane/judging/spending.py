@@ -12,12 +12,11 @@ from typing import IO
 
 from germane.encoding import encode
 from germane.judges.judge import Judge, Reply
-from germane.judges.panel import PanelJudge
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.types import Json, Judgement, Usage
 
-__all__ = ["Receipts", "Spent", "Tally", "calls_of", "unsent"]
+__all__ = ["Receipts", "Spent", "Tally", "unsent"]
 
 _REMEMBERED = 100_000
 """A question that comes again after so many others may count as cached instead of shared: memory has an end."""
@@ -176,7 +175,7 @@ class Tally:
 
     def shared(self, judge: Judge, question: AnyQuestion) -> None:
         """A question that this evaluation is asking already."""
-        self.spent.shared += calls_of(judge, question)
+        self.spent.shared += judge.paid_calls(question)
 
     def known(self, key: str, judge: Judge, question: AnyQuestion, answer: Answer) -> None:
         """A question that need not be asked.
@@ -189,7 +188,7 @@ class Tally:
             if self._receipts.failed:
                 self._receipts.answered(key)
             if key not in self._receipts:
-                self.spent.cached += calls_of(judge, question)
+                self.spent.cached += judge.paid_calls(question)
 
     def paid(self, judge: Judge, judgements: Sequence[Judgement], *, stopped: bool = False) -> None:
         """What a judge answered to questions that were put to it together.
@@ -212,13 +211,6 @@ class Tally:
         """A panel's answer was made of these: it is paid for where one of them is."""
         if any(vote in self._receipts for vote in votes):
             self._receipts.add([key])
-
-
-def calls_of(judge: Judge, question: AnyQuestion) -> int:
-    """How many calls an answer of this judge is: of a panel, one for each member that is asked."""
-    if isinstance(judge, PanelJudge):
-        return sum([one.stored for one in judge.next_members(question, ())])
-    return int(judge.stored)
 
 
 def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:

@@ -9,13 +9,14 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, Self, TypeAlias
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, Place
 from germane.samples.rows import RowReader, sample_to_json
+from germane.samples.validation import Step
 from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement
 from germane.tables.labels import Label, LabelTable, dump_label, load_label
@@ -250,7 +251,7 @@ class ReportFolder:
         reader, path = RowReader(), self._path("samples")
         for number, row in enumerate(self._rows("samples"), 1):
             place = Place(str(path), number)
-            yield reader.read(_without_graders(row), number, lambda _, place=place: place)
+            yield reader.read(_without_graders(row), number, partial(_at, place))
 
     def grader_numbers(self) -> dict[SampleKey, int]:
         """The number of the grader set of each sample for which it is not 0."""
@@ -391,6 +392,10 @@ def _sample_row(sample: Sample, numbers: Sequence[int], graded: Mapping[SampleKe
     row = sample_to_json(sample)
     number = numbers[graded.get((sample.id, sample.system, sample.trial), 0)] if numbers else 0
     return {**row, "graders": number} if number else row
+
+
+def _at(place: Place, _: Sequence[Step]) -> Place:
+    return place
 
 
 def _without_graders(row: dict[str, Json]) -> dict[str, Json]:

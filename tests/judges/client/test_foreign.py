@@ -13,9 +13,10 @@ import pytest
 
 from germane.errors import InputError, JudgeError, MissingPart
 from germane.judges.client.retry import RetryPolicy
-from germane.judges.judge import AnyQuestion, Reply
+from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
 from germane.questions import Claims, Relevance, Support
+from germane.questions.question import AnyQuestion
 from germane.testing import Act, Asked, ModelServer
 from germane.testing.wire import Connection
 from germane.types import Json

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -97,7 +97,7 @@ class TestStopping:
 
         class Full(SQLiteLedger):
             def put(
-                self, judgements: Sequence[Judgement], *, replacing: Mapping[str, Judgement] | None = None
+                self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
             ) -> dict[str, Judgement]:
                 sent.append(server.count)
                 raise LedgerError("the disk is full")

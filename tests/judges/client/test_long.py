@@ -9,7 +9,7 @@ import pytest
 
 from germane.judges.client.errors import is_too_long
 from germane.judges.client.retry import RetryPolicy
-from germane.judges.judge import AnyQuestion, Reply
+from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
 from germane.questions import (
     CitationSupport,
@@ -19,6 +19,7 @@ from germane.questions import (
     Sufficiency,
     Support,
 )
+from germane.questions.question import AnyQuestion
 from germane.testing import Act, Asked, ModelServer
 from germane.types import Json
 

@@ -11,9 +11,10 @@ import pytest
 from germane.errors import InputError
 from germane.judges.client.output import LIMIT_NAMES
 from germane.judges.client.retry import RetryPolicy
-from germane.judges.judge import AnyQuestion, Reply
+from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
 from germane.questions import Entities, Relevance
+from germane.questions.question import AnyQuestion
 from germane.testing import Act, Asked, ModelServer
 from tests.judges.test_llm import ask, in_turn, limit_of
 
@@ -287,7 +288,7 @@ class TestProvenance:
     def test_what_shared_a_request_and_which_snapshot_answered(self) -> None:
         """Kinds that were fused, place in the list, the model that answered, its fingerprint, one request."""
         text = "The sky is blue."
-        questions: list[AnyQuestion] = [Relevance(query="why", passage=text), Entities(text)]
+        questions: list[AnyQuestion] = [Relevance(query="why", passage=text), Entities("why", text)]
         body = {
             "model": "test-2026-11-01",
             "system_fingerprint": "fp_1",

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from germane.judges.judge import AnyQuestion
 from germane.judges.llm import LLMJudge
 from germane.questions import (
     CitationSupport,
@@ -22,6 +21,7 @@ from germane.questions import (
     Support,
 )
 from germane.questions.prompts import FOLDER, Prompts
+from germane.questions.question import AnyQuestion
 from germane.questions.reading import readings, word
 
 WORDS = (
@@ -110,7 +110,7 @@ class TestCaching:
                     query="Why?", reference="Because.", history=(("user", "Hi"),), passage=passage
                 ),
             ]
-        one, other = bodies([*asked, Entities("q", "A b."), Entities("C d.")])
+        one, other = bodies([*asked, Entities("q", "A b."), Entities("q", "C d.")])
         assert shared(one, other).endswith("<passage>")
         assert "Because." in shared(one, other)
 
