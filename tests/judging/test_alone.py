@@ -9,8 +9,8 @@ import pytest
 
 from germane import evaluate
 from germane.forecasting import Known
-from germane.judging.alone import ListedToo
 from germane.judges.llm import LLMJudge
+from germane.judging.alone import ListedToo
 from germane.judging.judges.panel import Replica
 from germane.judging.ledger import SQLiteLedger
 from germane.judging.questions import Claims, Relevance, key_of
