@@ -13,7 +13,7 @@ from time import monotonic
 
 from germane.errors import AnswerError, GermaneError
 from germane.judges.client.client import CallState, ModelClient
-from germane.judges.client.errors import Refused, Rejected, TooLong, Unanswered
+from germane.judges.client.errors import NoAnswer, Refused, Rejected, TooLong
 from germane.judges.client.output import MODES, Correction
 from germane.judges.client.parsing import Completion, fitted
 from germane.judges.client.prices import Price
@@ -152,7 +152,7 @@ class GroupCall:
                 await self._in_windows(items[0].questions[0], error)
         except (Refused, Rejected, AnswerError) as error:
             self._fail(str(error), items)
-        except Unanswered as error:
+        except NoAnswer as error:
             self._spent = True
             self._fail(str(error), items)
 

@@ -175,7 +175,7 @@ class ModelClient:
         Raises:
             Refused: The model or its provider declined; TooLong where the texts are too long for it.
             Rejected: The endpoint does not take the request in any mode.
-            Unanswered: Attempts or time are used up.
+            NoAnswer: Attempts or time are used up.
             AnswerError: The endpoint itself threw the answer away.
             JudgeError: The endpoint cannot be used at all.
             LimitReached: The endpoint asks to wait longer than a call may take.
@@ -313,13 +313,13 @@ class ModelClient:
         pause = 0.0
         while True:
             if call.left <= pause:
-                raise errors.Unanswered(f"no answer within {self.policy.deadline:g} s")
+                raise errors.NoAnswer(f"no answer within {self.policy.deadline:g} s")
             call.left -= pause
             try:
                 sent = await self._admit(tokens, call, pause)
                 return await self._send(body, call, sent)
             except errors.Stopped:
-                raise errors.Unanswered("interrupted before it was asked again") from None
+                raise errors.NoAnswer("interrupted before it was asked again") from None
             except CircuitOpen as error:
                 raise self._gone(str(error)) from None
             except errors.Throttled as error:
@@ -332,7 +332,7 @@ class ModelClient:
                 rest = (
                     f"a wait of {pause:.0f} s is more than is left of {self.policy.deadline:.0f} s per call"
                 )
-                raise errors.Unanswered(f"{why}; {rest}")
+                raise errors.NoAnswer(f"{why}; {rest}")
 
     async def _admit(self, tokens: Callable[[], float], call: CallState, pause: float) -> float:
         """Wait for the backoff, the circuit breaker, a pause, a place and the rates; when the request is sent (monotonic).
@@ -477,9 +477,9 @@ class ModelClient:
             raise self._gone(self.breaker.exhausted) from None
 
     def _gone(self, why: str) -> Exception:
-        """JudgeError where the endpoint has never answered, else Unanswered."""
+        """JudgeError where the endpoint has never answered, else NoAnswer."""
         if self.breaker.reached:
-            return errors.Unanswered(why)
+            return errors.NoAnswer(why)
         self._unusable = f"{self.transport.url} does not answer: {why}"
         return JudgeError(self._unusable)
 

@@ -17,13 +17,13 @@ __all__ = [
     "UNFINISHED",
     "UNFIT",
     "UNKNOWN",
+    "NoAnswer",
     "Refused",
     "Rejected",
     "Stopped",
     "Throttled",
     "TooLong",
     "TransportError",
-    "Unanswered",
     "failure_in",
     "is_out_of_money",
     "is_too_long",
@@ -53,7 +53,7 @@ class Rejected(Exception):
         self.text, self.too_long = text, too_long
 
 
-class Unanswered(Exception):
+class NoAnswer(Exception):
     """A call got no answer in its attempts or its time; other calls may fare better."""
 
 
