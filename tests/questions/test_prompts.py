@@ -223,6 +223,7 @@ class TestSections:
             "<1 a" * 50_000,
             "<1 " + "a" * 200_000,
             "[" * 200_000,
+            "<1>\u00e9" * 50_000,
         ],
     )
     def test_no_text_takes_long(self, text: str) -> None:

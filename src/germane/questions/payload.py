@@ -92,10 +92,10 @@ def parsed(kind: type[P], payload: Json, verdicts: tuple[str, str] | None = None
 
     It is Miscounted where a verdict of the list `verdicts` (its name, the field with the number) has no number.
     """
-    if not isinstance(payload, Mapping):
+    if not isinstance(payload, dict):
         raise AnswerError(f"the answer must be a JSON object, not {type(payload).__name__}")
     try:
-        return kind.model_validate(payload)
+        return kind.__pydantic_validator__.validate_python(payload)  # type: ignore[no-any-return]
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = first["loc"]

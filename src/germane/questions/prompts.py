@@ -244,9 +244,9 @@ def clean(text: str, names: frozenset[str] = frozenset()) -> str:
     """The text with look-alikes of sections' tags, and control tokens of chat templates, made harmless."""
     if _SUSPECT.search(text):
         view, origin = _view(text)
-        for found in reversed(list(_tags(names).finditer(view))):
-            at = origin[found.start()]
-            text = f"{text[:at]}&lt;{text[at + 1 :]}"
+        brackets = [origin[found.start()] for found in _tags(names).finditer(view)]
+        begins = [0, *(at + 1 for at in brackets)]
+        text = "&lt;".join(text[begin:end] for begin, end in zip(begins, [*brackets, None], strict=True))
     return _SQUARE.sub("&#91;", text) if "[" in text else text
 
 

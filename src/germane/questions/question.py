@@ -101,17 +101,25 @@ class Question(ABC, Generic[A]):
 
     def judged(self) -> dict[str, Json]:
         """What is judged: all that the item is made of; everything that is shown where `judges` names nothing."""
-        return {name: _plain(getattr(self, name)) for name in self.judges} or self.inputs()
+        return {name: getattr(self, name) for name in self.judges} or self.inputs()
+
+    def shown_beside(self) -> dict[str, Json]:
+        """What the prompt shows beside what is judged: a part of the key."""
+        if self.judges:
+            return {
+                name: value for name in self.beside if (value := getattr(self, name)) and not _is_blank(value)
+            }
+        judged = self.judged()
+        return {name: value for name, value in self.inputs().items() if name not in judged}
 
     @property
     def item(self) -> str:
         """The digest of the kind and of what is judged; no judge, prompt, scale or reference is in it."""
-        try:
-            return self._item
-        except AttributeError:
+        found: str = getattr(self, "_item", "")
+        if not found:
             found = digest({"kind": self.kind, **self.judged()})
             object.__setattr__(self, "_item", found)
-            return found
+        return found
 
     def parts(self) -> tuple[str, ...]:
         """The items of the things that are judged, in order: each claim with the contexts; () for most questions.
@@ -357,8 +365,8 @@ def key_under(question: AnyQuestion, end: Ending) -> str:
 
     `as` are the question's settings, `beside` is what is shown beside what is judged.
     """
-    judged = question.judged()
-    beside = {name: value for name, value in question.inputs().items() if name not in judged}
-    begun = canonical({"as": question.settings(), "beside": beside, "item": question.item})[:-1]
+    begun = canonical({"as": question.settings(), "beside": question.shown_beside(), "item": question.item})[
+        :-1
+    ]
     key = hashlib.sha256(begun + end.spelt).hexdigest()[:32]
     return Listed(key, hashlib.sha256(begun + end.alone).hexdigest()[:32], end.prompt) if end.alone else key

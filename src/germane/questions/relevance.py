@@ -99,8 +99,9 @@ class Relevance(Question[Grade]):
 
     def _as_answered(self, payload: Json) -> Relevance:
         """The question on the scale of the answer: `relevant` alone is a person's yes or no, and stays binary."""
-        binary = isinstance(payload, dict) and "relevant" in payload and "grade" not in payload
-        return replace(self, scale="binary") if binary and self.scale == "graded" else self
+        if self.scale == "binary" or not isinstance(payload, dict) or "grade" in payload:
+            return self
+        return replace(self, scale="binary") if "relevant" in payload else self
 
     def parse(self, payload: Json) -> Any:
         """The payload, on the scale that it is on."""
@@ -205,4 +206,8 @@ class StatementRelevance(Question[tuple[Statement, ...]]):
 
 def _against(question: Relevance | StatementRelevance) -> str:
     """What is shown beside the query; "query" where nothing is."""
-    return next((name for name in _BESIDE if getattr(question, name) is not None), "query")
+    if question.reference:
+        return "reference"
+    if question.response:
+        return "response"
+    return "criterion" if question.criterion else "query"
