@@ -12,8 +12,8 @@ from germane.errors import InputError, Interrupted, JudgeError, LedgerError
 from germane.judges import LLMJudge
 from germane.judging.patience import Patience
 from germane.judging.pool import Pool
-from germane.questions.relevance import Relevance
 from germane.ledger.store import SQLiteLedger
+from germane.questions.relevance import Relevance
 from germane.testing import Act, ModelServer
 from germane.testing.asked import Asked
 from germane.types import Judgement

@@ -10,14 +10,14 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError, LimitReached
 from germane.judges import LLMJudge
-from germane.judging.budget import Budget, check_price
-from germane.questions.question import AnyQuestion
 from germane.judges.judge import LocalJudge, Reply
 from germane.judges.panel import PanelJudge, repeated
+from germane.judging.budget import Budget, check_price
 from germane.judging.pool import Pool
-from germane.questions.relevance import Relevance
 from germane.judging.spending import Receipts
 from germane.ledger.store import SQLiteLedger
+from germane.questions.question import AnyQuestion
+from germane.questions.relevance import Relevance
 from germane.types import FrozenDict, Usage
 
 
