@@ -7,7 +7,7 @@ from statsmodels.stats.multitest import multipletests
 
 from germane.errors import InputError
 from germane.statistics.comparison import (
-    decide,
+    decide_change,
     holm,
     paired_difference,
     shared_verdicts,
@@ -166,32 +166,32 @@ def test_unpaired_scores_are_refused() -> None:
 )
 def test_decision_against_a_margin(low: float, high: float, verdict: str) -> None:
     """Pass above -margin, fail below, else undecided; an end on the margin decides nothing."""
-    assert decide(interval(low, high), 0.02).verdict == verdict
+    assert decide_change(interval(low, high), 0.02).verdict == verdict
 
 
 def test_undecided_says_how_many_units_would_decide() -> None:
     """An interval of +-.04 around .01 must shrink to +-.03 for its lower end to reach -.02: (4 / 3)^2 times as many."""
-    found = decide(interval(-0.03, 0.05), 0.02)
+    found = decide_change(interval(-0.03, 0.05), 0.02)
     assert found.needed == 178
-    assert decide(interval(-0.01, 0.05), 0.02).needed is None
+    assert decide_change(interval(-0.01, 0.05), 0.02).needed is None
     # Mean -.03: the upper end, .04 away, must come down to the margin, .01 away.
-    assert decide(interval(-0.07, 0.01), 0.02).needed == 1600
+    assert decide_change(interval(-0.07, 0.01), 0.02).needed == 1600
 
 
 def test_decision_without_an_interval_or_direction() -> None:
     """No interval, or a mean on the margin: undecided, and no number of units is promised."""
     none = Interval(mean=0.1, ends=None, method="", level=0.95, units="cases", n=1, why="one case")
-    assert decide(none, 0.02) == decide(interval(-0.04, 0.0), 0.02)
-    assert decide(none, 0.02).needed is None
+    assert decide_change(none, 0.02) == decide_change(interval(-0.04, 0.0), 0.02)
+    assert decide_change(none, 0.02).needed is None
     with pytest.raises(InputError, match="margin"):
-        decide(interval(0, 1), -0.1)
+        decide_change(interval(0, 1), -0.1)
 
 
 def test_a_gate_rarely_passes_a_loss_as_large_as_the_margin() -> None:
     """Where the true loss is the margin, about 2.5% of samples pass."""
     rng = np.random.default_rng(4)
     verdicts = [
-        decide(paired_difference(np.zeros(60), rng.normal(-0.02, 0.1, 60)).interval, 0.02).verdict
+        decide_change(paired_difference(np.zeros(60), rng.normal(-0.02, 0.1, 60)).interval, 0.02).verdict
         for _ in range(400)
     ]
     assert 0.005 <= np.mean(np.array(verdicts) == "pass") <= 0.055

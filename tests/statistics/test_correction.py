@@ -246,6 +246,13 @@ def test_labels_in_two_queries_are_too_few() -> None:
     assert "2 queries" in corrected_query_mean(judge, labels, queries).why
 
 
+def test_a_query_labelled_in_part_is_not_whole() -> None:
+    """Whole queries are whole: one missing label is named rather than taken for chance."""
+    people, judge, queries = population(0.5)
+    found = corrected_mean(judge, labelled(people, np.arange(1, 100)), clusters=queries)
+    assert (found.mean, found.why) == (None, "a cluster is labelled in part")
+
+
 def test_all_labelled_is_exact() -> None:
     """Nothing is left to estimate: the mean without an interval, and the reason."""
     people, judge, queries = population(0.5)

@@ -97,7 +97,7 @@ def corrected_mean(
         probabilities: Inclusion probability of every unit, shape (N,), read where labelled; None = labelled share of
             the stratum.
         clusters: What was drawn at random where that was not the unit itself: the query of each passage, if queries
-            were labelled whole; shape (N,).
+            were labelled whole (one that is labelled in part corrects nothing); shape (N,).
         value_range: Smallest and largest possible value; the interval is cut to it.
         level: Nominal coverage.
 
@@ -113,17 +113,16 @@ def corrected_mean(
         mean=None, ends=None, method="PPI++", level=level, judged=float(f_own.mean()) if size else np.nan, human=None,
         human_ends=None, weight=0.0, labels=n, total=size, queries=None, ess=None,
     )  # fmt: skip
+    groups = np.arange(size) if clusters is None else cluster_codes(clusters, size)
     if clusters is not None:
-        groups = cluster_codes(clusters, size)
         base = replace(base, queries=len(np.unique(groups[known])))
-    else:
-        groups = np.arange(size)
-    if n < FEWEST:
-        return replace(base, why=f"{n} labels: at least {FEWEST} are needed")
-    layer = cluster_codes(strata, size) if strata is not None else np.zeros(size, np.intp)
+    layer = np.zeros(size, np.intp) if strata is None else cluster_codes(strata, size)
     chance = _chances(probabilities, layer, known, groups)
-    if chance is None:
-        return replace(base, why="a stratum has no label")
+    why = f"{n} labels: at least {FEWEST} are needed" if n < FEWEST else ""
+    if not why and np.isin(groups[known], groups[~known]).any():
+        why = "a cluster is labelled in part"
+    if why or chance is None:
+        return replace(base, why=why or "a stratum has no label")
     y, w, groups = y[known], 1 / chance, groups[known]
     human = float(w @ y / w.sum())
     if n == size:
