@@ -129,7 +129,19 @@ def test_difference_is_b_minus_a() -> None:
     assert found.interval.ends == pytest.approx(stats.t.interval(0.95, 79, (b - a).mean(), stats.sem(b - a)))
     assert found.p == sign_flip_test(b - a).p
     assert found.deviation == pytest.approx((b - a).std(ddof=1))
-    assert (found.needed or 0) <= 80 or (found.detectable or 0) > (found.difference or 0)
+    assert (
+        found.distinguishable
+        == ((found.needed or 0) <= 80)
+        == ((found.difference or 0) >= (found.detectable or 0))
+    )
+
+
+def test_small_differences_are_not_distinguishable() -> None:
+    """Below the smallest detectable difference, and where nothing varies, systems cannot be told apart."""
+    a = RNG.beta(3, 3, 30)
+    assert not paired_difference(a, a + RNG.normal(0.0, 0.2, 30)).distinguishable
+    assert not paired_difference(a, a).distinguishable
+    assert paired_difference(a, a + RNG.normal(0.3, 0.1, 30)).distinguishable
 
 
 def test_incomplete_scores_have_bounds_and_no_difference() -> None:

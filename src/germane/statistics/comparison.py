@@ -71,6 +71,13 @@ class PairedDifference:
         """The p-value of the sign-flip test."""
         return self.test.p if self.test else None
 
+    @property
+    def distinguishable(self) -> bool:
+        """Whether the difference is at least the smallest one that this many units can show."""
+        if self.difference is None or self.detectable is None:
+            return False
+        return abs(self.difference) >= self.detectable
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
