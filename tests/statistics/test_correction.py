@@ -213,8 +213,22 @@ def test_nearly_equal_labels_fall_back_to_labels_alone() -> None:
         assert found.method == "labels alone, Clopper-Pearson"
         assert width(found.ends) > 0
         assert found.ends == found.human_ends
-    by_query = corrected_query_mean(people, labels, np.arange(SIZE) // 10, value_range=(0, 1))
-    assert by_query.method == "labels alone, betting"
+
+
+def test_the_fallback_keeps_the_estimand() -> None:
+    """Labels alone weigh queries alike in a mean over queries, and passages by 1 / probability in a mean over these."""
+    people = np.zeros(SIZE)
+    people[:20] = 1
+    places = np.r_[0, 1, np.arange(100, 158)]
+    by_query = corrected_query_mean(
+        people, labelled(people, places), np.arange(SIZE) // 10, value_range=(0, 1)
+    )
+    assert by_query.mean == pytest.approx(1 / 7)
+    assert by_query.method.startswith("labels alone")
+    chance = np.where(people > 0, 0.1, 0.5)
+    weighted = corrected_mean(people, labelled(people, places), probabilities=chance, value_range=(0, 1))
+    assert weighted.mean == pytest.approx(20 / (20 + 58 * 2))
+    assert weighted.method == "labels alone, betting"
 
 
 @pytest.mark.parametrize(

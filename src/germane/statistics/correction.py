@@ -149,7 +149,8 @@ def corrected_mean(
     variance = fit.variance + (float(f.mean()) - f_mean) ** 2 * fit.weight_variance
     alone = float(scale @ np.square(u))
     if _unvaried(y) or alone <= 0 or variance <= 0:
-        return _labels_alone(base, y, human, value_range, groups if clusters is not None else None, level)
+        uneven = w if np.ptp(w) > 0 else None
+        return _labels_alone(base, y, value_range, None if clusters is None else groups, uneven)
     mean = human + fit.weight * (float(f.mean()) - f_mean)
     half = t_quantile((1 + level) / 2, max(df - 1, 1)) * sqrt(variance)
     half_alone = t_quantile((1 + level) / 2, df) * sqrt(alone)
@@ -228,7 +229,7 @@ def corrected_query_mean(
         )
     limits = value_range or (-np.inf, np.inf)
     if _unvaried(y):
-        return _labels_alone(base, y, human, value_range, codes[known], level)
+        return _labels_alone(base, y_mean, value_range)
     y_in, f_in = y - y_mean[group], f - f_mean[group]
     stages = _Stages(group, counts, sizes[held], len(sizes), population)
     half_alone = stages.half_width(y_in, y_mean, (False, False), 0.0, level)
@@ -251,7 +252,7 @@ def corrected_query_mean(
         level,
     )
     if half <= 0 or half_alone <= 0:
-        return _labels_alone(base, y, human, value_range, codes[known], level)
+        return _labels_alone(base, y_mean, value_range)
     return replace(
         base,
         mean=min(max(mean, limits[0]), limits[1]),
@@ -405,21 +406,22 @@ def _unvaried(labels: Floats) -> bool:
 def _labels_alone(
     base: CorrectedMean,
     labels: Floats,
-    human: float,
     value_range: tuple[float, float] | None,
-    clusters: NDArray[np.generic] | None,
-    level: float,
+    clusters: Ints | None = None,
+    weights: Floats | None = None,
 ) -> CorrectedMean:
-    """What the labels say alone, by the rules for a mean, where too few differ for the judge to be weighed."""
-    alone = mean_interval(labels, clusters=clusters, value_range=value_range, level=level)
+    """What the labels (or their means per query) say alone, by the rules for a mean: too few differ to weigh a judge."""
+    alone = mean_interval(
+        labels, clusters=clusters, weights=weights, value_range=value_range, level=base.level
+    )
     return replace(
         base,
-        mean=human if alone.ends else None,
+        mean=alone.mean if alone.ends else None,
         ends=alone.ends,
         method=f"labels alone, {alone.method}",
-        human=human,
+        human=alone.mean,
         human_ends=alone.ends,
-        ess=float(len(labels)) if alone.ends else None,
+        ess=float(base.labels) if alone.ends else None,
         why="" if alone.ends else "nearly all labels are equal and their range is not known",
     )
 
