@@ -166,6 +166,15 @@ def test_identical_systems_have_an_interval_around_0() -> None:
     assert found.interval.ends[0] < 0 < found.interval.ends[1]
 
 
+def test_no_cases_compare_to_nothing() -> None:
+    """Without a case there is no mean, interval or test, and the interval says why."""
+    found = paired_difference([], [], value_range=(0, 1))
+    assert (found.n, found.mean_a, found.difference, found.p) == (0, None, None, None)
+    assert (found.interval.ends, found.interval.why) == (None, "no scores")
+    one = paired_difference([0.5], [0.7])
+    assert (one.p, one.detectable, one.interval.why) == (1, None, "one case")
+
+
 def test_unpaired_scores_are_refused() -> None:
     """The same cases of both systems, or nothing."""
     with pytest.raises(InputError, match="same cases"):

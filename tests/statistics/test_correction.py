@@ -307,3 +307,5 @@ def test_unusable_input_is_refused(judged: np.ndarray, given: dict[str, Any], me
     labels = labelled(population(0.5)[0], np.arange(50))
     with pytest.raises(InputError, match=message):
         corrected_mean(judged, labels, **given)
+    with pytest.raises(InputError, match="no judged values"):
+        corrected_query_mean([], [], [])

@@ -102,7 +102,7 @@ def corrected_mean(
         level: Nominal coverage.
 
     Raises:
-        InputError: Shapes differ, or a probability is outside 0 to 1.
+        InputError: Shapes differ, a judged value is missing, or a probability is outside 0 to 1.
     """
     f_own, y = _pair(judged, labels)
     f = f_own if proxy is None else _pair(proxy, labels)[0]
@@ -110,7 +110,7 @@ def corrected_mean(
     known = ~np.isnan(y)
     n = int(known.sum())
     base = CorrectedMean(
-        mean=None, ends=None, method="PPI++", level=level, judged=float(f_own.mean()) if size else np.nan, human=None,
+        mean=None, ends=None, method="PPI++", level=level, judged=float(f_own.mean()), human=None,
         human_ends=None, weight=0.0, labels=n, total=size, queries=None, ess=None,
     )  # fmt: skip
     groups = np.arange(size) if clusters is None else cluster_codes(clusters, size)
@@ -199,7 +199,7 @@ def corrected_query_mean(
         level: Nominal coverage.
 
     Raises:
-        InputError: Shapes differ.
+        InputError: Shapes differ, or a judged value is missing.
     """
     f_own, y_all = _pair(judged, labels)
     f_all = f_own if proxy is None else _pair(proxy, labels)[0]
@@ -361,8 +361,8 @@ def _pair(values: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
         raise InputError(
             f"judged values of shape {f.shape}, labels of shape {y.shape}", fix="give one of each per unit"
         )
-    if not np.isfinite(f).all():
-        raise InputError("some judged values are missing", fix="leave those units out, labels too")
+    if not len(f) or not np.isfinite(f).all():
+        raise InputError("no judged values, or some are missing", fix="leave those units out, labels too")
     return f, y
 
 
