@@ -56,6 +56,7 @@ SETTINGS = (
     Setting("clusters of 1-5, Beta(2, 2)", lambda rng, n: rng.beta(2, 2, n), (8, 20, 60, 150), per_cluster=5),
     Setting("10% incomplete, Beta(2, 1.2)", lambda rng, n: rng.beta(2, 1.2, n), (10, 60, 200), incomplete=0.1),
     Setting("difference, normal", clipped(0.02, 0.1), (5, 9, 10, 15, 30, 60), **PAIRS),  # type: ignore[arg-type]
+    Setting("difference, clusters of 1-5", clipped(0.02, 0.1), (10, 20, 60), per_cluster=5, **PAIRS),  # type: ignore[arg-type]
     Setting("difference, heavy tails", lambda rng, n: np.clip(0.05 * rng.standard_t(3, n), -1, 1), (10, 15, 30, 60), **PAIRS),  # type: ignore[arg-type]
     Setting("difference, 85% ties", mixture(0.85, clipped(0.1, 0.3)), (10, 30, 60, 200), **PAIRS),  # type: ignore[arg-type]
     Setting("difference, 90% ties, +-.5", lambda rng, n: rng.choice([-.5, 0, .5], n, p=[.05, .9, .05]), (10, 30, 60, 200), **PAIRS),  # type: ignore[arg-type]
@@ -114,6 +115,8 @@ def sample(setting: Setting, rng: np.random.Generator, n: int) -> tuple[Floats, 
         return setting.draw(rng, n), None
     clusters = np.repeat(np.arange(n), rng.integers(1, setting.per_cluster + 1, n))
     shared = setting.draw(rng, n)[clusters]
+    if setting.differences:
+        return np.clip(shared + rng.normal(0, 0.05, len(shared)), -1, 1), clusters
     return (rng.random(len(clusters)) < shared) * 0.3 + shared * 0.7, clusters
 
 

@@ -59,9 +59,8 @@ def main(folder: Path, judge: str) -> None:
         if name in found:
             one = found[name]
             below, above = one.interval.ends or (np.nan, np.nan)
-            small = abs(one.difference or 0.0) < (one.detectable or 0.0)
             line += f"  {one.difference:+.3f}  {below:+.3f} .. {above:+.3f} {one.interval.method:10} {adjusted[name]:.4f}"
-            line += "  not distinguishable" if small else ""
+            line += "" if one.distinguishable else "  not distinguishable"
         print(line)
     people = [scores[name].mean() for name in order]
     model = [ndcg(data, ranked[name], data.judges[judge]).mean() for name in order]

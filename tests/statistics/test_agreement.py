@@ -5,7 +5,7 @@ from scipy import stats
 from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
 from germane.errors import InputError
-from germane.statistics.agreement import agreement, cohen_kappa, confusion, krippendorff_alpha, spread
+from germane.statistics.agreement import agreement, cohen_kappa, confusion, krippendorff_alpha, spread_between
 
 RNG = np.random.default_rng(0)
 PEOPLE = RNG.integers(0, 4, 300).astype(float)
@@ -118,18 +118,18 @@ def test_spread_is_the_deviation_between_groups_beyond_that_within() -> None:
     groups = np.repeat(np.arange(20), 8)
     squares = []
     for _ in range(300):
-        found = spread(rng.normal(0, 0.3, 20)[groups] + rng.normal(0, 0.5, 160), groups)
+        found = spread_between(rng.normal(0, 0.3, 20)[groups] + rng.normal(0, 0.5, 160), groups)
         squares.append(found.deviation**2)
     assert np.mean(squares) == pytest.approx(0.09, rel=0.06)
 
 
 def test_spread_names_the_extreme_groups() -> None:
     """Lowest and highest mean, number of groups; without spread between groups the deviation is 0."""
-    found = spread([0, 2, 1, 1], ["a", "a", "b", "b"])
+    found = spread_between([0, 2, 1, 1], ["a", "a", "b", "b"])
     assert (found.deviation, found.low, found.high, found.groups) == (0, 1, 1, 2)
-    assert spread([0.0, 1.0], ["a", "b"]).deviation == pytest.approx(np.sqrt(0.5))
+    assert spread_between([0.0, 1.0], ["a", "b"]).deviation == pytest.approx(np.sqrt(0.5))
     with pytest.raises(InputError, match="no values"):
-        spread([], [])
+        spread_between([], [])
 
 
 def test_missing_grades_are_refused() -> None:

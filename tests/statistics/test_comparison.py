@@ -7,7 +7,7 @@ from statsmodels.stats.multitest import multipletests
 
 from germane.errors import InputError
 from germane.statistics.comparison import (
-    decide,
+    decide_change,
     holm,
     paired_difference,
     shared_verdicts,
@@ -129,7 +129,19 @@ def test_difference_is_b_minus_a() -> None:
     assert found.interval.ends == pytest.approx(stats.t.interval(0.95, 79, (b - a).mean(), stats.sem(b - a)))
     assert found.p == sign_flip_test(b - a).p
     assert found.deviation == pytest.approx((b - a).std(ddof=1))
-    assert (found.needed or 0) <= 80 or (found.detectable or 0) > (found.difference or 0)
+    assert (
+        found.distinguishable
+        == ((found.needed or 0) <= 80)
+        == ((found.difference or 0) >= (found.detectable or 0))
+    )
+
+
+def test_small_differences_are_not_distinguishable() -> None:
+    """Below the smallest detectable difference, and where nothing varies, systems cannot be told apart."""
+    a = RNG.beta(3, 3, 30)
+    assert not paired_difference(a, a + RNG.normal(0.0, 0.2, 30)).distinguishable
+    assert not paired_difference(a, a).distinguishable
+    assert paired_difference(a, a + RNG.normal(0.3, 0.1, 30)).distinguishable
 
 
 def test_incomplete_scores_have_bounds_and_no_difference() -> None:
@@ -154,6 +166,15 @@ def test_identical_systems_have_an_interval_around_0() -> None:
     assert found.interval.ends[0] < 0 < found.interval.ends[1]
 
 
+def test_no_cases_compare_to_nothing() -> None:
+    """Without a case there is no mean, interval or test, and the interval says why."""
+    found = paired_difference([], [], value_range=(0, 1))
+    assert (found.n, found.mean_a, found.difference, found.p) == (0, None, None, None)
+    assert (found.interval.ends, found.interval.why) == (None, "no scores")
+    one = paired_difference([0.5], [0.7])
+    assert (one.p, one.detectable, one.interval.why) == (1, None, "one case")
+
+
 def test_unpaired_scores_are_refused() -> None:
     """The same cases of both systems, or nothing."""
     with pytest.raises(InputError, match="same cases"):
@@ -166,32 +187,32 @@ def test_unpaired_scores_are_refused() -> None:
 )
 def test_decision_against_a_margin(low: float, high: float, verdict: str) -> None:
     """Pass above -margin, fail below, else undecided; an end on the margin decides nothing."""
-    assert decide(interval(low, high), 0.02).verdict == verdict
+    assert decide_change(interval(low, high), 0.02).verdict == verdict
 
 
 def test_undecided_says_how_many_units_would_decide() -> None:
     """An interval of +-.04 around .01 must shrink to +-.03 for its lower end to reach -.02: (4 / 3)^2 times as many."""
-    found = decide(interval(-0.03, 0.05), 0.02)
+    found = decide_change(interval(-0.03, 0.05), 0.02)
     assert found.needed == 178
-    assert decide(interval(-0.01, 0.05), 0.02).needed is None
+    assert decide_change(interval(-0.01, 0.05), 0.02).needed is None
     # Mean -.03: the upper end, .04 away, must come down to the margin, .01 away.
-    assert decide(interval(-0.07, 0.01), 0.02).needed == 1600
+    assert decide_change(interval(-0.07, 0.01), 0.02).needed == 1600
 
 
 def test_decision_without_an_interval_or_direction() -> None:
     """No interval, or a mean on the margin: undecided, and no number of units is promised."""
     none = Interval(mean=0.1, ends=None, method="", level=0.95, units="cases", n=1, why="one case")
-    assert decide(none, 0.02) == decide(interval(-0.04, 0.0), 0.02)
-    assert decide(none, 0.02).needed is None
+    assert decide_change(none, 0.02) == decide_change(interval(-0.04, 0.0), 0.02)
+    assert decide_change(none, 0.02).needed is None
     with pytest.raises(InputError, match="margin"):
-        decide(interval(0, 1), -0.1)
+        decide_change(interval(0, 1), -0.1)
 
 
 def test_a_gate_rarely_passes_a_loss_as_large_as_the_margin() -> None:
     """Where the true loss is the margin, about 2.5% of samples pass."""
     rng = np.random.default_rng(4)
     verdicts = [
-        decide(paired_difference(np.zeros(60), rng.normal(-0.02, 0.1, 60)).interval, 0.02).verdict
+        decide_change(paired_difference(np.zeros(60), rng.normal(-0.02, 0.1, 60)).interval, 0.02).verdict
         for _ in range(400)
     ]
     assert 0.005 <= np.mean(np.array(verdicts) == "pass") <= 0.055

@@ -213,8 +213,22 @@ def test_nearly_equal_labels_fall_back_to_labels_alone() -> None:
         assert found.method == "labels alone, Clopper-Pearson"
         assert width(found.ends) > 0
         assert found.ends == found.human_ends
-    by_query = corrected_query_mean(people, labels, np.arange(SIZE) // 10, value_range=(0, 1))
-    assert by_query.method == "labels alone, betting"
+
+
+def test_the_fallback_keeps_the_estimand() -> None:
+    """Labels alone weigh queries alike in a mean over queries, and passages by 1 / probability in a mean over these."""
+    people = np.zeros(SIZE)
+    people[:20] = 1
+    places = np.r_[0, 1, np.arange(100, 158)]
+    by_query = corrected_query_mean(
+        people, labelled(people, places), np.arange(SIZE) // 10, value_range=(0, 1)
+    )
+    assert by_query.mean == pytest.approx(1 / 7)
+    assert by_query.method.startswith("labels alone")
+    chance = np.where(people > 0, 0.1, 0.5)
+    weighted = corrected_mean(people, labelled(people, places), probabilities=chance, value_range=(0, 1))
+    assert weighted.mean == pytest.approx(20 / (20 + 58 * 2))
+    assert weighted.method == "labels alone, betting"
 
 
 @pytest.mark.parametrize(
@@ -244,6 +258,13 @@ def test_labels_in_two_queries_are_too_few() -> None:
     labels = labelled(people, np.arange(20))
     assert "2 places" in corrected_mean(judge, labels, clusters=queries).why
     assert "2 queries" in corrected_query_mean(judge, labels, queries).why
+
+
+def test_a_query_labelled_in_part_is_not_whole() -> None:
+    """Whole queries are whole: one missing label is named rather than taken for chance."""
+    people, judge, queries = population(0.5)
+    found = corrected_mean(judge, labelled(people, np.arange(1, 100)), clusters=queries)
+    assert (found.mean, found.why) == (None, "a cluster is labelled in part")
 
 
 def test_all_labelled_is_exact() -> None:
@@ -286,3 +307,5 @@ def test_unusable_input_is_refused(judged: np.ndarray, given: dict[str, Any], me
     labels = labelled(population(0.5)[0], np.arange(50))
     with pytest.raises(InputError, match=message):
         corrected_mean(judged, labels, **given)
+    with pytest.raises(InputError, match="no judged values"):
+        corrected_query_mean([], [], [])

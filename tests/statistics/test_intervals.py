@@ -13,7 +13,7 @@ from germane.statistics.intervals import (
     Interval,
     average_trials,
     clopper_pearson,
-    group,
+    group_cases,
     imbens_manski,
     mean_interval,
 )
@@ -253,4 +253,4 @@ def test_a_sum_of_rounded_numbers_may_end_just_outside() -> None:
 
 def test_units_of_one_group_have_no_error() -> None:
     """One unit tells nothing of its spread."""
-    assert group([1.0, 2.0], ["a", "a"]).error == np.inf
+    assert group_cases([1.0, 2.0], ["a", "a"]).error == np.inf

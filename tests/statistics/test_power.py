@@ -4,7 +4,7 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from germane.errors import InputError
-from germane.statistics.intervals import group
+from germane.statistics.intervals import group_cases
 from germane.statistics.power import detectable_difference, flip_probability, power_of, units_needed
 
 
@@ -46,19 +46,19 @@ def test_flips_of_a_verdict_are_as_frequent_as_predicted() -> None:
     for _ in range(3000):
         old, new = rng.normal(rng.uniform(-0.3, 0.3), 0.2, (2, 12))
         flipped.append((old.mean() > 0) != (new.mean() > 0))
-        predicted.append(flip_probability(group(old, None), 0.0))
+        predicted.append(flip_probability(group_cases(old, None), 0.0))
     assert np.mean(np.array(predicted, float)) == pytest.approx(np.mean(flipped), abs=0.015)
 
 
 def test_flip_probability_is_that_of_the_prediction_interval() -> None:
     """Half on the threshold, T(-distance / (s sqrt(2 / n))) away from it; nothing for one unit."""
     x = np.random.default_rng(1).beta(3, 3, 25)
-    units = group(x, None)
+    units = group_cases(x, None)
     assert flip_probability(units, x.mean()) == pytest.approx(0.5)
     expected = stats.t.cdf(-0.05 / (x.std(ddof=1) * np.sqrt(2 / 25)), 24)
     assert flip_probability(units, x.mean() + 0.05) == pytest.approx(expected)
-    assert flip_probability(group([0.5], None), 0.4) is None
-    assert flip_probability(group([0.5, 0.5], None), 0.4) == 0
+    assert flip_probability(group_cases([0.5], None), 0.4) is None
+    assert flip_probability(group_cases([0.5, 0.5], None), 0.4) == 0
 
 
 def test_impossible_settings_are_refused() -> None:

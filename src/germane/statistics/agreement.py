@@ -20,7 +20,7 @@ __all__ = [
     "cohen_kappa",
     "confusion",
     "krippendorff_alpha",
-    "spread",
+    "spread_between",
 ]
 
 Floats = NDArray[np.float64]
@@ -116,7 +116,7 @@ def agreement(
         alpha_ordinal=_alpha(table + table.T, len(error) / total if total else 1.0),
         confusion=pairs,
         bias=bias,
-        between_queries=None if queries is None or not len(error) else spread(error, queries),
+        between_queries=None if queries is None or not len(error) else spread_between(error, queries),
         illegal={float(name): int(count) for name, count in zip(names, counts, strict=True)},
     )
 
@@ -201,7 +201,7 @@ def _alpha(coincidences: Floats, unit: float) -> float | None:
     return 1 - (n - 1) * float((cost * table).sum()) / expected if expected else None
 
 
-def spread(values: ArrayLike, groups: ArrayLike) -> Spread:
+def spread_between(values: ArrayLike, groups: ArrayLike) -> Spread:
     """Spread of a mean between groups (queries, systems), beyond what the spread within them explains.
 
     One-way analysis of variance: deviation^2 = (mean square between - within) / n0, not below 0, with n0 the groups'

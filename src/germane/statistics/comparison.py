@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from germane.errors import InputError
 from germane.statistics.distributions import normal_cdf
-from germane.statistics.intervals import Interval, group, mean_interval
+from germane.statistics.intervals import Interval, group_cases, mean_interval
 from germane.statistics.power import detectable_difference, units_needed
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "DifferenceParts",
     "PairedDifference",
     "SignFlipTest",
-    "decide",
+    "decide_change",
     "holm",
     "paired_difference",
     "shared_verdicts",
@@ -70,6 +70,13 @@ class PairedDifference:
     def p(self) -> float | None:
         """The p-value of the sign-flip test."""
         return self.test.p if self.test else None
+
+    @property
+    def distinguishable(self) -> bool:
+        """Whether the difference is at least the smallest one that this many units can show."""
+        if self.difference is None or self.detectable is None:
+            return False
+        return abs(self.difference) >= self.detectable
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +158,7 @@ def paired_difference(
     interval = mean_interval(
         change, clusters=clusters, bounds=bounds, value_range=limits, level=level, differences=True
     )
-    units = group(change, clusters)
+    units = group_cases(change, clusters)
     complete = len(change) > 0 and not open_.any()
     varies = complete and len(units.sums) > 1 and units.deviation > 0
     return PairedDifference(
@@ -201,7 +208,7 @@ def sign_flip_test(
     Raises:
         InputError: A difference is not a number, or there is none.
     """
-    d = group(differences, clusters).sums
+    d = group_cases(differences, clusters).sums
     n = len(d)
     if not n or not np.isfinite(d).all():
         raise InputError(
@@ -259,7 +266,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in result]
 
 
-def decide(interval: Interval, margin: float) -> Decision:
+def decide_change(interval: Interval, margin: float) -> Decision:
     """Whether B is worse than A by `margin` or more: a test of non-inferiority on the interval of B - A.
 
     "pass" where the lower end is above -margin, "fail" where the upper end is below -margin, else "undecided". The

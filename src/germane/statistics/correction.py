@@ -97,12 +97,12 @@ def corrected_mean(
         probabilities: Inclusion probability of every unit, shape (N,), read where labelled; None = labelled share of
             the stratum.
         clusters: What was drawn at random where that was not the unit itself: the query of each passage, if queries
-            were labelled whole; shape (N,).
+            were labelled whole (one that is labelled in part corrects nothing); shape (N,).
         value_range: Smallest and largest possible value; the interval is cut to it.
         level: Nominal coverage.
 
     Raises:
-        InputError: Shapes differ, or a probability is outside 0 to 1.
+        InputError: Shapes differ, a judged value is missing, or a probability is outside 0 to 1.
     """
     f_own, y = _pair(judged, labels)
     f = f_own if proxy is None else _pair(proxy, labels)[0]
@@ -110,20 +110,19 @@ def corrected_mean(
     known = ~np.isnan(y)
     n = int(known.sum())
     base = CorrectedMean(
-        mean=None, ends=None, method="PPI++", level=level, judged=float(f_own.mean()) if size else np.nan, human=None,
+        mean=None, ends=None, method="PPI++", level=level, judged=float(f_own.mean()), human=None,
         human_ends=None, weight=0.0, labels=n, total=size, queries=None, ess=None,
     )  # fmt: skip
+    groups = np.arange(size) if clusters is None else cluster_codes(clusters, size)
     if clusters is not None:
-        groups = cluster_codes(clusters, size)
         base = replace(base, queries=len(np.unique(groups[known])))
-    else:
-        groups = np.arange(size)
-    if n < FEWEST:
-        return replace(base, why=f"{n} labels: at least {FEWEST} are needed")
-    layer = cluster_codes(strata, size) if strata is not None else np.zeros(size, np.intp)
+    layer = np.zeros(size, np.intp) if strata is None else cluster_codes(strata, size)
     chance = _chances(probabilities, layer, known, groups)
-    if chance is None:
-        return replace(base, why="a stratum has no label")
+    why = f"{n} labels: at least {FEWEST} are needed" if n < FEWEST else ""
+    if not why and np.isin(groups[known], groups[~known]).any():
+        why = "a cluster is labelled in part"
+    if why or chance is None:
+        return replace(base, why=why or "a stratum has no label")
     y, w, groups = y[known], 1 / chance, groups[known]
     human = float(w @ y / w.sum())
     if n == size:
@@ -150,7 +149,8 @@ def corrected_mean(
     variance = fit.variance + (float(f.mean()) - f_mean) ** 2 * fit.weight_variance
     alone = float(scale @ np.square(u))
     if _unvaried(y) or alone <= 0 or variance <= 0:
-        return _labels_alone(base, y, human, value_range, groups if clusters is not None else None, level)
+        uneven = w if np.ptp(w) > 0 else None
+        return _labels_alone(base, y, value_range, None if clusters is None else groups, uneven)
     mean = human + fit.weight * (float(f.mean()) - f_mean)
     half = t_quantile((1 + level) / 2, max(df - 1, 1)) * sqrt(variance)
     half_alone = t_quantile((1 + level) / 2, df) * sqrt(alone)
@@ -199,7 +199,7 @@ def corrected_query_mean(
         level: Nominal coverage.
 
     Raises:
-        InputError: Shapes differ.
+        InputError: Shapes differ, or a judged value is missing.
     """
     f_own, y_all = _pair(judged, labels)
     f_all = f_own if proxy is None else _pair(proxy, labels)[0]
@@ -229,7 +229,7 @@ def corrected_query_mean(
         )
     limits = value_range or (-np.inf, np.inf)
     if _unvaried(y):
-        return _labels_alone(base, y, human, value_range, codes[known], level)
+        return _labels_alone(base, y_mean, value_range)
     y_in, f_in = y - y_mean[group], f - f_mean[group]
     stages = _Stages(group, counts, sizes[held], len(sizes), population)
     half_alone = stages.half_width(y_in, y_mean, (False, False), 0.0, level)
@@ -252,7 +252,7 @@ def corrected_query_mean(
         level,
     )
     if half <= 0 or half_alone <= 0:
-        return _labels_alone(base, y, human, value_range, codes[known], level)
+        return _labels_alone(base, y_mean, value_range)
     return replace(
         base,
         mean=min(max(mean, limits[0]), limits[1]),
@@ -361,8 +361,8 @@ def _pair(values: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
         raise InputError(
             f"judged values of shape {f.shape}, labels of shape {y.shape}", fix="give one of each per unit"
         )
-    if not np.isfinite(f).all():
-        raise InputError("some judged values are missing", fix="leave those units out, labels too")
+    if not len(f) or not np.isfinite(f).all():
+        raise InputError("no judged values, or some are missing", fix="leave those units out, labels too")
     return f, y
 
 
@@ -406,21 +406,22 @@ def _unvaried(labels: Floats) -> bool:
 def _labels_alone(
     base: CorrectedMean,
     labels: Floats,
-    human: float,
     value_range: tuple[float, float] | None,
-    clusters: NDArray[np.generic] | None,
-    level: float,
+    clusters: Ints | None = None,
+    weights: Floats | None = None,
 ) -> CorrectedMean:
-    """What the labels say alone, by the rules for a mean, where too few differ for the judge to be weighed."""
-    alone = mean_interval(labels, clusters=clusters, value_range=value_range, level=level)
+    """What the labels (or their means per query) say alone, by the rules for a mean: too few differ to weigh a judge."""
+    alone = mean_interval(
+        labels, clusters=clusters, weights=weights, value_range=value_range, level=base.level
+    )
     return replace(
         base,
-        mean=human if alone.ends else None,
+        mean=alone.mean if alone.ends else None,
         ends=alone.ends,
         method=f"labels alone, {alone.method}",
-        human=human,
+        human=alone.mean,
         human_ends=alone.ends,
-        ess=float(len(labels)) if alone.ends else None,
+        ess=float(base.labels) if alone.ends else None,
         why="" if alone.ends else "nearly all labels are equal and their range is not known",
     )
 

@@ -46,7 +46,7 @@ def neyman_allocation(sizes: ArrayLike, deviations: ArrayLike, budget: int, *, f
         raise InputError(
             f"{budget} labels do not cover {len(units)} strata", fix=f"ask for {int(floor.sum())} or more"
         )
-    share = units * spread if (units * spread).any() else units.astype(float)
+    share = units * spread
     # Raise to the floor, or cut to the size, whatever the proportional share misses, until nothing does.
     fixed = np.full(len(units), -1, np.intp)
     exact = np.zeros(len(units))
@@ -54,8 +54,9 @@ def neyman_allocation(sizes: ArrayLike, deviations: ArrayLike, budget: int, *, f
         free = fixed < 0
         left = budget - int(fixed[~free].sum())
         weights = np.where(free, share, 0.0)
-        weights = weights if weights.sum() > 0 else np.where(free, units, 0).astype(float)
-        exact = np.where(free, left * weights / max(float(weights.sum()), 1e-300), fixed)
+        if weights.sum() < 1e-200:  # no spread known in what is free: in proportion to the sizes
+            weights = np.where(free, units, 0).astype(float)
+        exact = np.where(free, left * weights / max(float(weights.sum()), 1.0e-200), fixed)
         over, under = free & (exact > units), free & (exact < floor)
         if over.any() and (exact - units)[over].sum() >= (floor - exact)[under].sum():
             fixed[over] = units[over]
