@@ -75,7 +75,6 @@ class LLMJudge(Judge):
     """
 
     stored = True
-    stand_in = ""
     one_loop = True  # its connections belong to the event loop that opened them
 
     def __init__(
@@ -124,9 +123,7 @@ class LLMJudge(Judge):
             parameters=own,
             limit_name=_limit_name(service),
         )
-        self.identity: Mapping[str, Json] = _identity(
-            service, temperature, self.capabilities.parameters, reasoning
-        )
+        self.identity = _identity(service, temperature, self.capabilities.parameters, reasoning)
         self.capabilities.reason(reasoning, service.provider)
         self._fuse, self._batch = reading == "fused", batch
         self._price = price

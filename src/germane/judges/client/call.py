@@ -15,7 +15,7 @@ from germane.errors import AnswerError, GermaneError
 from germane.judges.client.client import CallState, ModelClient
 from germane.judges.client.errors import NoAnswer, Refused, Rejected, TooLong
 from germane.judges.client.output import MODES, Correction
-from germane.judges.client.parsing import Completion, fitted
+from germane.judges.client.parsing import Completion
 from germane.judges.client.prices import Price
 from germane.judges.judge import Reply
 from germane.questions.payload import Miscounted
@@ -169,9 +169,9 @@ class GroupCall:
             window = todo.pop(0)
             try:
                 await self._answers(readings([window], self.prompts))
-            except TooLong as error:
+            except TooLong as long:
                 if not (smaller := window.halves()):
-                    raise Refused(f"{question.named(window)} alone is too long: {error}") from None
+                    raise Refused(f"{question.named(window)} alone is too long: {long}") from None
                 todo[:0] = smaller
                 continue
             if id(window) not in self._payloads:
@@ -262,8 +262,7 @@ class GroupCall:
         if isinstance(part, AnswerError):
             return str(part)[:_PROBLEM]
         try:
-            part = fitted(part, question.schema())
-            question.read(part)
+            part = question.checked(part)
         except AnswerError as error:
             self._miscounted = isinstance(error, Miscounted)
             return str(error)[:_PROBLEM]

@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from germane.questions.reading import Ask
 from germane.questions.text import blank
 from germane.types import Json
 
@@ -47,6 +46,22 @@ _UNKNOWN = re.compile(
 )
 
 _log = logging.getLogger("germane")
+
+
+class RequestText(Protocol):
+    """One request in words: constant instructions, the data, and the schema of the answer with its name."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - described above
+
+    @property
+    def system(self) -> str: ...  # noqa: D102
+
+    @property
+    def user(self) -> str: ...  # noqa: D102
+
+    @property
+    def schema(self) -> dict[str, Json]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +121,7 @@ class ModelCapabilities:
             self.parameters = {"chat_template_kwargs": {"enable_thinking": False}, **self.parameters}
 
     def body(
-        self, ask: Ask, note: Correction | None = None, limit: int | None = None, mode: int = 0
+        self, ask: RequestText, note: Correction | None = None, limit: int | None = None, mode: int = 0
     ) -> bytes:
         """The request: constant instructions first, the text last; `limit` is how many tokens the answer may have."""
         mode = max(mode, self.mode)
@@ -122,7 +137,7 @@ class ModelCapabilities:
             request[self.limit_name] = limit
         return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
-    def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
+    def _messages(self, ask: RequestText, note: Correction | None, mode: int) -> list[Json]:
         system, user = ask.system, ask.user
         if mode == PROMPT:
             system = f"{system}\n\nAnswer with one JSON object of this JSON Schema and nothing else:\n{_schema(ask)}"
@@ -225,11 +240,11 @@ class ModelCapabilities:
                 self.lower(PROMPT, "its first answers were not of the schema")
 
 
-def _schema(ask: Ask) -> str:
+def _schema(ask: RequestText) -> str:
     return json.dumps({"title": ask.name, **ask.schema}, ensure_ascii=False, separators=(",", ":"))
 
 
-def _structure(ask: Ask, mode: int) -> dict[str, Json]:
+def _structure(ask: RequestText, mode: int) -> dict[str, Json]:
     if MODES[mode] == "schema":
         schema = {"name": ask.name, "strict": True, "schema": ask.schema}
         return {"response_format": {"type": "json_schema", "json_schema": schema}}
