@@ -23,7 +23,8 @@ STEPS = (
     {"reports"},
     {"graders", "labelling", "targets"},
     {"evaluation"},
-    {"cli", "integrations"},
+    {"integrations"},
+    {"cli"},
 )
 """Each part imports only parts of earlier steps, however far, and itself. `testing` is for tests and may import all."""
 

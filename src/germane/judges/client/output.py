@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from germane.questions.text import blank
 from germane.types import Json
