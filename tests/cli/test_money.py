@@ -90,8 +90,9 @@ def test_without_the_ledger_a_stopped_run_loses_nothing(cli: Cli, data: Path, tm
         ran = cli("run", "--resume", "r", "--base-url", server.url, "--max-calls", 99, "--json", env=KEY)
         assert (ran.json["judge"]["calls"], ran.json["judge"]["cached"], server.count) == (30, 0, 30)
         assert not [file.name for file in (tmp_path / "r").iterdir() if "sqlite" in file.name]
-        assert cli(*asked, "--max-calls", 12, env=KEY).code == 3
-        assert cli(*asked, env=KEY).code == 0  # not continued but begun anew: nothing is known
+        assert "--force" in cli(*asked, env=KEY).err  # what was paid for is not replaced by accident
+        assert cli(*asked, "--force", "--max-calls", 12, env=KEY).code == 3
+        assert cli(*asked, "--force", env=KEY).code == 0  # not continued but begun anew: nothing is known
         assert server.count == 30 + 12 + 30
     assert not (tmp_path / "l.sqlite").exists()
 
@@ -119,7 +120,7 @@ def test_continuing_makes_headway_under_any_limit(cli: Cli, data: Path) -> None:
         assert "1 calls were made" in cli(*asked, "--max-calls", 1, env=KEY).err
         again = cli("run", "--resume", "r", "--base-url", server.url, env=KEY).err
         assert "spent so far: 2 calls, 0 cached, 2 requests" in again
-        ran = cli(*asked, "--max-calls", 0, "--filter", "q5", env=KEY)
+        ran = cli(*asked, "--force", "--max-calls", 0, "--filter", "q5", env=KEY)
         assert ran.code == 3
         assert "germane run --resume r --max-calls ..." in ran.err
 
@@ -171,7 +172,7 @@ def test_a_bad_line_is_found_before_anything_is_asked(cli: Cli, data: Path, tmp_
 
 
 def test_a_panel_by_flags(cli: Cli, data: Path, tmp_path: Path) -> None:
-    """Two judges, two samples each: four votes a question, four rows a question, and a second run asks nobody."""
+    """Two judges, two samples each: four votes per question, a row for each and for what they became, and a second run asks nobody."""
     with ModelServer() as server:
         asked = words(
             data, server, "--judge", "openai:other", "--repeat", "2", "--vote", "mean", "--limit", 2, "--json"
@@ -184,8 +185,11 @@ def test_a_panel_by_flags(cli: Cli, data: Path, tmp_path: Path) -> None:
         name = "mean of openai:test@{0} #1, openai:test@{0} #2, openai:other@{0} #1, openai:other@{0} #2"
         assert ran.json["judge"]["source"].replace(f"@{server.url}", "") == name.replace("@{0}", "")
         rows = [json.loads(line) for line in (tmp_path / "r" / "judgements.jsonl").read_text().splitlines()]
-        assert len(rows) == 10
-        assert all(len(row["votes"]) == 4 for row in rows)
+        merged = [row for row in rows if "parent" not in row]
+        assert len(merged) == 10
+        assert all(len(row["votes"]) == 4 for row in merged)
+        assert {row["parent"] for row in rows if "parent" in row} == {row["key"] for row in merged}
+        assert len(rows) == 50
         again = cli(*asked, env=KEY)
         assert again.json["judge"]["calls"] == 0
         assert again.json["scores"] == ran.json["scores"]

@@ -81,7 +81,7 @@ def test_an_older_report_in_the_folder_is_not_continued(
         flags = [*cache, *(() if cache else ("--ledger", "one.sqlite"))]
         assert cli(*words(data, server, *flags), env=KEY).code == 3
         ill[0] = False
-        flags = [*cache, *(() if cache else ("--ledger", "two.sqlite"))]
+        flags = [*cache, "--force", *(() if cache else ("--ledger", "two.sqlite"))]
         before = server.count
         with started(words(data, server, *flags), tmp_path) as process:
             wait_for(server, before + 6)

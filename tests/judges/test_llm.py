@@ -17,16 +17,10 @@ from germane.judges.client.retry import RetryPolicy
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge, check_shared
-from germane.questions import (
-    CitationSupport,
-    Claims,
-    Entities,
-    NuggetSupport,
-    Relevance,
-    Support,
-    key_of,
-)
-from germane.questions.question import AnyQuestion
+from germane.questions.listing import Claims, Entities
+from germane.questions.question import AnyQuestion, key_of
+from germane.questions.relevance import Relevance
+from germane.questions.support import CitationSupport, NuggetSupport, Support
 from germane.testing import Act, Asked, ModelServer, storm
 from germane.types import Json
 
@@ -141,8 +135,9 @@ class TestAnswers:
             ('{"reasoning": "r", "grade": NaN}', "NaN is no number"),
             ('{"reasoning": "r", "grade": 1} or {"reasoning": "r", "grade": 2}', "2 different JSON objects"),
             ('{"reasoning": "r"}', 'lacks "grade"'),
-            ('{"reasoning": "r", "grade": "2"}', "a whole number from 0 to 3"),
-            ('{"reasoning": "r", "grade": 5}', "0, 1, 2 or 3, not 5"),
+            ('{"reasoning": "r", "grade": "high"}', "a whole number from 0 to 3"),
+            ('{"reasoning": "r", "grade": 2.5}', "a whole number from 0 to 3, not 2.5"),
+            ('{"reasoning": "r", "grade": 5}', "a whole number from 0 to 3, not 5"),
             ('{"reasoning": "r", "grade": true}', "a whole number from 0 to 3"),
             ('{"reasoning": "r", "relevant": true}', 'lacks "grade"'),
             ('{"reasoning": "r", "grade": 0, "grade": 3}', 'says "grade" twice'),
@@ -518,7 +513,7 @@ class TestReadings:
             relevance, claims = ask(judge_of(server), self.both())
         assert relevance.error is claims.error is None
         assert [asked.kinds for asked in server.asked] == [["relevance", "claims"], ["claims"]]
-        assert "must be a non-empty string, not 7" in server.asked[1].user
+        assert "must be a string, not 7" in server.asked[1].user
 
     def test_keys_do_not_depend_on_company(self) -> None:
         """Fused and single share what is stored."""
@@ -617,7 +612,7 @@ class TestLists:
     def test_long_texts_make_short_lists(self) -> None:
         """What is extracted from them is long too, and an answer has an end."""
         with ModelServer() as server:
-            ask(judge_of(server, batch=10), [Claims("q", f"Fact {n}. " * 500) for n in range(4)])
+            ask(judge_of(server, batch=10), [Entities("q", f"Fact {n}. " * 500) for n in range(4)])
         assert 2 <= server.count <= 4
 
     def test_only_what_is_listed_has_another_key(self) -> None:

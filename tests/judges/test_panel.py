@@ -343,6 +343,9 @@ def test_an_evaluation_by_a_panel() -> None:
     report = evaluate([sample], "context_precision@2 P(labels=judge)@2", judge=PanelJudge(members, "mean"))
     assert report["P(labels=judge)@2"].mean == 0.5
     judgements = list(report.judgements())
-    assert len(judgements) == 2
-    assert all(len(one.provenance["votes"]) == 3 for one in judgements)
+    merged = [one for one in judgements if one.parent is None]
+    assert len(merged) == 2
+    assert all(len(one.provenance["votes"]) == 3 for one in merged)
+    assert {one.parent for one in judgements} - {None} == {one.key for one in merged}
+    assert len(judgements) == 8
     assert report.manifest["judge"]["calls"] == 0

@@ -66,8 +66,7 @@ def finish(
             console.width = 120
         console.print(formats.render(report))
     elif not report.verdict.passed:
-        for reason in report.verdict.reasons:
-            say(reason)
+        say("\n".join(report.verdict.lines()))
     for path in outputs:
         say(f"wrote {path}")
     if code:

@@ -22,7 +22,7 @@ from germane.evaluation.session import answers_so_far, ledger_of, read_stored
 from germane.judges.judge import Judge, Keyring, members_of
 from germane.judges.panel import PanelJudge
 from germane.judging.spending import Receipts, Tally
-from germane.ledger.store import Ledger, open_ledger
+from germane.ledger.store import Ledger, is_there, open_ledger
 from germane.measures.labels import Settings
 from germane.measures.scoring import Block, Grader, Job, reading_of
 from germane.questions.asking import Answer, Program, answered
@@ -51,7 +51,7 @@ def forecast(
     receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else Receipts()
     known = answers_so_far(resume, stored, errors=not retry_errors)
     reading = contextlib.nullcontext()
-    if place is not None and Path(place).expanduser().exists():
+    if place is not None and is_there(place):
         reading = contextlib.closing(open_ledger(place, reading=True))  # type: ignore[assignment]
     with reading as ledger:
         forecaster = Forecaster(plan.judge, plan.settings, known, ledger, receipts)

@@ -14,7 +14,7 @@ from germane.evaluation.choice import ledger_place
 from germane.evaluation.options import Options
 from germane.judges.panel import whole
 from germane.judging.spending import Receipts, Spent
-from germane.ledger.store import Ledger, open_ledger
+from germane.ledger.store import Ledger, is_there, open_ledger
 from germane.reports.manifest import spent_in_words
 from germane.tables.folder import ReportFolder, read_manifest
 from germane.types import Json, Judgement
@@ -51,7 +51,7 @@ def ledger_of(options: Options, folder: Path | None, stored: Mapping[str, Json])
     if options.no_cache:
         return None if folder is None else str(folder / "ledger.sqlite")
     first = (stored.get("options") or {}).get("ledger")
-    if options.ledger and (options.ledger != first or Path(options.ledger).exists()):
+    if options.ledger and (options.ledger != first or is_there(options.ledger)):
         return options.ledger
     return ledger_place()
 
@@ -85,6 +85,9 @@ class Session:
         self.created: str = stored.get("created") or now()
         self.folder = ReportFolder(folder)
         self.existed = folder.exists()
+        place = ledger_of(options, folder, stored)
+        assert place is not None  # there is a folder
+        is_there(place)  # a place where no ledger can be is refused before anything is made
         self.folder.lock()
         try:
             if not (stored or options.force):
@@ -93,8 +96,6 @@ class Session:
             if not stored:
                 self.folder.forget_killed()
             self.known = answers_so_far(folder, stored, errors=not retry_errors)
-            place = ledger_of(options, folder, stored)
-            assert place is not None  # there is a folder
             if options.no_cache and not stored:
                 _remove_ledger(Path(place))
             self.ledger: Ledger = open_ledger(place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import fsum
 from pathlib import Path
 
 from germane.errors import InputError
@@ -14,7 +15,7 @@ from germane.reports.gates import Gate, Verdict, check_gate, decide, required_ga
 from germane.reports.schema import Document
 from germane.reports.summary import Bases, MeasureSummary, summarise
 from germane.tables.folder import ReportFolder, Tables
-from germane.tables.judgements import asked_json
+from germane.tables.judgements import AskedCounts, asked_json
 from germane.types import Json
 
 __all__ = ["Report"]
@@ -144,11 +145,24 @@ def _counted(tables: Tables) -> dict[str, Json]:
         return {}  # its manifest says so already
     return {
         "graders": list(tables.graders),
-        "notes": dict(sorted(tables.notes.items())),
+        "notes": dict(sorted({**tables.notes, **_agreement(tables.asked)}.items())),
         "prompts": dict(sorted(tables.prompts.items())),
         "reads": {measure: sorted(kinds) for measure, kinds in sorted(tables.reads.items())},
         "asked": asked_json(tables.asked),
     }
+
+
+def _agreement(asked: AskedCounts) -> dict[str, int]:
+    """How far a panel agreed, as a note with the number of its questions; {} where no panel was asked."""
+    panel = sum(n for (_, field, _), n in asked.items() if field == "panel")
+    if not panel:
+        return {}
+    voted = [(float(value), n) for (_, field, value), n in asked.items() if field == "agreement"]
+    lost = sum(n for (_, field, _), n in asked.items() if field == "failed")
+    mean = fsum(value * n for value, n in voted) / sum(n for _, n in voted) if voted else 0.0
+    words = f"mean agreement {mean:.2f}" if voted else "nothing was voted on"
+    others = f"{lost} without the answer of a member" if lost else "every member answered"
+    return {f"questions to the panel: {words}, {others}": panel}
 
 
 def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSummary]:

@@ -14,12 +14,12 @@ from germane.types import FrozenDict, Json, freeze
 
 __all__ = [
     "MAX_DEPTH",
-    "Step",
     "Id",
     "JsonObject",
     "JsonValue",
     "Number",
     "Offset",
+    "Step",
     "Whole",
     "Wrong",
     "first_fault",
@@ -80,6 +80,7 @@ _FIXES = {
     "float": "write a number",
     "finite_number": "write a finite number or leave the field out",
     "greater_than_equal": "write a number from {ge:g}",
+    "whole_from": "write a whole number from {ge}",
     "less_than_equal": "write a number up to {le:g}",
     "literal_error": "write {expected}",
     "too_short": "write at least {min_length}",
@@ -110,6 +111,10 @@ def first_fault(error: ValidationError) -> tuple[tuple[Step, ...], Wrong]:
         return loc, Wrong(f"has no {loc[-1]}", f'write "{loc[-1]}"')
     if kind == "extra_forbidden":
         return loc, Wrong("is not a known field here", "remove it or correct its name")
+    if "expected" in context:
+        context = {**context, "expected": str(context["expected"]).replace("'", "")}
+    if kind == "greater_than_equal" and isinstance(context.get("ge"), int):
+        kind = "whole_from"
     fix = _FIXES.get(kind) or _FIXES.get(kind.partition("_")[0]) or fault["msg"]
     return loc, Wrong(f"is {say(fault['input'])}", fix.format_map(context))
 

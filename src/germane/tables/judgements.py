@@ -103,6 +103,8 @@ def count_asked(counts: AskedCounts, judgement: Judgement) -> None:
         counts[kind, "n", ""] += 1
         if judgement.error is not None:
             counts[kind, "errors", ""] += 1
+    if "votes" in how or "failed" in how:
+        counts[kind, "panel", ""] += 1
     for field in _COUNTED if how else ():
         value = how.get(field)
         if value is None or value == () or (field == "against" and judgement.parent is not None):

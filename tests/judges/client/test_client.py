@@ -17,7 +17,7 @@ from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
 from germane.judges.panel import PanelJudge
-from germane.questions import Relevance
+from germane.questions.relevance import Relevance
 from germane.testing import Act, ModelServer
 from germane.types import Json
 

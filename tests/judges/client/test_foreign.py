@@ -15,8 +15,10 @@ from germane.errors import InputError, JudgeError, MissingPart
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
-from germane.questions import Claims, Relevance, Support
+from germane.questions.listing import Claims
 from germane.questions.question import AnyQuestion
+from germane.questions.relevance import Relevance
+from germane.questions.support import Support
 from germane.testing import Act, Asked, ModelServer
 from germane.testing.wire import Connection
 from germane.types import Json
@@ -151,7 +153,7 @@ def test_the_request_is_anthropics_own() -> None:
     assert headers["x-team"] == "search"
     assert "sk-secret-0123" in headers.get("x-api-key", headers.get("authorization", ""))
     assert "Grade the passage's relevance" in heard["system"]
-    assert heard["messages"][0]["content"][0]["text"].endswith("<passage>the sky is blue</passage>")
+    assert heard["messages"][0]["content"][0]["text"].rpartition("</")[0].endswith(">the sky is blue")
     assert (heard["temperature"], heard["max_tokens"], heard["top_k"]) == (0.1, 4096, 5)
 
 

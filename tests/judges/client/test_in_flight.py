@@ -13,13 +13,12 @@ from germane.judges import LLMJudge
 from germane.judges.client.retry import RetryPolicy
 from germane.judging.pool import Pool
 from germane.ledger.store import SQLiteLedger
-from germane.questions import Relevance
+from germane.questions.relevance import Relevance
 from germane.testing import Act, ModelServer
 from germane.testing.asked import Asked
 from germane.types import Judgement
 
 MEASURE = "context_precision@1"
-SETTINGS = ("against", "scale", "rubric", "fused", "list_size", "place")
 
 
 def passages(count: int) -> list[Relevance]:
@@ -172,11 +171,7 @@ class TestSharedJudge:
                     aevaluate(rows(size, word), MEASURE, judge=judge) for size, word in ((2, "a"), (50, "b"))
                 )
                 reports = await asyncio.gather(*work)
-                assert all(
-                    {"mode", "model"} <= set(one.provenance) <= {"mode", "model", *SETTINGS}
-                    for report in reports
-                    for one in report.judgements()
-                )
+                assert not any(one.error for report in reports for one in report.judgements())
                 return [report[MEASURE].n for report in reports]
 
             assert asyncio.run(both()) == [2, 50]
@@ -217,8 +212,9 @@ class TestPanel:
         with ModelServer() as server:
             report = evaluate(rows(9), MEASURE, judge=[dead, judge_of(server)])
         assert report[MEASURE].n == 9
-        panel = [one for one in report.judgements() if one.parent is None]
-        assert all("openai:dead" in one.provenance["failed"] for one in panel)
+        assert all(
+            "openai:dead" in one.provenance["failed"] for one in report.judgements() if one.parent is None
+        )
         assert len([one for one in caplog.messages if "goes on without it" in one]) == 1
         assert report.manifest["judge"]["calls"] == 9
 

@@ -9,7 +9,7 @@ import pytest
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
-from germane.questions import Relevance
+from germane.questions.relevance import Relevance
 from germane.testing import Act, Asked, ModelServer
 from germane.types import Json
 from tests.judges.test_llm import ask

@@ -11,15 +11,10 @@ from germane.judges.client.errors import is_too_long
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
-from germane.questions import (
-    CitationSupport,
-    Claims,
-    NuggetSupport,
-    Relevance,
-    Sufficiency,
-    Support,
-)
+from germane.questions.listing import Claims
 from germane.questions.question import AnyQuestion
+from germane.questions.relevance import Relevance
+from germane.questions.support import CitationSupport, NuggetSupport, Sufficiency, Support
 from germane.testing import Act, Asked, ModelServer
 from germane.types import Json
 
@@ -50,6 +45,11 @@ def refusing(characters: int, status: int = 400):
         return Act(status=status, error=error) if len(asked.user) > characters else None
 
     return script
+
+
+def copies(count: int) -> tuple[str, ...]:
+    """So many times the contexts, each another text: what is there twice is judged once."""
+    return tuple(f"{text}Copy {n}." for n in range(count) for text in CONTEXTS)
 
 
 def reads(tokens: int) -> Act:
@@ -95,7 +95,7 @@ class TestWindows:
 
     def test_a_server_that_cuts_off_in_silence_is_noticed(self) -> None:
         """By what it says it has read; then smaller windows fit."""
-        question = Support(CLAIMS, CONTEXTS * 8)
+        question = Support(CLAIMS, copies(8))
         with ModelServer(cutting(9000), answer=by_words) as server:
             (reply,) = ask(judge_of(server), [question])
         assert reply.error is None
@@ -105,7 +105,7 @@ class TestWindows:
 
     def test_a_context_that_is_exactly_full_was_too_small(self) -> None:
         """A prompt just above what Ollama's default takes: half as much again would not look suspicious otherwise."""
-        question = Support(CLAIMS, CONTEXTS * 3)
+        question = Support(CLAIMS, copies(3))
 
         def script(asked: Asked) -> Act | None:
             return reads(4096) if len(asked.user) > 4 * 4096 else None
@@ -224,7 +224,14 @@ class TestWindows:
         with ModelServer(refusing(4500), answer=by_words) as server:
             judge = judge_of(server)
             (reply,) = ask(judge, [Sufficiency(query="q", contexts=CONTEXTS)])
-            (unknown,) = ask(judge, [Sufficiency(query="q", contexts=CONTEXTS[:4] * 2)])
+            (unknown,) = ask(
+                judge,
+                [
+                    Sufficiency(
+                        query="q", contexts=(*CONTEXTS[:4], *(f"{text} Again." for text in CONTEXTS[:4]))
+                    )
+                ],
+            )
         assert reply.payload["sufficient"] is True
         assert unknown.payload is None
         assert "whether all do together is not known" in str(unknown.error)
@@ -260,7 +267,7 @@ class TestErrors:
         with ModelServer(refusing(5000)) as server:
             (reply,) = ask(judge_of(server), [question])
         assert reply.payload is None
-        assert "the texts are too long for the model: about 3,6" in str(reply.error)
+        assert "the texts are too long for the model: about 3,7" in str(reply.error)
         assert server.count == 1
 
     def test_a_single_context_is_named(self) -> None:
@@ -278,7 +285,7 @@ class TestErrors:
         with ModelServer(cutting(4000)) as server:
             (reply,) = ask(judge_of(server), [Relevance(query="q", passage="a word " * 2000)])
         assert reply.payload is None
-        assert "the server read 1,000 tokens of about 3,6" in str(reply.error)
+        assert "the server read 1,000 tokens of about 3,7" in str(reply.error)
         assert "OLLAMA_CONTEXT_LENGTH" in str(reply.error)
 
     def test_a_list_that_is_too_long_is_asked_as_two(self) -> None:

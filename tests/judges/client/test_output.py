@@ -13,8 +13,9 @@ from germane.judges.client.output import LIMIT_NAMES
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
-from germane.questions import Entities, Relevance
+from germane.questions.listing import Entities
 from germane.questions.question import AnyQuestion
+from germane.questions.relevance import Relevance
 from germane.testing import Act, Asked, ModelServer
 from tests.judges.test_llm import ask, in_turn, limit_of
 

@@ -6,7 +6,7 @@ import pytest
 
 from germane.judges.client.prices import Price, price_of
 from germane.judges.llm import LLMJudge
-from germane.questions import Relevance
+from germane.questions.relevance import Relevance
 
 
 @pytest.fixture(autouse=True)

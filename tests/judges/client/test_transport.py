@@ -13,7 +13,7 @@ from germane.judges.client.retry import RetryPolicy
 from germane.judges.client.transport import HTTPTransport
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
-from germane.questions import Relevance
+from germane.questions.relevance import Relevance
 from germane.testing import Act, ModelServer
 
 QUICK = RetryPolicy(connect=1, read=5, backoff=0.001)
