@@ -1,6 +1,10 @@
 """How far judges agree with people: the lexical rule, and the language models of the LLMJudge challenge.
 
-    python benchmarks/judge_agreement.py pairs.jsonl.gz
+    python -m benchmarks.judge_agreement pairs.jsonl.gz
+    OPENAI_API_KEY=... python -m benchmarks.judge_agreement pairs.jsonl.gz --judge openai:gpt-4o-mini
+
+With `--judge` germane's own prompts are measured on the model that is named, in one evaluation: answers are kept in a
+ledger, so a second call costs nothing; `--limit N` takes N pairs drawn at random (seed 1).
 
 The file is the LLMJudge challenge's data on TREC Deep Learning 2023, one pair a line:
 
@@ -26,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from germane import Context, Sample, evaluate
 from germane.judges.lexical import LexicalJudge
 from germane.questions import Relevance
 from germane.questions.text import stems
@@ -107,6 +112,26 @@ def lexical_grades(rows: Sequence[Row]) -> list[int]:
     return [int(judge.reply(question).payload["grade"]) for question in questions]
 
 
+def model_grades(rows: Sequence[Row], judge: str, ledger: Path, max_cost: float | None) -> list[int | None]:
+    """The grades that a judge gives through a plain evaluation; None where it gave none."""
+    samples = [
+        Sample(id=str(n), query=row["query"], contexts=(Context(text=row["passage"]),))
+        for n, row in enumerate(rows)
+    ]
+    report = evaluate(
+        samples,
+        "P(labels=judge)@1",
+        judge=judge,
+        against="query",
+        ledger=ledger,
+        max_cost=max_cost,
+        max_unmeasured=1.0,
+    )
+    grade_of = {one.item: one.answer["grade"] for one in report.judgements() if one.error is None}
+    item_of = {row.sample: row.item for row in report.items()}
+    return [grade_of.get(item_of.get(sample.id, "")) for sample in samples]
+
+
 def timed(rows: Sequence[Row]) -> tuple[list[int], float]:
     """The rule's grades, and how many it gave a second of CPU."""
     started = time.process_time()
@@ -136,7 +161,14 @@ def lexical(rows: Sequence[Row], grades: Sequence[int]) -> Iterator[Agreement]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("pairs", type=Path, help="pairs.jsonl or pairs.jsonl.gz of the LLMJudge challenge")
-    rows = read_pairs(parser.parse_args().pairs)
+    parser.add_argument("--judge", help="measure this judge too, e.g. openai:gpt-4o-mini")
+    parser.add_argument("--limit", type=int, help="so many pairs, drawn at random")
+    parser.add_argument("--max-cost", type=float, help="US dollars at most")
+    parser.add_argument("--ledger", type=Path, default=Path("judge_agreement.sqlite"))
+    options = parser.parse_args()
+    rows = read_pairs(options.pairs)
+    if options.limit and options.limit < len(rows):
+        rows = random.Random(1).sample(rows, options.limit)
     people = sum(row["human"] >= RELEVANT for row in rows) / len(rows)
     print(
         f"{len(rows)} pairs of {len({row['qid'] for row in rows})} queries; people call {people:.3f} relevant"
@@ -150,6 +182,8 @@ def main() -> None:
     print(f"\n{'judge':26}{'n':>6} {'excluded':>8} {'kappa 2':>7} {'95%':>12} {'kappa 4':>8} {'relevant':>9}")
     for line in lexical(rows, grades):
         print(line)
+    if options.judge:
+        print(agreement(options.judge, model_grades(rows, options.judge, options.ledger, options.max_cost), rows))
     print()
     for line in sorted(models(rows), key=lambda a: -a.two):
         print(line)
