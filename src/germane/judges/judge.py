@@ -10,18 +10,6 @@ from germane.errors import AnswerError, InputError
 from germane.questions.question import AnyQuestion, Ending, ending, key_of, key_under
 from germane.types import FrozenDict, Json, Usage
 
-__all__ = [
-    "Judge",
-    "Judges",
-    "Keyring",
-    "LocalJudge",
-    "Reply",
-    "apart",
-    "as_judge",
-    "members_of",
-    "without_asking",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:

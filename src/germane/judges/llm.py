@@ -24,8 +24,6 @@ from germane.questions.question import AnyQuestion, Listed
 from germane.questions.reading import listed, readings, word
 from germane.types import FrozenDict, Json, Usage, freeze
 
-__all__ = ["LLMJudge", "check_shared"]
-
 START = 16
 """Requests in flight to begin with where no number was given."""
 

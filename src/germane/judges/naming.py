@@ -11,8 +11,6 @@ from germane.judges.lexical import LexicalJudge
 from germane.judges.panel import seated
 from germane.types import Json
 
-__all__ = ["judge_from", "judge_named"]
-
 _LOCAL: dict[str, type[Judge]] = {"labels": LabelsJudge, "gold": GoldJudge, "lexical": LexicalJudge}
 
 

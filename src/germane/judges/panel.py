@@ -16,8 +16,6 @@ from germane.questions.reading import replica_number
 from germane.questions.voting import check_vote
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
 
-__all__ = ["Agreement", "Attendance", "PanelJudge", "Replica", "repeated", "seated", "votes_on", "whole"]
-
 _log = logging.getLogger("germane")
 
 

@@ -16,8 +16,6 @@ from germane.errors import AnswerError
 from germane.questions.question import Question
 from germane.types import Judgement
 
-__all__ = ["Answer", "Missing", "Program", "Unanswered", "answered", "ask", "ask_all", "ask_each"]
-
 A = TypeVar("A")
 R = TypeVar("R")
 

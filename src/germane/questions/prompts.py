@@ -24,21 +24,6 @@ from germane.questions.payload import described
 from germane.questions.question import AnyQuestion, Question
 from germane.types import Json
 
-__all__ = [
-    "FOLDER",
-    "Prompt",
-    "Prompts",
-    "clean",
-    "fingerprint",
-    "inside",
-    "load",
-    "part",
-    "place",
-    "sections",
-    "show",
-    "tag_code",
-]
-
 FOLDER = Path(__file__).with_name("prompts")
 FIRST = ("history", "query", "reference", "response", "criterion")
 LAST = ("passage", "contexts", "text", "claims", "statements", "nuggets")

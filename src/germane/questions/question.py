@@ -15,18 +15,6 @@ from germane.questions.payload import Miscounted, PayloadModel, normal, parsed, 
 from germane.questions.text import blank
 from germane.types import Json
 
-__all__ = [
-    "AnyQuestion",
-    "Ending",
-    "Listed",
-    "Question",
-    "canonical",
-    "digest",
-    "ending",
-    "key_of",
-    "key_under",
-]
-
 A = TypeVar("A")
 
 

@@ -18,8 +18,6 @@ from germane.questions.prompts import Prompts, part, place, sections, show, tag_
 from germane.questions.question import AnyQuestion
 from germane.types import Json
 
-__all__ = ["Ask", "Reading", "listed", "readings", "word"]
-
 ORDER = ("relevance", "statements", "entities", "claims", "support")
 """Verdict first, then what is listed: the order of tasks inside a Reading."""
 

@@ -15,8 +15,6 @@ from germane.questions.text import blank
 from germane.questions.voting import Vote
 from germane.types import Context, Json
 
-__all__ = ["HELPS", "Grade", "Relevance", "Rubric", "Scale", "Statement", "StatementRelevance"]
-
 Scale = Literal["graded", "binary"]
 Rubric = Literal["trec", "usefulness"]
 EMPTY = "the passage is empty"

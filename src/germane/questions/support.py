@@ -17,19 +17,6 @@ from germane.questions.question import Question
 from germane.questions.text import blank
 from germane.types import Json
 
-__all__ = [
-    "CitationSupport",
-    "Cited",
-    "Degree",
-    "NuggetSupport",
-    "Nuggeted",
-    "Sufficiency",
-    "Sufficient",
-    "Support",
-    "Supported",
-    "Together",
-]
-
 A = TypeVar("A")
 
 _REASON = "The passage states this in its first sentence."

@@ -15,21 +15,6 @@ from typing import BinaryIO, TypeAlias
 
 from germane.errors import InputError, Place
 
-__all__ = [
-    "Notice",
-    "Notices",
-    "Warn",
-    "decoded",
-    "fold",
-    "nearest",
-    "numbered_lines",
-    "opened",
-    "place_in",
-    "read_lines",
-    "read_text",
-    "shown_name",
-]
-
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"

@@ -10,9 +10,6 @@ from typing import NoReturn
 from germane.samples.validation import MAX_DEPTH, Step
 from germane.types import Json
 
-__all__ = ["JsonFault", "decode", "locate", "whole"]
-
-
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 _LONE = re.compile("[\ud800-\udfff]")
 _HINTS = {

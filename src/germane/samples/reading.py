@@ -19,8 +19,6 @@ from germane.samples.rows import Columns, RowReader, Where
 from germane.samples.validation import Step, Wrong
 from germane.types import Json, Sample
 
-__all__ = ["READERS", "Seen", "read_samples", "samples_from"]
-
 Row: TypeAlias = tuple[int, Json, Where]
 """What a reader yields: the row's number (its id where it has none), the row, and how to find a path's place."""
 FieldOf: TypeAlias = Callable[[str], str | None]

@@ -17,8 +17,6 @@ from germane.samples.models import SPELLINGS, SampleLine
 from germane.samples.validation import Step, Wrong, frozen, say, wrong_in
 from germane.types import Context, FrozenDict, Json, Sample
 
-__all__ = ["Columns", "RowReader", "Where", "check_columns", "parse_columns", "sample_to_json"]
-
 Columns: TypeAlias = Mapping[str, str]
 Where: TypeAlias = Callable[[Sequence[Step]], Place]
 """The place of what stands at a path of a row."""

@@ -23,8 +23,6 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, get_args
 from germane.errors import InputError, Place
 from germane.samples.files import decoded, fold, numbered_lines, opened, shown_name
 
-__all__ = ["FORMATS", "Format", "Qrels", "Results", "Run", "as_run", "read_qrels", "read_run", "role"]
-
 Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]

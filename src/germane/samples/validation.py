@@ -12,23 +12,6 @@ from pydantic import WithJsonSchema as Schema
 from germane.errors import InputError, Place
 from germane.types import FrozenDict, Json, freeze
 
-__all__ = [
-    "MAX_DEPTH",
-    "Step",
-    "Id",
-    "JsonObject",
-    "JsonValue",
-    "Number",
-    "Offset",
-    "Whole",
-    "Wrong",
-    "first_fault",
-    "frozen",
-    "no_word",
-    "say",
-    "wrong_in",
-]
-
 Step: TypeAlias = str | int
 """A key of an object or an index of a list, on the path to a value."""
 MAX_DEPTH = 100

@@ -30,23 +30,6 @@ from germane.samples.files import Notice, fold, nearest, place_in
 from germane.samples.validation import MAX_DEPTH, Number, Step, Whole, Wrong, first_fault, say
 from germane.types import FrozenDict, Json, freeze
 
-__all__ = [
-    "Flag",
-    "JsonMapping",
-    "Node",
-    "Plain",
-    "Positive",
-    "Scalar",
-    "Texts",
-    "Weight",
-    "WholeNumber",
-    "YamlModel",
-    "as_list",
-    "parse_yaml",
-    "plain_value",
-    "read_model",
-]
-
 _EXPANSION = 100_000
 _CORE = "tag:yaml.org,2002:"
 _NULLS = {"", "~", "null", "Null", "NULL"}

@@ -24,8 +24,6 @@ from germane.questions.question import AnyQuestion
 from germane.questions.reading import Ask, Reading, readings, word
 from germane.types import FrozenDict, Json, Usage
 
-__all__ = ["GroupCall"]
-
 _CUT = "it was cut off at the token limit"
 _FREE = Usage(cost_usd=0.0)
 _SHOWN = 4000

@@ -39,8 +39,6 @@ from germane.judges.client.transport import Transport
 from germane.questions.reading import Ask
 from germane.types import Json, Usage
 
-__all__ = ["CallState", "ModelClient"]
-
 STEPS = 12
 """Requests for one answer at most, whatever the endpoint does not take."""
 

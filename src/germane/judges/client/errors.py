@@ -12,26 +12,6 @@ from contextlib import suppress
 
 from germane.types import Json
 
-__all__ = [
-    "FILTERED",
-    "UNFINISHED",
-    "UNFIT",
-    "UNKNOWN",
-    "NoAnswer",
-    "Refused",
-    "Rejected",
-    "Stopped",
-    "Throttled",
-    "TooLong",
-    "TransportError",
-    "failure_in",
-    "is_out_of_money",
-    "is_too_long",
-    "is_useless",
-    "message_of",
-    "token_limit",
-]
-
 
 class TransportError(Exception):
     """A request failed on the way: no connection, a timeout, a 5xx, a broken body. Worth another attempt."""

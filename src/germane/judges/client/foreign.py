@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
-__all__ = ["ForeignTransport"]
-
 _MODELS = {
     "anthropic": ("AnthropicModel", "AnthropicProvider"),
     "google": ("GoogleModel", "GoogleProvider"),

@@ -19,16 +19,6 @@ from typing import Any, TypeAlias
 from germane.errors import InputError
 from germane.judges.client.retry import RetryPolicy
 
-__all__ = [
-    "AdaptiveConcurrency",
-    "CircuitBreaker",
-    "CircuitOpen",
-    "Pause",
-    "RateLimiter",
-    "SlidingWindow",
-    "stop_token",
-]
-
 SLOW = 2.5
 """Latency of this many times the lowest seen means that more requests would only queue."""
 MINUTE = 61.0

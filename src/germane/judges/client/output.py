@@ -16,8 +16,6 @@ from typing import Protocol
 from germane.questions.text import blank
 from germane.types import Json
 
-__all__ = ["LIMIT_NAMES", "MODES", "PROMPT", "ROOM", "Correction", "ModelCapabilities"]
-
 MODES = ("schema", "tool", "prompt")
 PROMPT = MODES.index("prompt")
 

@@ -17,8 +17,6 @@ from typing import NoReturn
 from germane.errors import AnswerError
 from germane.types import Json
 
-__all__ = ["Completion", "completion_in", "fitted", "object_in", "tokens_in"]
-
 _CACHED_APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """Where some servers count cached input beside the rest of it, not within."""
 
