@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from germane.errors import AnswerError, InputError
-from germane.questions.question import AnyQuestion, Ending, ending, key_of, key_under
+from germane.questions.question import AnyQuestion, ending, key_of, key_under
 from germane.types import FrozenDict, Json, Usage
 
 
@@ -184,7 +184,7 @@ class Keyring:
 
     def __init__(self) -> None:
         self._judges: dict[int, Judge] = {}  # holds the judges, so that no id is given to another one
-        self._endings: dict[tuple[int, str], Ending] = {}
+        self._endings: dict[tuple[int, str], bytes] = {}
 
     def __call__(self, question: AnyQuestion, judge: Judge) -> str:
         """The ledger's key."""
