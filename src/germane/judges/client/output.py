@@ -11,8 +11,8 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from germane.questions.reading import Ask
 from germane.questions.text import blank
 from germane.types import Json
 
@@ -47,22 +47,6 @@ _UNKNOWN = re.compile(
 _log = logging.getLogger("germane")
 
 
-class RequestText(Protocol):
-    """One request in words: constant instructions, the data, and the schema of the answer with its name."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102 - described above
-
-    @property
-    def system(self) -> str: ...  # noqa: D102
-
-    @property
-    def user(self) -> str: ...  # noqa: D102
-
-    @property
-    def schema(self) -> dict[str, Json]: ...  # noqa: D102
-
-
 @dataclass(frozen=True, slots=True)
 class Correction:
     """An unusable answer and what was wrong with it, to be shown to the model."""
@@ -82,7 +66,6 @@ class ModelCapabilities:
         reasoning: Values of `reasoning_effort` that may be taken, the first is sent.
         max_tokens: The user's limit of an answer's tokens; None = not sent, unless an answer was cut off.
         limit_name: The name of that limit; "" = it is taken under none.
-        largest: The largest limit that the model takes; 0 = not known.
         mode: The index in MODES.
         proven: Whether an answer in that mode could be used.
         system: Whether a system message is taken.
@@ -96,7 +79,6 @@ class ModelCapabilities:
     reasoning: tuple[str, ...] = ()
     max_tokens: int | None = None
     limit_name: str = LIMIT_NAMES[0]
-    largest: int = 0
     mode: int = 0
     proven: bool = False
     system: bool = True
@@ -120,7 +102,7 @@ class ModelCapabilities:
             self.parameters = {"chat_template_kwargs": {"enable_thinking": False}, **self.parameters}
 
     def body(
-        self, ask: RequestText, note: Correction | None = None, limit: int | None = None, mode: int = 0
+        self, ask: Ask, note: Correction | None = None, limit: int | None = None, mode: int = 0
     ) -> bytes:
         """The request: constant instructions first, the text last; `limit` is how many tokens the answer may have."""
         mode = max(mode, self.mode)
@@ -136,7 +118,7 @@ class ModelCapabilities:
             request[self.limit_name] = limit
         return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
-    def _messages(self, ask: RequestText, note: Correction | None, mode: int) -> list[Json]:
+    def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
         system, user = ask.system, ask.user
         if mode == PROMPT:
             system = f"{system}\n\nAnswer with one JSON object of this JSON Schema and nothing else:\n{_schema(ask)}"
@@ -239,11 +221,11 @@ class ModelCapabilities:
                 self.lower(PROMPT, "its first answers were not of the schema")
 
 
-def _schema(ask: RequestText) -> str:
+def _schema(ask: Ask) -> str:
     return json.dumps({"title": ask.name, **ask.schema}, ensure_ascii=False, separators=(",", ":"))
 
 
-def _structure(ask: RequestText, mode: int) -> dict[str, Json]:
+def _structure(ask: Ask, mode: int) -> dict[str, Json]:
     if MODES[mode] == "schema":
         schema = {"name": ask.name, "strict": True, "schema": ask.schema}
         return {"response_format": {"type": "json_schema", "json_schema": schema}}

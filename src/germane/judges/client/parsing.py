@@ -189,16 +189,6 @@ def object_in(text: str) -> dict[str, Json]:
     return value
 
 
-def fitted(payload: Json, schema: Mapping[str, Json]) -> Json:
-    """The payload without what its schema does not name."""
-    if isinstance(payload, dict) and "properties" in schema:
-        parts: Mapping[str, Json] = schema["properties"]
-        return {name: fitted(payload[name], part) for name, part in parts.items() if name in payload}
-    if isinstance(payload, list) and "items" in schema:
-        return [fitted(item, schema["items"]) for item in payload]
-    return payload
-
-
 def _search(text: str) -> dict[str, Json]:
     """The one object outside of thoughts. What looks like the mark of a thought inside an object's strings is none."""
     found: list[dict[str, Json]] = []
