@@ -83,7 +83,7 @@ def _text(turn: Message) -> str:
 
 
 class PersonsAnswer(Protocol):
-    """What a person said of an item: a grade, or yes / no, and the name of its scale (graded, binary, or as 0-4)."""
+    """A person's label of an item: a grade, or yes / no, and the name of its scale (graded, binary, or as 0-4)."""
 
     @property
     def answer(self) -> Any:
@@ -370,7 +370,7 @@ def fill_table(
 ) -> RankedLabels:
     """The labels of these rankings, one row each. Gold needs the row's qrels: they are its ideal.
 
-    A missing verdict stands as an unjudged place: whoever has one asks `missing_verdicts` and takes bounds.
+    A missing verdict stands as an unjudged place: `missing_verdicts` finds them, for bounds.
     """
     found = [[p.label if isinstance(p.label, PlaceLabel) else None for p in one.places] for one in lists]
     levels = [[label and label.level for label in row] for row in found]

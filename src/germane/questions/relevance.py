@@ -139,7 +139,7 @@ class Relevance(AboutPassage[Grade]):
         return Question.vote(binary, relevant, how)
 
     def unasked(self) -> Json | AnswerError:
-        """An empty passage is not relevant; of one that is only an id nobody who reads can tell."""
+        """An empty passage is not relevant; a context without a text cannot be judged by its text."""
         if not self.passage:
             return AnswerError("the context has no text")
         verdict = {"relevant": False} if self.scale == "binary" else {"grade": 0}

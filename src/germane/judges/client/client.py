@@ -52,10 +52,10 @@ _ENOUGH, _FORGET = 20, 0.98
 """Answers that show how long answers take, and the part of the slowest that is remembered at each."""
 
 _SHORT_WAIT = 0.05
-"""Seconds: a shorter Retry-After keeps nobody from asking at once, so that the client backs off instead."""
+"""Seconds: for a shorter Retry-After the client backs off instead, since requests would follow at once."""
 
 _YEARS = 3e8
-"""Seconds: nobody cares for a later date."""
+"""Seconds: the latest date that is shown."""
 
 _LONG_TEXT, _SMALLEST_CONTEXT = 4000, 512
 """Characters of a text that no server cuts off, and tokens of the smallest context."""
@@ -430,7 +430,7 @@ class ModelClient:
         return errors.Throttled(seconds, text)
 
     def _wait(self, seconds: float | None, call: CallState) -> float:
-        """How long a call waits that was asked to: as told, and from the second time on no less than the backoff."""
+        """How long a call waits: Retry-After with jitter, and from the second time on no less than the backoff."""
         backoff = self.policy.delay(call.waits)
         if seconds is None:
             return backoff

@@ -74,9 +74,9 @@ def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None 
     if 300 <= status < 400 and (location := (headers or {}).get("location")):
         return f"the server points to {location[:300]}; give the base URL that leads there"
     text = _message(raw)
-    nobody = status in {404, 405} and _NOWHERE.fullmatch(text) is not None
+    no_path = status in {404, 405} and _NOWHERE.fullmatch(text) is not None
     text = " ".join(_TAG.sub(" ", text).split()) if text.startswith("<") else text
-    if nobody:
+    if no_path:
         return f"{text[:80] or 'not found'}; is that the whole base URL? Most end in /v1"
     return text or "no reason given"
 
