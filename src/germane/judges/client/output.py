@@ -112,7 +112,7 @@ class ModelCapabilities:
         self.parameters = own
 
     def reason(self, setting: str | None, provider: str) -> None:
-        """RequestText the model to reason as the setting says: "off", "low" or None = as it likes."""
+        """Ask the model to reason as the setting says: "off", "low" or None = as it likes."""
         self.reasoning = _REASONING[setting] if setting else ()
         if setting == "off" and provider in {"vllm", "llamacpp"}:  # they leave it to the template of the chat
             self.parameters = {"chat_template_kwargs": {"enable_thinking": False}, **self.parameters}
@@ -210,7 +210,7 @@ class ModelCapabilities:
             self.version += 1
 
     def lower(self, mode: int, why: str) -> None:
-        """RequestText in that mode from now on; asking without any constraint of the answer is logged."""
+        """Ask in that mode from now on; asking without any constraint of the answer is logged."""
         if mode <= self.mode:
             return
         self.mode = mode
