@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from germane.errors import InputError
-from germane.samples.jsontext import JsonFault, decode
+from germane.samples.files import JsonFault, decode
 from germane.samples.messages import plain
 from germane.samples.models import read_contexts
 from germane.types import Call, Context, Json, Message, Sample, ToolCall

@@ -14,8 +14,8 @@ from germane.encoding import encode
 from germane.errors import InputError, Place
 from germane.samples.files import Notice, Warn, nearest
 from germane.samples.models import SPELLINGS, SampleLine
-from germane.samples.validation import Step, Wrong, frozen, say, wrong_in
-from germane.types import Context, FrozenDict, Json, Sample
+from germane.samples.validation import Wrong, frozen, say, wrong_in
+from germane.types import Context, FrozenDict, Json, Sample, Step
 
 Columns: TypeAlias = Mapping[str, str]
 Where: TypeAlias = Callable[[Sequence[Step]], Place]

@@ -27,8 +27,8 @@ from pydantic import (
 
 from germane.errors import InputError, Place
 from germane.samples.files import Notice, fold, nearest, place_in
-from germane.samples.validation import MAX_DEPTH, Number, Step, Whole, Wrong, first_fault, say
-from germane.types import FrozenDict, Json, freeze
+from germane.samples.validation import Number, Whole, Wrong, first_fault, say
+from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 _EXPANSION = 100_000
 _CORE = "tag:yaml.org,2002:"
