@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -83,60 +82,19 @@ def _at(place: Place, _: Sequence[Step]) -> Place:
 
 def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> Iterator[Sample]:
     """The rows, read, each identity once."""
-    seen = Seen()
+    seen: dict[int, int] = {}  # the hash of an identity takes less memory than the identity
     for number, row, where in rows:
         sample = row if isinstance(row, Sample) else reader.read(row, number, where)
-        first = seen.first((sample.id, sample.system, sample.trial), number)
+        first = seen.setdefault(hash((sample.id, sample.system, sample.trial)), number)
         if first != number:
             more = f", system {sample.system!r}" if sample.system else ""
             more += f", trial {sample.trial}" if sample.trial else ""
             problem = f"the id {sample.id!r}{more} is there already, on {unit} {first}"
             raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
         yield sample
-    if not len(seen):
+    if not seen:
         fix = 'write one object a line: {"query": "..."}'
         raise InputError("there are no samples in it", fix=fix, place=file)
-
-
-class Seen:
-    """Which keys came before, and where first: 25 bytes per key, a fifth of what a dict of integers takes.
-
-    Only the keys' 64-bit hashes are kept, in an open-addressing table; a key's number is below 2**32.
-    """
-
-    def __init__(self) -> None:
-        self._hashes, self._numbers = array("q", [0]) * 64, array("I", [0]) * 64
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def first(self, key: object, number: int) -> int:
-        """The number that this key was first given: this one, where it is new."""
-        if 3 * self._count >= 2 * len(self._hashes):
-            self._grow()
-        hashed = hash(key) or 1
-        place = self._place(hashed)
-        if not self._hashes[place]:
-            self._hashes[place], self._numbers[place] = hashed, number
-            self._count += 1
-        return self._numbers[place]
-
-    def _place(self, hashed: int) -> int:
-        hashes, mask = self._hashes, len(self._hashes) - 1
-        place = hashed & mask
-        while hashes[place] not in (0, hashed):
-            place = (place + 1) & mask
-        return place
-
-    def _grow(self) -> None:
-        old = zip(self._hashes, self._numbers, strict=True)
-        size = 2 * len(self._hashes)
-        self._hashes, self._numbers = array("q", [0]) * size, array("I", [0]) * size
-        for hashed, number in old:
-            if hashed:
-                place = self._place(hashed)
-                self._hashes[place], self._numbers[place] = hashed, number
 
 
 def _read_jsonl(path: Path, _: FieldOf) -> Iterator[Row]:
