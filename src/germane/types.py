@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 __all__ = [
+    "MAX_DEPTH",
     "Call",
     "Context",
     "Evidence",
@@ -22,6 +23,7 @@ __all__ = [
     "Sample",
     "Score",
     "Status",
+    "Step",
     "ToolCall",
     "Usage",
     "freeze",
@@ -29,6 +31,12 @@ __all__ = [
 
 Json: TypeAlias = Any
 """Anything that JSON can say: None, bool, int, float, str, a list or a str-keyed mapping of these."""
+
+Step: TypeAlias = str | int
+"""A key of an object or an index of a list, on the path to a value."""
+
+MAX_DEPTH = 100
+"""Levels of nesting that are read: deeper input is a mistake or an attack."""
 
 Status = Literal["ok", "skipped", "incomplete", "error"]
 

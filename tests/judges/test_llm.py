@@ -259,31 +259,6 @@ class TestAnswers:
             len({"max_tokens", "max_completion_tokens"} & asked.json.keys()) == 1 for asked in server.asked
         )
 
-    @pytest.mark.parametrize(
-        ("said", "rooms"),
-        [
-            ("max_tokens is too large: 4096. This model supports at most 2,000 completion tokens", [2000]),
-            (
-                "'max_tokens' or 'max_completion_tokens' is too large: 4096. This model's maximum context length is 2048 tokens and your request has 300 input tokens (4096 > 2048 - 300).",
-                [1748],
-            ),
-            ("max_completion_tokens: too large for this model", [2048]),
-        ],
-    )
-    def test_more_room_than_the_model_has_is_stepped_down(self, said: str, rooms: list[int]) -> None:
-        """To what the error says, or by half; that is no reason to call the texts too long."""
-
-        def script(asked: Asked) -> Act | None:
-            room = limit_of(asked)
-            if room is None:
-                return Act(cut=True)
-            return Act(status=400, error=said) if room > 2048 else None
-
-        with ModelServer(script) as server:
-            (reply,) = ask(judge_of(server), [SKY])
-        assert reply.error is None
-        assert [limit_of(asked) for asked in server.asked] == [None, 4096, *rooms]
-
     def test_an_answer_that_needs_more_than_the_model_has_is_an_error(self) -> None:
         """At once: the same request would be paid for again."""
 
@@ -294,7 +269,9 @@ class TestAnswers:
 
         with ModelServer(script) as server:
             (reply,) = ask(judge_of(server, max_output_tokens=500), [SKY])
-        assert "the answer is longer than the 500 tokens that the endpoint allows" in str(reply.error)
+        assert "the endpoint allows no answer of 4,096 tokens (HTTP 400: max_tokens must be" in str(
+            reply.error
+        )
         assert server.count == 2
 
     @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from germane import evaluate
 from germane.errors import InputError
 from germane.judges import FakeJudge, LabelsJudge, PanelJudge, repeated
 from germane.judges.judge import Judge, Reply
-from germane.judges.panel import Agreement, seated, votes_on, whole
+from germane.judges.panel import Agreement, panel_of, votes_on, whole
 from germane.judging.pool import Pool
 from germane.ledger.store import SQLiteLedger
 from germane.questions import (
@@ -326,9 +326,9 @@ def test_who_cannot_sit_on_a_panel() -> None:
     with pytest.raises(InputError, match="majority or mean"):
         PanelJudge(graded(1, 2), "best")
     with pytest.raises(InputError, match="majority or mean"):
-        seated(graded(1), vote="best")
+        panel_of(graded(1), vote="best")
     with pytest.raises(InputError, match="no judge in the list"):
-        seated([])
+        panel_of([])
     with pytest.raises(InputError, match="once or more"):
         repeated(graded(1)[0], 0)
 

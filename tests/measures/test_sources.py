@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import log2
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -15,7 +14,7 @@ from germane.judges import FakeJudge, Reply
 from germane.measures import Measure
 from germane.measures.labels import Settings, fill_table, gold_table, place_labels
 from germane.measures.scoring import Block, Job, applicable, graders_of
-from germane.questions import Relevance
+from germane.tables.labels import Label, LabelBook, relevance_item
 from germane.types import Call, Context, FrozenDict, Sample
 
 SAMPLE = {
@@ -118,21 +117,19 @@ def test_best_says_how_much_people_labelled():
     assert (mixed.why, judged.why) == ("mixed: 75% human", None)
 
 
-class Book:
-    """People's labels by item, as a report keeps them."""
-
-    def __init__(self, **labels: tuple[Any, str]) -> None:
-        self.labels = labels
-
-    def get(self, item):
-        found = self.labels.get(item)
-        return None if found is None else SimpleNamespace(answer=found[0], scale=found[1])
+def book(**labels: tuple[Any, str]) -> LabelBook:
+    """People's labels of passages of the query "q", as a report keeps them."""
+    return LabelBook(
+        Label(item=relevance_item("q", passage), kind="relevance", answer=answer, scale=scale)
+        for passage, (answer, scale) in labels.items()
+    )
 
 
-def labelled(measure, sample, book, monkeypatch):
-    """The outcome over labels of a book whose items are the passages themselves."""
-    monkeypatch.setattr(Relevance, "item", property(lambda self: self.passage), raising=False)
-    block = Block([Job(sample=sample, graders=graders_of((Measure.parse(measure),)))], Settings(labels=book))
+def labelled(measure, sample, labels):
+    """The outcome over the labels of a book."""
+    block = Block(
+        [Job(sample=sample, graders=graders_of((Measure.parse(measure),)))], Settings(labels=labels)
+    )
     (program,) = block.programs()
     with pytest.raises(StopIteration) as done:
         next(program)
@@ -140,26 +137,25 @@ def labelled(measure, sample, book, monkeypatch):
     return outcome
 
 
-def test_labels_are_found_by_their_item(monkeypatch):
+def test_labels_are_found_by_their_item():
     """The label that counts for an item stands before the one on the context; where it has none, that one is read."""
     contexts = (Context(text="a", grade=0), Context(text="b", grade=3), Context(text="c"), Context(id="d"))
     sample = Sample(id="1", query="q", contexts=contexts)
-    book = Book(a=(3, "graded"), c=(2, "graded"), d=(0, "graded"))
-    assert labelled("P(labels=human)@4", sample, book, monkeypatch).value == 3 / 4
-    assert labelled("P(labels=human)@4", sample, Book(), monkeypatch).bounds == (1 / 4, 3 / 4)
+    labels = book(a=(3, "graded"), c=(2, "graded"), d=(0, "graded"))
+    assert labelled("P(labels=human)@4", sample, labels).value == 3 / 4
+    assert labelled("P(labels=human)@4", sample, book()).bounds == (1 / 4, 3 / 4)
 
 
-def test_another_scale_needs_a_threshold(monkeypatch):
+def test_another_scale_needs_a_threshold():
     """Grades from 0 to 4 say nothing of relevance without `rel=`; a measure of grades needs none."""
     sample = Sample(id="1", query="q", contexts=(Context(text="a"), Context(text="b")))
-    book = Book(a=(4, "0-4"), b=(2, "0-4"))
-    monkeypatch.setattr(Relevance, "item", property(lambda self: self.passage), raising=False)
-    outcome = applicable(Measure.parse("P(labels=human)@2"), sample, Settings(labels=book))
+    labels = book(a=(4, "0-4"), b=(2, "0-4"))
+    outcome = applicable(Measure.parse("P(labels=human)@2"), sample, Settings(labels=labels))
     assert outcome is not None
     assert outcome.why == "people's grades are on the scale 0-4: say from which grade a context counts, rel="
-    assert labelled("P(labels=human,rel=3)@2", sample, book, monkeypatch).value == 0.5
-    assert labelled("nDCG(labels=human)", sample, book, monkeypatch).value == 1.0
-    half = labelled("nDCG(labels=human)", sample, Book(b=(2, "0-4")), monkeypatch)
+    assert labelled("P(labels=human,rel=3)@2", sample, labels).value == 0.5
+    assert labelled("nDCG(labels=human)", sample, labels).value == 1.0
+    half = labelled("nDCG(labels=human)", sample, book(b=(2, "0-4")))
     assert half.bounds == pytest.approx(((2 / log2(3)) / 2, 1.0))
     assert half.status == "incomplete"
 

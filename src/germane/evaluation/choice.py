@@ -9,7 +9,7 @@ from pathlib import Path
 from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, filled, read_config
 from germane.judges.judge import Judge, Judges
-from germane.judges.panel import seated
+from germane.judges.panel import panel_of
 from germane.judges.script import ScriptJudge
 from germane.ledger.store import place_from
 from germane.measures.measure import Measure
@@ -114,7 +114,7 @@ def pick_judge(
         keywords = _keywords(asked, several=len(names) > 1)
         judges = [judge_named(name, trusted=trusted, **keywords) for name in names]
         _check_shared(judges, asked)
-        return seated(judges, asked.repeat, asked.vote)
+        return panel_of(judges, asked.repeat, asked.vote)
     if proxy:
         from germane.judges.proxy import ProxyJudge
 

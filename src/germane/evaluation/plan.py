@@ -26,7 +26,7 @@ from germane.reports.gates import Gate
 from germane.samples.contexts import compile_rule
 from germane.samples.evalfile import Case, EvalFile, GraderSpec, read_eval_file
 from germane.samples.files import Notice, Notices, Warn
-from germane.samples.reading import Seen, read_samples
+from germane.samples.reading import read_samples
 from germane.types import Json, Sample
 
 __all__ = ["Feasibility", "Plan", "Suite", "grader_of", "load_suite"]
@@ -82,7 +82,7 @@ class Suite:
             )
 
     def _matching(self) -> Iterator[PlannedCase]:
-        seen = Seen()
+        seen: dict[int, int] = {}
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         for number, path in enumerate(self.paths):
             for planned in self._of(path):
@@ -91,9 +91,9 @@ class Suite:
                         self._once(planned.sample, number, seen)
                     yield planned
 
-    def _once(self, sample: Sample, number: int, seen: Seen) -> None:
+    def _once(self, sample: Sample, number: int, seen: dict[int, int]) -> None:
         known = len(seen)
-        first = seen.first((sample.id, sample.system, sample.trial), number)
+        first = seen.setdefault(hash((sample.id, sample.system, sample.trial)), number)
         if len(seen) == known:
             path, other = self.paths[number], self.paths[first]
             where = f"in {other} and in {path}" if first != number else f"twice in what {path} names"

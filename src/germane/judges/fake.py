@@ -11,8 +11,6 @@ from germane.judges.judge import Judge, Reply
 from germane.questions.question import AnyQuestion
 from germane.types import Json
 
-__all__ = ["FakeJudge"]
-
 Answer: TypeAlias = Callable[[AnyQuestion], Json | Reply | Exception]
 
 

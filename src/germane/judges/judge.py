@@ -1,26 +1,15 @@
-"""What a judge is: whoever answers questions. A name and one async method; everything else has a default."""
+"""What a judge is: what answers questions. A name and one async method; everything else has a default."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from functools import cached_property
+from typing import Any, TypeAlias
 
 from germane.errors import AnswerError, InputError
-from germane.questions.question import AnyQuestion, Ending, ending, key_of, key_under
+from germane.questions.question import AnyQuestion, ending, key_of, key_under
 from germane.types import FrozenDict, Json, Usage
-
-__all__ = [
-    "Judge",
-    "Judges",
-    "Keyring",
-    "LocalJudge",
-    "Reply",
-    "apart",
-    "as_judge",
-    "members_of",
-    "without_asking",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +35,6 @@ class Reply:
     children: tuple[tuple[AnyQuestion, Reply], ...] = ()
 
 
-class _Named:
-    """The identity of a judge that has no other: its name."""
-
-    def __get__(self, judge: Judge | None, _owner: type[Judge]) -> Mapping[str, Json]:
-        return FrozenDict(judge=judge.name) if judge is not None else FrozenDict()
-
-
 class Judge:
     """Whoever answers questions: a language model, people's labels, gold ids, a rule, a script.
 
@@ -68,10 +50,14 @@ class Judge:
     """
 
     name: str = ""
-    identity: Mapping[str, Json] = cast("Mapping[str, Json]", _Named())
     stored: bool = True
     stand_in: str = ""
     concurrency: int = 16
+
+    @cached_property
+    def identity(self) -> Mapping[str, Json]:
+        """The name, for a judge that is the same whatever it was made with."""
+        return FrozenDict(judge=self.name)
 
     def prompt_hash(self, _question: AnyQuestion) -> str:
         """The hash of the wording that this question would be asked with; "" where there is none."""
@@ -104,19 +90,8 @@ class _Completed(Judge):
     """A plain object as a judge: what it has is its own, the rest are the defaults."""
 
     def __init__(self, judge: Any) -> None:
-        self._judge = judge
-        for name in (
-            "name",
-            "identity",
-            "stored",
-            "stand_in",
-            "concurrency",
-            "prompt_hash",
-            "group",
-            "answer",
-            "close",
-        ):
-            if hasattr(judge, name):
+        for name in dir(Judge):
+            if not name.startswith("_") and hasattr(judge, name):
                 setattr(self, name, getattr(judge, name))
 
 
@@ -181,14 +156,9 @@ def apart(
     questions: Sequence[AnyQuestion],
 ) -> tuple[list[AnyQuestion], list[tuple[AnyQuestion, ...]]]:
     """The questions that are to be asked, and the others, each a group of its own."""
-    asked: list[AnyQuestion] = []
-    known: list[tuple[AnyQuestion, ...]] = []
-    for question in questions:
-        if question.unasked() is None:
-            asked.append(question)
-        else:
-            known.append((question,))
-    return asked, known
+    asked = [question for question in questions if question.unasked() is None]
+    kept = set(map(id, asked))
+    return asked, [(question,) for question in questions if id(question) not in kept]
 
 
 class Keyring:
@@ -196,7 +166,7 @@ class Keyring:
 
     def __init__(self) -> None:
         self._judges: dict[int, Judge] = {}  # holds the judges, so that no id is given to another one
-        self._endings: dict[tuple[int, str], Ending] = {}
+        self._endings: dict[tuple[int, str], bytes] = {}
 
     def __call__(self, question: AnyQuestion, judge: Judge) -> str:
         """The ledger's key."""

@@ -10,8 +10,6 @@ from germane.questions.question import AnyQuestion
 from germane.questions.relevance import HELPS, Relevance
 from germane.types import FrozenDict, Json
 
-__all__ = ["GoldJudge", "LabelsJudge"]
-
 
 class LabelsJudge(LocalJudge):
     """Answers relevance with people's labels; nothing else.

@@ -16,8 +16,6 @@ from germane.questions.support import CitationSupport, NuggetSupport, Sufficienc
 from germane.questions.text import sentences, stems, words
 from germane.types import FrozenDict, Json
 
-__all__ = ["LexicalJudge"]
-
 ON_TOPIC, HELPS, ANSWERS = 0.3, 0.6, 0.95
 """The coverage from which a passage has grade 1, 2 and 3."""
 BEARS = 0.5

@@ -16,8 +16,6 @@ from typing import NamedTuple, TypeAlias
 
 from germane.questions.text import stem, words
 
-__all__ = ["Term", "Terms", "is_common", "is_function_word", "names", "terms"]
-
 VERY_COMMON, COMMON, TELLING = 0.4, 0.7, 1.0
 """The weights of English's commonest 200 content words, of the next 800, and of every other word."""
 

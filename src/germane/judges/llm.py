@@ -20,11 +20,9 @@ from germane.judges.client.retry import RetryPolicy
 from germane.judges.client.transport import HTTPTransport, Transport
 from germane.judges.judge import Judge, Reply, apart, without_asking
 from germane.questions.prompts import Prompts, fingerprint, part
-from germane.questions.question import AnyQuestion, Listed
+from germane.questions.question import AnyQuestion
 from germane.questions.reading import listed, readings, word
 from germane.types import FrozenDict, Json, Usage, freeze
-
-__all__ = ["LLMJudge", "check_shared"]
 
 START = 16
 """Requests in flight to begin with where no number was given."""
@@ -176,10 +174,10 @@ class LLMJudge(Judge):
         return foreign
 
     def prompt_hash(self, question: AnyQuestion) -> str:
-        """The hash of the question's own wording. Where it would be asked in a list, it is Listed, and another one."""
+        """The hash of the question's own wording; of that for lists, where it would be asked in one."""
         prompt = self.prompts[question.prompt]
         if self._batch > 1 and question.batched and not prompt.pieces:
-            return Listed(fingerprint(prompt.hash, part("list")), prompt.hash)
+            return fingerprint(prompt.hash, part("list"))
         return prompt.hash
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:

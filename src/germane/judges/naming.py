@@ -8,10 +8,8 @@ from germane.errors import InputError
 from germane.judges.judge import Judge, Judges, as_judge
 from germane.judges.labels import GoldJudge, LabelsJudge
 from germane.judges.lexical import LexicalJudge
-from germane.judges.panel import seated
+from germane.judges.panel import panel_of
 from germane.types import Json
-
-__all__ = ["judge_from", "judge_named"]
 
 _LOCAL: dict[str, type[Judge]] = {"labels": LabelsJudge, "gold": GoldJudge, "lexical": LexicalJudge}
 
@@ -39,4 +37,4 @@ def judge_from(judge: Judges) -> Judge:
     """
     named = judge.split() if isinstance(judge, str) else judge
     given = list(named) if isinstance(named, list | tuple) else [named]
-    return seated([judge_named(one) if isinstance(one, str) else as_judge(one) for one in given])
+    return panel_of([judge_named(one) if isinstance(one, str) else as_judge(one) for one in given])

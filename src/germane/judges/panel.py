@@ -16,8 +16,6 @@ from germane.questions.reading import replica_number
 from germane.questions.voting import check_vote
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
 
-__all__ = ["Agreement", "Attendance", "PanelJudge", "Replica", "repeated", "seated", "votes_on", "whole"]
-
 _log = logging.getLogger("germane")
 
 
@@ -104,7 +102,7 @@ class PanelJudge(Judge):
         check_vote(vote)
         reads = {str(member.identity["reads"]) for member in members if "reads" in member.identity}
         if len(reads) > 1:
-            raise InputError("labels and gold do not sit on one panel", fix="leave one of them out")
+            raise InputError("labels and gold cannot be on one panel", fix="leave one of them out")
         self.members, self.vote = tuple(members), vote
         self.name = f"{vote} of {', '.join(_names(self.members))}"
         self.stand_in = " ".join(dict.fromkeys(filter(None, (member.stand_in for member in members))))
@@ -169,19 +167,19 @@ class PanelJudge(Judge):
         return verdict.payload, {**shown, "vote": self.vote, **mean, **agreement}
 
 
-class Attendance:
+class UsableMembers:
     """Which members of an evaluation's panels can still be used."""
 
     def __init__(self) -> None:
         self._panels: dict[int, PanelJudge] = {}
         self._lost: dict[int, str] = {}
 
-    def call(self, panel: PanelJudge) -> None:
-        """This panel is asked."""
+    def add(self, panel: PanelJudge) -> None:
+        """Note that this panel is asked."""
         self._panels[id(panel)] = panel
 
-    def can_spare(self, judge: Judge, why: str) -> bool:
-        """Whether this judge, which cannot be used, is a member whose panel goes on without it.
+    def drop(self, judge: Judge, why: str) -> bool:
+        """Give up a judge that cannot be used; whether it is a member whose panel goes on without it.
 
         JudgeError where no member of the panel is left.
         """
@@ -195,7 +193,7 @@ class Attendance:
         return bool(found)
 
 
-def seated(judges: Sequence[Judge], repeat: int = 1, vote: str = "majority") -> Judge:
+def panel_of(judges: Sequence[Judge], repeat: int = 1, vote: str = "majority") -> Judge:
     """One judge as it is; several, and several samples of each, as a panel. InputError says what cannot be."""
     check_vote(vote)
     members = [member for judge in judges for member in repeated(judge, repeat)]
@@ -259,6 +257,6 @@ def _names(members: Sequence[Judge]) -> list[str]:
     ]
     if len({str(dict(member.identity)) for member in members}) < len(members):
         raise InputError(
-            f"a member sits twice on the panel: {', '.join(names)}", fix="repeat a judge with --repeat N"
+            f"a member is twice on the panel: {', '.join(names)}", fix="repeat a judge with --repeat N"
         )
     return shown

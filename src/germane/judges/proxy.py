@@ -15,8 +15,6 @@ from germane.questions.question import AnyQuestion
 from germane.questions.reading import Ask, readings, word
 from germane.types import FrozenDict, Json, Usage
 
-__all__ = ["ProxyJudge"]
-
 _ATTEMPTS = 3
 
 

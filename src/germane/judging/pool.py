@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from germane.errors import Interrupted, JudgeError, LedgerError
 from germane.judges.judge import Judge, Keyring, Reply
-from germane.judges.panel import Attendance, PanelJudge
+from germane.judges.panel import PanelJudge, UsableMembers
 from germane.judging.budget import Budget
 from germane.judging.queue import (
     Group,
@@ -74,7 +74,7 @@ class Pool:
             if one.parent is not None:
                 self._children.setdefault(one.parent, []).append(one)
         self._key_of = Keyring()
-        self._attendance = Attendance()
+        self._members = UsableMembers()
         self._pending: dict[str, Pending] = {}
         self._arrived: list[Pending] = []
         self._unusable: dict[str, Judgement] = {}
@@ -259,7 +259,7 @@ class Pool:
             self._fail(pending, self._failure)
             return
         if isinstance(judge, PanelJudge):
-            self._attendance.call(judge)
+            self._members.add(judge)
             for one in pending:
                 self._spawn(self._convene(one, judge))
             return
@@ -329,7 +329,7 @@ class Pool:
                 self._fail(group.pending, Interrupted("interrupted"))
                 raise
         except JudgeError as error:
-            if not self._attendance.can_spare(judge, str(error)):
+            if not self._members.drop(judge, str(error)):
                 raise
             queue.lost = str(error)
         finally:

@@ -232,9 +232,9 @@ def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
     if nothing := nothing_in(distinct_contexts(sample)):
         return nothing
     matrix = yield from _matrix(sample, final=over == "final", repeats=True)
-    met = covered(column for ranking in matrix.rankings for column in ranking[:k])
+    supported = covered(column for ranking in matrix.rankings for column in ranking[:k])
     return proportion(
-        [Item(claim, n in met, _first(matrix, n)) for n, claim in enumerate(matrix.claims)],
+        [Item(claim, n in supported, _first(matrix, n)) for n, claim in enumerate(matrix.claims)],
         nothing=NO_CLAIMS,
         what=f"claims met by rank {k}",
     )
@@ -434,8 +434,10 @@ def _marginal_claims(sample: Sample, *, of: str, call: int) -> Program[Outcome]:
     place = {same(context): n for n, context in enumerate(contexts, 1)}
     found = []
     for _, ranked in rankings(sample):
-        mine = {place[same(context)] for context in ranked}
-        found.append({claim for claim, one in zip(claims, support, strict=True) if mine & set(one.contexts)})
+        places = {place[same(context)] for context in ranked}
+        found.append(
+            {claim for claim, one in zip(claims, support, strict=True) if places & set(one.contexts)}
+        )
     return _marginal(found, len(claims), call, "claims")
 
 
@@ -444,9 +446,9 @@ def _marginal(found: Sequence[set[str]], total: int, call: int, what: str) -> Ou
         return skipped(f"{len(found)} searches, no number {call}")
     seen: set[str] = set()
     items, added = [], []
-    for number, mine in enumerate(found, 1):
-        new = sorted(mine - seen)
-        seen |= mine
+    for number, here in enumerate(found, 1):
+        new = sorted(here - seen)
+        seen |= here
         added.append(len(new) / total)
         items.append(
             Item(

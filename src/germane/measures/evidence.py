@@ -161,7 +161,7 @@ class Coverage:
 
 
 def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage:
-    """How far contexts cover pieces of evidence; ValueError where that cannot be told."""
+    """How far contexts cover pieces of evidence; ValueError where that is not known."""
     pieces = list(dict.fromkeys(evidence))
     in_words = all(piece.quote for piece in pieces)
     texts = [tokens(context.text) for context in contexts]

@@ -32,7 +32,7 @@ ORDERED = frozenset({"context_precision", "context_position"})
 Exchange = Sequence[tuple[Question[Any], Any]]
 """What one program asked, with each typed answer (or Unanswered)."""
 Votes = Sequence[Mapping[str, Json]]
-"""What the members of a panel said to each of these questions, {} where no panel was asked; () = none was."""
+"""The answers of a panel's members to each of these questions, {} where no panel was asked; () = none was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +76,8 @@ def explain_ranked(
 ) -> Explanation:
     """A ranked score: each place with its label, and the precision at each rank.
 
-    `lists` are the rankings that the measure reads: those of the calls, or the final one alone. `votes` are what
-    members of a panel said to the questions, by their number (`LabelledPlace.verdict`).
+    `lists` are the rankings that the measure reads: those of the calls, or the final one alone. `votes` are the
+    answers of a panel's members, by their number (`LabelledPlace.verdict`).
     """
     depth = depth_of(measure)
     several = len(lists) > 1
@@ -220,7 +220,7 @@ def explain_judged(
     """A judged score: what it counted, or what its definition's own `explain` says.
 
     `outcome` is the score as it is stored, `derived` what the same program gave when it was run again on the stored
-    answers (`exchange`): it knows what was counted. `votes` are what a panel's members said to those questions: they
+    answers (`exchange`): it knows what was counted. `votes` are the answers of a panel's members to them: they
     stand under `panel` in the details.
     """
     known: Callable[..., Explanation] | None = measure.definition.explain
@@ -230,15 +230,17 @@ def explain_judged(
         else known(measure, outcome, sample, exchange)
     )
     panel = [
-        {"asked": question.kind, **said} for (question, _), said in zip(exchange, votes, strict=False) if said
+        {"asked": question.kind, **given}
+        for (question, _), given in zip(exchange, votes, strict=False)
+        if given
     ]
     return replace(found, details=FrozenDict({**found.details, "panel": panel})) if panel else found
 
 
 def _explained(measure: Measure, outcome: Outcome, counted: Outcome) -> Explanation:
-    hits = [_said(item) for item in counted.items if item.held]
-    misses = [_said(item) for item in counted.items if item.held is False]
-    misses += [f"Not judged: {_said(item)}" for item in counted.items if item.held is None]
+    hits = [_worded(item) for item in counted.items if item.held]
+    misses = [_worded(item) for item in counted.items if item.held is False]
+    misses += [f"Not judged: {_worded(item)}" for item in counted.items if item.held is None]
     return Explanation(
         outcome=outcome,
         hits=tuple(hits),
@@ -248,7 +250,7 @@ def _explained(measure: Measure, outcome: Outcome, counted: Outcome) -> Explanat
     )
 
 
-def _said(item: Item) -> str:
+def _worded(item: Item) -> str:
     return f"{item.text} - {item.why}" if item.why else item.text
 
 
@@ -276,7 +278,7 @@ def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> s
 
 
 def as_json(definition: Definition) -> dict[str, Json]:
-    """Everything the registry knows of a measure that can be said in JSON; no end of the range is null."""
+    """Everything the registry knows of a measure that JSON can hold; no end of the range is null."""
     return {
         "name": definition.title,
         "family": definition.family,
@@ -390,8 +392,8 @@ def markdown(definitions: Iterable[Definition]) -> str:
         f"\n| [`{_head(d)}`](#{_anchor(d)}) | {_needs(d)} | {_cell(_calls(d))} | {_range(d)} |" for d in known
     )
     for title, wanted in _FAMILIES:
-        mine = [definition for definition in known if wanted == _family(definition)]
-        parts += [f"## {title}", *(part for definition in mine for part in _section(definition))]
+        members = [definition for definition in known if wanted == _family(definition)]
+        parts += [f"## {title}", *(part for definition in members for part in _section(definition))]
     return "\n\n".join(parts) + "\n"
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from operator import attrgetter
-from typing import Any, NamedTuple, Protocol, cast
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from germane.measures.measure import Source
 from germane.questions.asking import Missing, Program, Unanswered, ask_all
 from germane.questions.relevance import Grade, Relevance, Scale
 from germane.questions.text import blank
+from germane.tables.labels import LabelBook, passage_of, relevance_item
 from germane.types import Context, Message, Sample
 
 AGAINST = ("auto", "query", "reference", "response", "criterion")
@@ -82,25 +82,6 @@ def _text(turn: Message) -> str:
     return " ".join(text for text in texts if isinstance(text, str))
 
 
-class PersonsAnswer(Protocol):
-    """What a person said of an item: a grade, or yes / no, and the name of its scale (graded, binary, or as 0-4)."""
-
-    @property
-    def answer(self) -> Any:
-        """The grade, or yes / no."""
-
-    @property
-    def scale(self) -> str:
-        """graded (0 to 3), binary, or the ends of another scale (0-4)."""
-
-
-class PeoplesLabels(Protocol):
-    """People's labels by the digest of what is judged (`question.item`)."""
-
-    def get(self, item: str) -> PersonsAnswer | None:
-        """The label that counts for the item; None where nobody labelled it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What one evaluation asks relevance about: one setting for all its measures.
@@ -113,7 +94,7 @@ class Settings:
     against: str = "auto"
     scale: Scale = "graded"
     rubric: str = "trec"
-    labels: PeoplesLabels | None = None
+    labels: LabelBook | None = None
 
     def __post_init__(self) -> None:
         known = {"against": AGAINST, "scale": ("graded", "binary"), "rubric": RUBRICS}
@@ -217,7 +198,7 @@ class _Against:
     shown: Mapping[str, Any]
     labels: bool = True
     qrels: Mapping[str, int] | None = None
-    people: PeoplesLabels | None = None
+    people: LabelBook | None = None
     grades: str = "graded"
 
     @classmethod
@@ -254,18 +235,11 @@ class _Against:
 
     def human(self, context: Context) -> PlaceLabel | None:
         """What people say of this context: the label that counts for its item, else the one on the context itself."""
-        found = None if self.people is None else self.people.get(self._item(context))
-        return (
-            human_label(context, self.grades)
-            if found is None
-            else _label_of_person(found.answer, found.scale)
-        )
-
-    def _item(self, context: Context) -> str:
-        """The digest of what is judged, where people's labels and verdicts meet; an id stands for a text that is not known."""
-        question = replace(self.question(context), passage=context.text or context.id or "")
-        item: str = attrgetter("item")(question)
-        return item
+        if self.people is not None:
+            item = relevance_item(self.shown["query"], passage_of(context), self.shown.get("history", ()))
+            if (label := self.people.get(item)) is not None:
+                return _label_of_person(label.answer, label.scale)
+        return human_label(context, self.grades)
 
 
 def place_labels(
@@ -370,7 +344,7 @@ def fill_table(
 ) -> RankedLabels:
     """The labels of these rankings, one row each. Gold needs the row's qrels: they are its ideal.
 
-    A missing verdict stands as an unjudged place: whoever has one asks `missing_verdicts` and takes bounds.
+    A missing verdict stands as an unjudged place: `missing_verdicts` finds them, for bounds.
     """
     found = [[p.label if isinstance(p.label, PlaceLabel) else None for p in one.places] for one in lists]
     levels = [[label and label.level for label in row] for row in found]

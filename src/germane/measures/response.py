@@ -390,13 +390,13 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool, text: str) -> P
     if text == "contexts" and (nothing := nothing_in(contexts)):
         return nothing
     shown = texts_of(contexts) if text == "contexts" else (sample.response or "",)
-    said = sample.metadata.get("nuggets")
-    if said is None and given(sample, "reference") is None:
+    own = sample.metadata.get("nuggets")
+    if own is None and given(sample, "reference") is None:
         return skipped("no nuggets and no reference to make them of")
-    if said is None:
+    if own is None:
         known = tuple(map(Nugget, (yield from ask(claims_of(sample, sample.reference or "")))))
     else:
-        known = nuggets_of(said)
+        known = nuggets_of(own)
     chosen = [nugget for nugget in known if nugget.vital or nuggets != "vital"]
     if not chosen:
         return skipped("no nuggets of that sort" if known else "no nuggets")

@@ -7,7 +7,7 @@ wrong, in words that can be sent back to the model. The wording of a question st
 
 from germane.questions.listing import Claims, Entities
 from germane.questions.payload import Miscounted, Numbers, PayloadModel, Reason, Text, Whole, YesNo
-from germane.questions.question import AnyQuestion, Question, canonical, digest, key_of
+from germane.questions.question import AnyQuestion, Question, key_of
 from germane.questions.relevance import Grade, Relevance, Rubric, Scale, Statement, StatementRelevance
 from germane.questions.support import (
     CitationSupport,
@@ -50,7 +50,5 @@ __all__ = [
     "Together",
     "Whole",
     "YesNo",
-    "canonical",
-    "digest",
     "key_of",
 ]

@@ -16,8 +16,6 @@ from germane.errors import AnswerError
 from germane.questions.question import Question
 from germane.types import Judgement
 
-__all__ = ["Answer", "Missing", "Program", "Unanswered", "answered", "ask", "ask_all", "ask_each"]
-
 A = TypeVar("A")
 R = TypeVar("R")
 
@@ -74,10 +72,8 @@ class Missing(Exception):
 
 def ask(question: Question[A]) -> Program[A]:
     """Ask one question and return its answer; Missing is raised where there is none."""
-    (answer,) = yield (question,)
-    if isinstance(answer, Unanswered):
-        raise Missing(answer.why)
-    return answer  # type: ignore[no-any-return]
+    (answer,) = yield from ask_each([question])
+    return answer
 
 
 def ask_all(questions: Iterable[Question[A]]) -> Program[tuple[A | Unanswered, ...]]:

@@ -11,8 +11,6 @@ from germane.questions.question import Question
 from germane.questions.text import blank
 from germane.types import Json
 
-__all__ = ["Claims", "Entities"]
-
 
 class ClaimsPayload(PayloadModel):
     """`{claims: [string]}`."""

@@ -27,19 +27,6 @@ from germane.errors import AnswerError
 from germane.questions.text import blank
 from germane.types import Json
 
-__all__ = [
-    "Miscounted",
-    "Numbers",
-    "PayloadModel",
-    "Reason",
-    "Text",
-    "Whole",
-    "YesNo",
-    "normal",
-    "parsed",
-    "schema_of",
-]
-
 
 class Miscounted(AnswerError):
     """Verdicts are missing, or cannot be told apart: a model may do better with one at a time."""

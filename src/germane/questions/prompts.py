@@ -22,22 +22,8 @@ from pathlib import Path
 from germane.errors import InputError, Place
 from germane.questions.payload import described
 from germane.questions.question import AnyQuestion, Question
+from germane.samples.files import place_in
 from germane.types import Json
-
-__all__ = [
-    "FOLDER",
-    "Prompt",
-    "Prompts",
-    "clean",
-    "fingerprint",
-    "inside",
-    "load",
-    "part",
-    "place",
-    "sections",
-    "show",
-    "tag_code",
-]
 
 FOLDER = Path(__file__).with_name("prompts")
 FIRST = ("history", "query", "reference", "response", "criterion")
@@ -98,11 +84,6 @@ def _asked_by(name: str) -> type[AnyQuestion]:
     raise InputError(f"no question is worded by a prompt named {name!r}", fix=f"name one of {known}")
 
 
-def _position(text: str, offset: int) -> tuple[int, int]:
-    before = text[:offset]
-    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
-
-
 def _pieces(name: str, text: str, path: Path) -> tuple[str, ...]:
     """Text and variables alternating; () where there is no variable. InputError on an unknown one."""
     question = _asked_by(name)
@@ -111,9 +92,12 @@ def _pieces(name: str, text: str, path: Path) -> tuple[str, ...]:
     for found in _VARIABLE.finditer(text):
         variable = found[1].strip()
         if variable not in shown:
-            spot = Place(str(path), *_position(text, found.start()))
             choices = ", ".join(f"{{{{{known}}}}}" for known in shown)
-            raise InputError(f"{found[0]} is not an input of {name}", fix=f"use {choices}", place=spot)
+            raise InputError(
+                f"{found[0]} is not an input of {name}",
+                fix=f"use {choices}",
+                place=place_in(path, text, found.start()),
+            )
         pieces += [text[last : found.start()], variable]
         last = found.end()
         used.add(variable)

@@ -6,38 +6,16 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, cast
 
-from germane.encoding import encode
+from germane.encoding import canonical, digest
 from germane.errors import AnswerError
 from germane.questions import voting
 from germane.questions.payload import Miscounted, PayloadModel, normal, parsed, schema_of
 from germane.questions.text import blank
 from germane.types import Json
 
-__all__ = [
-    "AnyQuestion",
-    "Ending",
-    "Listed",
-    "Question",
-    "canonical",
-    "digest",
-    "ending",
-    "key_of",
-    "key_under",
-]
-
 A = TypeVar("A")
-
-
-def canonical(value: Json) -> bytes:
-    """The one spelling of a JSON value: sorted keys, no spaces, UTF-8."""
-    return encode(value, sort_keys=True)
-
-
-def digest(value: Json) -> str:
-    """The first 128 bits of the SHA-256 of a JSON value, in hex."""
-    return hashlib.sha256(canonical(value)).hexdigest()[:32]
 
 
 class Question(ABC, Generic[A]):
@@ -300,73 +278,28 @@ def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tupl
     return tuple(found[n] for n in range(1, count + 1))
 
 
-class Listed(str):
-    """The hash of a wording for lists, or a key that holds one: being asked in a list may change an answer.
-
-    Attributes:
-        alone: The hash or the key of the same question asked by itself.
-        prompt: Of a key, the hash that it holds.
-    """
-
-    __slots__ = ("alone", "prompt")
-
-    alone: str
-    prompt: str
-
-    def __new__(cls, text: str, alone: str, prompt: str = "") -> Self:
-        """A string like any other, that knows these."""
-        made = super().__new__(cls, text)
-        made.alone, made.prompt = alone, prompt
-        return made
-
-
 def key_of(question: AnyQuestion, identity: Mapping[str, Json], prompt_hash: str) -> str:
     """The ledger's key: everything that changes an answer, and nothing else.
 
     That is the item, what is shown beside it (reference, response, criterion), the settings (against, scale, rubric),
     the question's own prompt's hash and the judge's identity (provider, model, custom base URL, parameters, replica;
     a list has its own prompt hash). Ids, ranks, retriever scores, what else was asked in the same request and the
-    output mode are not in it. A judge whose identity says that it `reads` labels is also keyed by the label. Of a
-    question that would be asked in a list the key is Listed.
+    output mode are not in it. A judge whose identity says that it `reads` labels is also keyed by the label.
     """
     reads = identity.get("reads")
-    label = (question.label(reads),) if reads in {"labels", "gold"} else ()
-    return key_under(question, ending(identity, prompt_hash, *label))
+    label = {"label": question.label(reads)} if reads in {"labels", "gold"} else {}
+    return key_under(question, ending(identity, prompt_hash, label))
 
 
-class Ending(NamedTuple):
-    """What follows the item in the spelling of a key: the same for all questions of one wording to one judge.
-
-    `alone` is what follows it in that of the question asked by itself, where `prompt` is for lists.
-    """
-
-    spelt: bytes
-    alone: bytes = b""
-    prompt: str = ""
+def ending(identity: Mapping[str, Json], prompt_hash: str, label: Mapping[str, Json] | None = None) -> bytes:
+    """What follows the item in the JSON of a key: the same for all questions of one wording to one judge."""
+    return b"," + canonical({"judge": identity, "prompt": prompt_hash, **(label or {})})[1:]
 
 
-def ending(identity: Mapping[str, Json], prompt_hash: str, *label: Json) -> Ending:
-    """The ending of these questions' keys."""
-    if isinstance(prompt_hash, Listed):
-        alone = _ending(identity, prompt_hash.alone, *label)
-        return Ending(_ending(identity, prompt_hash, *label), alone, prompt_hash)
-    return Ending(_ending(identity, prompt_hash, *label))
-
-
-def _ending(identity: Mapping[str, Json], prompt_hash: str, *label: Json) -> bytes:
-    parts: dict[str, Json] = {"judge": identity, "prompt": prompt_hash}
-    if label:
-        parts["label"] = label[0]
-    return b"," + canonical(parts)[1:]
-
-
-def key_under(question: AnyQuestion, end: Ending) -> str:
+def key_under(question: AnyQuestion, end: bytes) -> str:
     """The key of a question with that `ending`: the digest of {"as": ..., "beside": ..., "item": ..., "judge": ..., ...}.
 
     `as` are the question's settings, `beside` is what is shown beside what is judged.
     """
-    begun = canonical({"as": question.settings(), "beside": question.shown_beside(), "item": question.item})[
-        :-1
-    ]
-    key = hashlib.sha256(begun + end.spelt).hexdigest()[:32]
-    return Listed(key, hashlib.sha256(begun + end.alone).hexdigest()[:32], end.prompt) if end.alone else key
+    begun = {"as": question.settings(), "beside": question.shown_beside(), "item": question.item}
+    return hashlib.sha256(canonical(begun)[:-1] + end).hexdigest()[:32]

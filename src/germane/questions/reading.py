@@ -18,8 +18,6 @@ from germane.questions.prompts import Prompts, part, place, sections, show, tag_
 from germane.questions.question import AnyQuestion
 from germane.types import Json
 
-__all__ = ["Ask", "Reading", "listed", "readings", "word"]
-
 ORDER = ("relevance", "statements", "entities", "claims", "support")
 """Verdict first, then what is listed: the order of tasks inside a Reading."""
 
@@ -37,7 +35,7 @@ class Reading:
     text: str = ""
 
     def add(self, question: AnyQuestion) -> bool:
-        """Take the question in, unless one of its kind is here or it would see, or show others, what is not theirs.
+        """Take the question in, unless its kind is here already or the requests would not show the same beside the text.
 
         What it is asked with besides the text must be the same; a question about the text alone goes with any.
         """
@@ -69,8 +67,8 @@ class Reading:
         return kinds, self.text, json.dumps(self.shared(), sort_keys=True)
 
 
-def _agree(mine: Mapping[str, Json], theirs: Mapping[str, Json]) -> bool:
-    return not mine or not theirs or mine == theirs
+def _agree(one: Mapping[str, Json], other: Mapping[str, Json]) -> bool:
+    return not one or not other or one == other
 
 
 def readings(questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True) -> list[Reading]:

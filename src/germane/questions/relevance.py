@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -15,12 +15,11 @@ from germane.questions.text import blank
 from germane.questions.voting import Vote
 from germane.types import Context, Json
 
-__all__ = ["HELPS", "Grade", "Relevance", "Rubric", "Scale", "Statement", "StatementRelevance"]
-
 Scale = Literal["graded", "binary"]
 Rubric = Literal["trec", "usefulness"]
+A = TypeVar("A")
+
 EMPTY = "the passage is empty"
-_BESIDE = ("reference", "response", "criterion")
 HELPS = 2
 """The grade from which a passage counts as relevant where only a yes or no is wanted."""
 
@@ -48,19 +47,12 @@ class RelevantPayload(PayloadModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relevance(Question[Grade]):
-    """Is this passage relevant to the query?
+class AboutPassage(Question[A]):
+    """A question about one passage: the reference, response and criterion are inputs exactly where they are shown."""
 
-    The reference, response, criterion and history are inputs exactly where they are shown. `rubric` words the four
-    grades: `trec` as UMBRELA does, `usefulness` by how far the passage helps to answer. `context` and `gold` let a
-    judge who reads labels find them; a judge who reads text never sees them and they are in no model's key.
-    """
-
-    kind: ClassVar[str] = "relevance"
     batched: ClassVar[bool] = True
     judges: ClassVar[tuple[str, ...]] = ("query", "history", "passage")
-    beside: ClassVar[tuple[str, ...]] = _BESIDE
-    Payload: ClassVar[type[PayloadModel]] = GradePayload
+    beside: ClassVar[tuple[str, ...]] = ("reference", "response", "criterion")
 
     query: str
     passage: str
@@ -68,6 +60,24 @@ class Relevance(Question[Grade]):
     response: str | None = None
     criterion: str | None = None
     history: tuple[tuple[str, str], ...] = ()
+
+    def settings(self) -> dict[str, str]:
+        """What the passage is held against: what is shown beside the query, else the query alone."""
+        return {"against": next((name for name in self.beside if getattr(self, name)), "query")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relevance(AboutPassage[Grade]):
+    """Is this passage relevant to the query?
+
+    `rubric` words the four grades: `trec` as UMBRELA does, `usefulness` by how far the passage helps to answer.
+    `context` and `gold` let a judge who reads labels find them; a judge who reads text never sees them and they are in
+    no model's key.
+    """
+
+    kind: ClassVar[str] = "relevance"
+    Payload: ClassVar[type[PayloadModel]] = GradePayload
+
     scale: Scale = "graded"
     rubric: Rubric = "trec"
     context: Context | None = field(default=None, compare=False)
@@ -95,7 +105,7 @@ class Relevance(Question[Grade]):
     def settings(self) -> dict[str, str]:
         """What the passage is held against, the scale, and the wording of its grades."""
         wording = {"rubric": self.rubric} if self.scale == "graded" else {}
-        return {"against": _against(self), "scale": self.scale, **wording}
+        return {**AboutPassage.settings(self), "scale": self.scale, **wording}
 
     def _as_answered(self, payload: Json) -> Relevance:
         """The question on the scale of the answer: `relevant` alone is a person's yes or no, and stays binary."""
@@ -129,7 +139,7 @@ class Relevance(Question[Grade]):
         return Question.vote(binary, relevant, how)
 
     def unasked(self) -> Json | AnswerError:
-        """An empty passage is not relevant; of one that is only an id nobody who reads can tell."""
+        """An empty passage is not relevant; a context without a text cannot be judged by its text."""
         if not self.passage:
             return AnswerError("the context has no text")
         verdict = {"relevant": False} if self.scale == "binary" else {"grade": 0}
@@ -165,7 +175,7 @@ class StatementsPayload(PayloadModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatementRelevance(Question[tuple[Statement, ...]]):
+class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
     """What does this passage state, and which of that is relevant to the query?
 
     One question, not a list first and verdicts after: it is about the same (query, passage) as `Relevance`, so
@@ -173,21 +183,7 @@ class StatementRelevance(Question[tuple[Statement, ...]]):
     """
 
     kind: ClassVar[str] = "statements"
-    batched: ClassVar[bool] = True
-    judges: ClassVar[tuple[str, ...]] = ("query", "history", "passage")
-    beside: ClassVar[tuple[str, ...]] = _BESIDE
     Payload: ClassVar[type[PayloadModel]] = StatementsPayload
-
-    query: str
-    passage: str
-    reference: str | None = None
-    response: str | None = None
-    criterion: str | None = None
-    history: tuple[tuple[str, str], ...] = ()
-
-    def settings(self) -> dict[str, str]:
-        """What the passage is held against."""
-        return {"against": _against(self)}
 
     def answer(self, payload: StatementsPayload) -> tuple[Statement, ...]:
         """The statements, in order; none is an answer too."""
@@ -202,12 +198,3 @@ class StatementRelevance(Question[tuple[Statement, ...]]):
         starts = range(0, max(1, len(self.passage)), 80)
         parts = (self.passage[start : start + 80].strip() or "a statement" for start in starts)
         return {"statements": [{"statement": part, "relevant": True} for part in parts]}
-
-
-def _against(question: Relevance | StatementRelevance) -> str:
-    """What is shown beside the query; "query" where nothing is."""
-    if question.reference:
-        return "reference"
-    if question.response:
-        return "response"
-    return "criterion" if question.criterion else "query"

@@ -11,8 +11,6 @@ from germane.errors import AnswerError
 from germane.questions.question import Question
 from germane.types import FrozenDict, Json
 
-__all__ = ["ScriptGrade", "ScriptResult", "read_result"]
-
 
 @dataclass(frozen=True, slots=True)
 class ScriptResult:

@@ -17,19 +17,6 @@ from germane.questions.question import Question
 from germane.questions.text import blank
 from germane.types import Json
 
-__all__ = [
-    "CitationSupport",
-    "Cited",
-    "Degree",
-    "NuggetSupport",
-    "Nuggeted",
-    "Sufficiency",
-    "Sufficient",
-    "Support",
-    "Supported",
-    "Together",
-]
-
 A = TypeVar("A")
 
 _REASON = "The passage states this in its first sentence."
@@ -261,7 +248,7 @@ class CitationSupport(Question[tuple[Cited, ...]]):
     """For each sentence: do the contexts that it cites support it?
 
     Each sentence ends with the numbers of the contexts that it cites, in brackets: `Water boils at 100 °C. [1][3]`.
-    The numbers count the contexts in the order given here, which is why it is kept: whoever asks sorts them.
+    The numbers count the contexts in the order given here, which is why it is kept: the measure sorts them.
     """
 
     kind: ClassVar[str] = "citations"

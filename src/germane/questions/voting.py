@@ -15,8 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 from germane.errors import InputError
 from germane.types import Json
 
-__all__ = ["Vote", "check_vote", "has_list", "in_short", "of_lists", "of_verdicts", "verdict_parts"]
-
 Answer: TypeAlias = Mapping[str, Json]
 Schemas: TypeAlias = Mapping[str, Mapping[str, Json]]
 """What an object may hold, by name."""

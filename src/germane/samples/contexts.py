@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from germane.errors import InputError
-from germane.samples.jsontext import JsonFault, decode
+from germane.samples.files import JsonFault, decode
 from germane.samples.messages import plain
 from germane.samples.models import read_contexts
 from germane.types import Call, Context, Json, Message, Sample, ToolCall
-
-__all__ = ["FALLBACK", "Found", "compile_rule", "document_id", "find_contexts", "find_in", "only_contexts"]
 
 ContextsFrom = Literal["auto", "text"]
 FALLBACK = "contexts were read as the blocks of text between blank lines"

@@ -1,34 +1,27 @@
-"""Opening input files: plain or gzipped, with or without a byte-order mark; lines with numbers; warnings with places."""
+"""Input files: opened, plain or gzipped; lines, rows of tables and strict JSON, with their places; warnings.
+
+JSON is read strictly: no key twice, no NaN, no bottomless nesting; and every fault knows where in the text it stands.
+"""
 
 from __future__ import annotations
 
+import ast
+import csv
 import difflib
 import gzip
 import io
+import json
+import re
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, NoReturn, TypeAlias
 
 from germane.errors import InputError, Place
-
-__all__ = [
-    "Notice",
-    "Notices",
-    "Warn",
-    "decoded",
-    "fold",
-    "nearest",
-    "numbered_lines",
-    "opened",
-    "place_in",
-    "read_lines",
-    "read_text",
-    "shown_name",
-]
+from germane.types import MAX_DEPTH, Json, Step
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -104,6 +97,22 @@ def read_text(path: str | Path) -> str:
     return "".join(line for _, line in read_lines(path))
 
 
+def table_rows(lines: Iterable[str], delimiter: str, name: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV or TSV file that are not empty, each with the line it starts on."""
+    csv.field_size_limit(2**31 - 1)  # ten passages in a cell are more than the module's 128 KiB
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    start = 1
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield start, cells
+            start = reader.line_num + 1
+    except csv.Error as error:
+        problem = f"this row is no {'TSV' if delimiter == chr(9) else 'CSV'}: {error}"
+        fix = 'write a quote inside a quoted cell twice (""), and close every quote'
+        raise InputError(problem, fix=fix, place=Place(name, start)) from None
+
+
 def place_in(path: str | Path, text: str, offset: int | None, first_line: int = 1) -> Place:
     """The place of an offset in a text that starts at `first_line` of a file."""
     if offset is None:
@@ -162,3 +171,149 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         folded.setdefault(fold(one), one)
     near = difflib.get_close_matches(fold(name), folded, n=1, cutoff=0.8)
     return folded[near[0]] if near else None
+
+
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
+_LONE = re.compile("[\ud800-\udfff]")
+_HINTS = {
+    "Expecting property name enclosed in double quotes": 'write "name": value; no comma after the last one',
+    "Expecting ',' delimiter": "write a comma between values, or close what is open",
+    "Expecting ':' delimiter": 'write "name": value',
+    "Unterminated string starting at": 'close the string with a "',
+    "Extra data": "write one JSON value only",
+    "Invalid control character at": r"write \n or \t inside a string",
+    "Expecting value": "write a string, number, object, list, true, false or null",
+}
+
+
+class JsonFault(ValueError):
+    """A text is not JSON that can be used: what is wrong at which offset, and what to write."""
+
+    def __init__(self, problem: str, fix: str, offset: int) -> None:
+        super().__init__(problem)
+        self.problem, self.fix, self.offset = problem, fix, offset
+
+
+class _Refused(ValueError):
+    """Raised inside the decoder, which does not say where it is."""
+
+
+def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _Refused
+    return found
+
+
+def _constant(_: str) -> NoReturn:
+    raise _Refused
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant).decode
+_decode_infinite = json.JSONDecoder(object_pairs_hook=_object).decode
+
+
+def decode(text: str, *, infinite: bool = False) -> Json:
+    """The value of a JSON text; JsonFault where it is none. Lone surrogates become U+FFFD.
+
+    `infinite` allows NaN and Infinity, for scores.
+    """
+    try:
+        value = _decode_infinite(text) if infinite else _decode(text)
+    except _Refused:
+        raise _refused(text, infinite=infinite) from None
+    except json.JSONDecodeError as error:
+        raise _syntax(error) from None
+    except RecursionError:
+        raise _too_deep(text) from None
+    except ValueError:
+        raise JsonFault(
+            "a number has too many digits", "write it as a string", _longest_number(text)
+        ) from None
+    return whole(value) if "\\" in text and "\\u" in text else value
+
+
+def whole(value: Json) -> Json:
+    r"""The value with every lone surrogate (a `\ud83d` without its other half) replaced by U+FFFD."""
+    if isinstance(value, str):
+        return value if value.isascii() else _LONE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {whole(key): whole(inner) for key, inner in value.items()}
+    return [whole(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _syntax(error: json.JSONDecodeError) -> JsonFault:
+    if not error.doc[error.pos :].strip():
+        return JsonFault(
+            "the JSON ends too early", "close every string, list and object", len(error.doc.rstrip())
+        )
+    hint = next((fix for start, fix in _HINTS.items() if error.msg.startswith(start)), "")
+    return JsonFault(f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}", hint, error.pos)
+
+
+def _refused(text: str, *, infinite: bool) -> JsonFault:
+    """Where a refused text says something twice, or says NaN."""
+    seen: dict[tuple[Step, ...], set[str]] = {}
+    for path, offset, is_key in _steps(text):
+        if is_key and path[-1] in seen.setdefault(path[:-1], set()):
+            return JsonFault(f"the key {path[-1]!r} is there twice", "keep one of the two", offset)
+        if is_key:
+            seen[path[:-1]].add(str(path[-1]))
+            for inside in [p for p in seen if len(p) >= len(path) and p[: len(path)] == path]:
+                del seen[inside]
+        elif not infinite and text.startswith(("NaN", "Infinity", "-Infinity"), offset):
+            return JsonFault("NaN and Infinity are not JSON", "write null or leave the field out", offset)
+    raise AssertionError("the decoder refuses for these two reasons only")  # pragma: no cover
+
+
+def _too_deep(text: str) -> JsonFault:
+    depth = 0
+    for match in _TOKEN.finditer(text):
+        depth += (match[0] in "[{") - (match[0] in "]}")
+        if depth > MAX_DEPTH:
+            break
+    return JsonFault(
+        f"the JSON is nested more than {MAX_DEPTH} levels deep", "write it flatter", match.start()
+    )
+
+
+def _longest_number(text: str) -> int:
+    return max(
+        _TOKEN.finditer(text), key=lambda match: len(match[0]) if match[0].lstrip("-").isdigit() else 0
+    ).start()
+
+
+def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:
+    """Every key and value of a JSON text: its path, its offset, whether it is a key."""
+    path: list[Step | None] = []
+    for match in _TOKEN.finditer(text):
+        word = match[0]
+        if word in "]}":
+            del path[-1:]
+        elif word == ",":
+            path[-1] = path[-1] + 1 if isinstance(path[-1], int) else None
+        elif path and path[-1] is None and word[0] == '"':
+            path[-1] = json.loads(word, strict=False)
+            yield tuple(path), match.start(), True  # type: ignore[arg-type]
+        elif word != ":":
+            yield tuple(path), match.start(), False  # type: ignore[arg-type]
+            if word in "[{":
+                path.append(0 if word == "[" else None)
+
+
+def locate(text: str, path: Sequence[Step]) -> int | None:
+    """The offset of the value at a path of a JSON text; None where there is none."""
+    wanted = tuple(path)
+    return next((offset for steps, offset, is_key in _steps(text) if steps == wanted and not is_key), None)
+
+
+def structure(text: str) -> Json:
+    """A list or an object written as JSON, else as Python writes it; None where it is neither."""
+    try:
+        return decode(text.strip())
+    except JsonFault:
+        try:
+            value = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            return None
+        return value if isinstance(value, list | dict) else None

@@ -14,8 +14,6 @@ from germane.samples.validation import wrong_in
 from germane.samples.yamltext import Node
 from germane.types import Json, Message
 
-__all__ = ["content_text", "input_files", "messages_at", "plain", "repository_root"]
-
 _GUIDELINES = ("*.instructions.md", "*/instructions/*", "*.prompt.md", "*/prompts/*")
 
 

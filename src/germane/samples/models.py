@@ -36,8 +36,6 @@ from germane.samples.validation import (
 )
 from germane.types import Call, Context, Evidence, FrozenDict, Json, Message, ToolCall
 
-__all__ = ["ALIASES", "SPELLINGS", "SampleLine", "read_contexts", "read_messages", "sample_schema"]
-
 ALIASES: dict[str, tuple[str, ...]] = {
     "id": ("qid", "query_id", "case_id", "_id"),
     "query": ("question", "topic", "user_input", "input"),

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import ast
-import csv
 import functools
 import re
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from germane.errors import InputError, Place
-from germane.samples.files import Notices, Warn, place_in, read_lines, read_text, shown_name
-from germane.samples.jsontext import JsonFault, decode, locate, whole
+from germane.samples.files import (
+    JsonFault,
+    Notices,
+    Warn,
+    decode,
+    locate,
+    place_in,
+    read_lines,
+    read_text,
+    shown_name,
+    structure,
+    table_rows,
+    whole,
+)
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import Columns, RowReader, Where
-from germane.samples.validation import Step, Wrong
-from germane.types import Json, Sample
-
-__all__ = ["READERS", "Seen", "read_samples", "samples_from"]
+from germane.samples.validation import Wrong
+from germane.types import Json, Sample, Step
 
 Row: TypeAlias = tuple[int, Json, Where]
 """What a reader yields: the row's number (its id where it has none), the row, and how to find a path's place."""
@@ -75,60 +82,19 @@ def _at(place: Place, _: Sequence[Step]) -> Place:
 
 def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> Iterator[Sample]:
     """The rows, read, each identity once."""
-    seen = Seen()
+    seen: dict[int, int] = {}  # the hash of an identity takes less memory than the identity
     for number, row, where in rows:
         sample = row if isinstance(row, Sample) else reader.read(row, number, where)
-        first = seen.first((sample.id, sample.system, sample.trial), number)
+        first = seen.setdefault(hash((sample.id, sample.system, sample.trial)), number)
         if first != number:
             more = f", system {sample.system!r}" if sample.system else ""
             more += f", trial {sample.trial}" if sample.trial else ""
             problem = f"the id {sample.id!r}{more} is there already, on {unit} {first}"
             raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
         yield sample
-    if not len(seen):
+    if not seen:
         fix = 'write one object a line: {"query": "..."}'
         raise InputError("there are no samples in it", fix=fix, place=file)
-
-
-class Seen:
-    """Which keys came before, and where first: 25 bytes per key, a fifth of what a dict of integers takes.
-
-    Only the keys' 64-bit hashes are kept, in an open-addressing table; a key's number is below 2**32.
-    """
-
-    def __init__(self) -> None:
-        self._hashes, self._numbers = array("q", [0]) * 64, array("I", [0]) * 64
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def first(self, key: object, number: int) -> int:
-        """The number that this key was first given: this one, where it is new."""
-        if 3 * self._count >= 2 * len(self._hashes):
-            self._grow()
-        hashed = hash(key) or 1
-        place = self._place(hashed)
-        if not self._hashes[place]:
-            self._hashes[place], self._numbers[place] = hashed, number
-            self._count += 1
-        return self._numbers[place]
-
-    def _place(self, hashed: int) -> int:
-        hashes, mask = self._hashes, len(self._hashes) - 1
-        place = hashed & mask
-        while hashes[place] not in (0, hashed):
-            place = (place + 1) & mask
-        return place
-
-    def _grow(self) -> None:
-        old = zip(self._hashes, self._numbers, strict=True)
-        size = 2 * len(self._hashes)
-        self._hashes, self._numbers = array("q", [0]) * size, array("I", [0]) * size
-        for hashed, number in old:
-            if hashed:
-                place = self._place(hashed)
-                self._hashes[place], self._numbers[place] = hashed, number
 
 
 def _read_jsonl(path: Path, _: FieldOf) -> Iterator[Row]:
@@ -191,8 +157,7 @@ def _read_table(delimiter: str, path: Path, field_of: FieldOf) -> Iterator[Row]:
 
     Several columns of contexts (`context_1`, `context_2`, ...) are one list, in their order.
     """
-    csv.field_size_limit(2**31 - 1)  # ten passages in a cell are more than the module's 128 KiB
-    rows = _table_rows(path, delimiter)
+    rows = table_rows((line for _, line in read_lines(path)), delimiter, shown_name(path))
     first = next(rows, None)
     if first is None:
         return
@@ -215,21 +180,6 @@ def _read_table(delimiter: str, path: Path, field_of: FieldOf) -> Iterator[Row]:
         if lists:
             row[lists_as] = [_context_cell(cells[column]) for column in lists if cells[column].strip()]
         yield line, row, functools.partial(_at, place)
-
-
-def _table_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not empty, each with the line it starts on."""
-    reader = csv.reader((line for _, line in read_lines(path)), delimiter=delimiter, strict=True)
-    start = 1
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                yield start, cells
-            start = reader.line_num + 1
-    except csv.Error as error:
-        problem = f"this row is no {'TSV' if delimiter == chr(9) else 'CSV'}: {error}"
-        fix = 'write a quote inside a quoted cell twice (""), and close every quote'
-        raise InputError(problem, fix=fix, place=Place(shown_name(path), start)) from None
 
 
 def _context_columns(header: list[str], field_of: FieldOf) -> tuple[str, list[int]]:
@@ -258,7 +208,7 @@ def _check_header(header: list[str], lists: list[int], field_of: FieldOf, place:
 
 def _context_cell(cell: str) -> Json:
     """One context: an object as JSON, or a text."""
-    value = _structure(cell) if cell.lstrip().startswith("{") else None
+    value = structure(cell) if cell.lstrip().startswith("{") else None
     return value if isinstance(value, dict) else cell
 
 
@@ -267,7 +217,7 @@ def _cell(cell: str, field: str | None) -> Json:
     if field is None or field in _WORDS:
         return cell
     if cell.lstrip().startswith(("[", "{")):
-        value = _structure(cell)
+        value = structure(cell)
         if value is None:
             raise Wrong("starts like a list or an object and is none", 'write JSON: ["a", "b"]')
         return value
@@ -277,18 +227,6 @@ def _cell(cell: str, field: str | None) -> Json:
         return decode(cell.strip().lower() if field == "answerable" else cell.strip())
     except JsonFault as fault:
         raise Wrong(f"is {cell[:40]!r}: {fault.problem}", "write JSON in this cell") from None
-
-
-def _structure(cell: str) -> Json:
-    """A list or an object written as JSON, else as Python writes it; None where it is neither."""
-    try:
-        return decode(cell.strip())
-    except JsonFault:
-        try:
-            value = ast.literal_eval(cell.strip())
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            return None
-        return value if isinstance(value, list | dict) else None
 
 
 Reader: TypeAlias = Callable[[Path, FieldOf], Iterator[Row]]

@@ -14,10 +14,8 @@ from germane.encoding import encode
 from germane.errors import InputError, Place
 from germane.samples.files import Notice, Warn, nearest
 from germane.samples.models import SPELLINGS, SampleLine
-from germane.samples.validation import Step, Wrong, frozen, say, wrong_in
-from germane.types import Context, FrozenDict, Json, Sample
-
-__all__ = ["Columns", "RowReader", "Where", "check_columns", "parse_columns", "sample_to_json"]
+from germane.samples.validation import Wrong, frozen, say, wrong_in
+from germane.types import Context, FrozenDict, Json, Sample, Step
 
 Columns: TypeAlias = Mapping[str, str]
 Where: TypeAlias = Callable[[Sequence[Step]], Place]
@@ -31,13 +29,13 @@ _GRADES = (
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """`query=Query,contexts=Context` as a mapping of our names to theirs."""
+    """`query=Query,contexts=Context` as a mapping of our names to the file's."""
     columns: dict[str, str] = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
-        ours, equals, theirs = (piece.strip() for piece in part.partition("="))
-        if not equals or not theirs:
+        ours, equals, named = (piece.strip() for piece in part.partition("="))
+        if not equals or not named:
             raise InputError(f"{part!r} maps no column", fix="write OURS=THEIRS, as in query=Question")
-        columns[ours] = theirs
+        columns[ours] = named
     check_columns(columns)
     return columns
 
@@ -57,7 +55,7 @@ class RowReader:
     def __init__(self, columns: Columns | None = None, warn: Warn | None = None) -> None:
         self._warn = warn
         check_columns(columns or {})
-        self._mapped = {theirs: SPELLINGS[ours] for ours, theirs in (columns or {}).items()}
+        self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
         self._taken = set(self._mapped.values())
 
     def field_of(self, key: str) -> str | None:
@@ -118,8 +116,8 @@ class RowReader:
         if len(wrong.path) == 1 and field in SampleLine.model_fields:
             example = SampleLine.model_fields[field].examples
             wrong.fix = f"write {encode(example[0]).decode()}" if example else wrong.fix
-        theirs = {ours: theirs for theirs, ours in self._mapped.items()}
-        wrong.path = (theirs.get(str(wrong.path[0]), wrong.path[0]), *wrong.path[1:])
+        keys = {ours: key for key, ours in self._mapped.items()}
+        wrong.path = (keys.get(str(wrong.path[0]), wrong.path[0]), *wrong.path[1:])
         return wrong
 
     def _warn_of(self, row: dict[str, Json], extra: dict[str, Json], where: Where) -> None:

@@ -8,8 +8,6 @@ result or one grade per line, or one document: a list of these, or {query: {docu
 
 from __future__ import annotations
 
-import ast
-import csv
 import json
 import re
 from array import array
@@ -21,9 +19,18 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, get_args
 
 from germane.errors import InputError, Place
-from germane.samples.files import decoded, fold, numbered_lines, opened, shown_name
-
-__all__ = ["FORMATS", "Format", "Qrels", "Results", "Run", "as_run", "read_qrels", "read_run", "role"]
+from germane.samples.files import (
+    JsonFault,
+    decode,
+    decoded,
+    fold,
+    numbered_lines,
+    opened,
+    place_in,
+    shown_name,
+    structure,
+    table_rows,
+)
 
 Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -31,22 +38,16 @@ Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gold: query id -> document id -> grade."""
 
 
-class RankedRow(NamedTuple):
-    """One result as it stands in a file; `doc` None = the query is there and nothing came back."""
+class FileRow(NamedTuple):
+    """One result with its score, or one gold grade, as it stands in a file.
+
+    `doc` None = the query is there, and nothing came back or is known; `value` None = a result without a score.
+    """
 
     line: int
     query: str
     doc: str | None
-    score: float | None
-
-
-class GradedRow(NamedTuple):
-    """One gold grade as it stands in a file; `doc` None = the query is there and nothing is known to be judged."""
-
-    line: int
-    query: str
-    doc: str | None
-    grade: int
+    value: float | None
 
 
 @dataclass(slots=True)
@@ -122,7 +123,7 @@ def read_run(path: str | Path, *, fmt: Format | None = None, columns: Mapping[st
             run = _collect_run(name, _trec_run(stream, name))
         else:
             rows = _RECORDS[kind](stream, name, _RUN, columns or {})
-            run = _collect_run(name, (row for place, record in rows for row in _results(record, place)))
+            run = _collect_run(name, (row for place, record in rows for row in _rows(record, _RUN, place)))
     return _ranks_not_scores(run) if bare else run
 
 
@@ -141,7 +142,7 @@ def read_qrels(
             qrels = _collect_qrels(name, _trec_qrels(stream, name), keep_first=keep_first)
         else:
             rows = _RECORDS[kind](stream, name, _GOLD, columns or {})
-            grades = (row for place, record in rows for row in _grades(record, place))
+            grades = (row for place, record in rows for row in _rows(record, _GOLD, place))
             qrels = _collect_qrels(name, grades, keep_first=keep_first)
     if not qrels:
         raise InputError("there is no gold in this file", fix=_GOLD.trec, place=Place(name))
@@ -151,17 +152,17 @@ def read_qrels(
 def as_run(results: Mapping[str, Mapping[str, float] | Sequence[str]], name: str = "run") -> Run:
     """A run from a mapping: query id -> {document id: score}, or a list of document ids, best first."""
 
-    def rows() -> Iterator[RankedRow]:
+    def rows() -> Iterator[FileRow]:
         for query, listed in results.items():
-            yield RankedRow(0, query, None, None)
+            yield FileRow(0, query, None, None)
             scored = listed.items() if isinstance(listed, Mapping) else ((doc, None) for doc in listed)
             for doc, score in scored:
-                yield RankedRow(0, query, doc, None if score is None else float(score))
+                yield FileRow(0, query, doc, None if score is None else float(score))
 
     return _collect_run(name, rows())
 
 
-def _collect_run(name: str, rows: Iterable[RankedRow]) -> Run:
+def _collect_run(name: str, rows: Iterable[FileRow]) -> Run:
     """A run from its results; a NaN score, and a list with scores on some of its places only, are errors."""
     queries: dict[str, Results] = {}
     last, results = None, Results()
@@ -186,11 +187,11 @@ def _collect_run(name: str, rows: Iterable[RankedRow]) -> Run:
     return Run(name, queries)
 
 
-def _collect_qrels(name: str, rows: Iterable[GradedRow], *, keep_first: bool) -> dict[str, dict[str, int]]:
+def _collect_qrels(name: str, rows: Iterable[FileRow], *, keep_first: bool) -> dict[str, dict[str, int]]:
     """Gold from its grades; two different grades of one document are an error unless the first is to be kept."""
     qrels: dict[str, dict[str, int]] = {}
-    for line, query, doc, grade in rows:
-        known = qrels.setdefault(query, {})
+    for line, query, doc, value in rows:
+        known, grade = qrels.setdefault(query, {}), int(value or 0)
         if doc is not None and known.setdefault(doc, grade) != grade and not keep_first:
             problem = f"document {doc} of query {query} has grade {grade} here and {known[doc]} above"
             fix = "keep one of them, or give --duplicates first"
@@ -210,7 +211,7 @@ def _ranks_not_scores(run: Run) -> Run:
     return replace(run, notes=(f"{run.name}: the third column counts 1, 2, 3, ... and was read as the rank",))
 
 
-def _trec_run(stream: BinaryIO, name: str) -> Iterator[RankedRow]:
+def _trec_run(stream: BinaryIO, name: str) -> Iterator[FileRow]:
     raw, query = b"", ""
     for number, line in numbered_lines(stream):
         cells = line.split(None, 5)
@@ -223,14 +224,14 @@ def _trec_run(stream: BinaryIO, name: str) -> Iterator[RankedRow]:
             score = float(cells[4])
             if cells[0] != raw:
                 raw, query = cells[0], cells[0].decode()
-            yield RankedRow(number, query, cells[2].decode(), score)
+            yield FileRow(number, query, cells[2].decode(), score)
         except ValueError:
             decoded(line, name, number)
             problem = f"the score {cells[4].decode()!r} is not a number"
             raise InputError(problem, fix=_RUN.trec, place=Place(name, number)) from None
 
 
-def _trec_qrels(stream: BinaryIO, name: str) -> Iterator[GradedRow]:
+def _trec_qrels(stream: BinaryIO, name: str) -> Iterator[FileRow]:
     for number, line in numbered_lines(stream):
         cells = line.split()
         if cells[0][:1] == b"#":
@@ -242,45 +243,39 @@ def _trec_qrels(stream: BinaryIO, name: str) -> Iterator[GradedRow]:
         if not _WHOLE.fullmatch(cells[3]):
             problem = f"the grade {cells[3].decode()!r} is not a whole number"
             raise InputError(problem, fix=_GOLD.trec, place=Place(name, number))
-        yield GradedRow(number, cells[0].decode(), cells[2].decode(), int(cells[3]))
+        yield FileRow(number, cells[0].decode(), cells[2].decode(), int(cells[3]))
 
 
 _Records: TypeAlias = Iterator[tuple[Place, dict[str, Any]]]
 """Rows of a table or of JSON as role -> value, each with its place."""
 
 
-def _results(record: Mapping[str, Any], place: Place) -> Iterator[RankedRow]:
-    """The results of one record: a single one, a list of ids, or a mapping of ids to scores."""
-    query, line = str(record["query"]), place.line
+def _rows(record: Mapping[str, Any], kind: _Kind, place: Place) -> Iterator[FileRow]:
+    """The rows of one record: a single one, a list of ids, or a mapping of ids to scores or grades.
+
+    In a list of gold ids each has grade 1.
+    """
+    query, line, gold = str(record["query"]), place.line, kind is _GOLD
     if "doc" in record:
-        score = record.get("score")
-        if score is not None:
-            score = _number(score, "score", place)
-        elif "rank" in record:
-            score = -_number(record["rank"], "rank", place)
-        yield RankedRow(line, query, _document(record["doc"], place), score)
-    elif (listed := record.get("docs")) is not None:
-        yield RankedRow(line, query, None, None)
+        value = _grade(record.get("grade", 1), place) if gold else _score(record, place)
+        yield FileRow(line, query, _document(record["doc"], place), value)
+    elif (listed := record.get(kind.listed)) is not None:
+        yield FileRow(line, query, None, None)
         if isinstance(listed, Mapping):
-            for doc, score in listed.items():
-                yield RankedRow(line, query, doc, _number(score, "score", place))
+            for doc, given in listed.items():
+                yield FileRow(
+                    line, query, doc, _grade(given, place) if gold else _number(given, "score", place)
+                )
         else:
-            yield from (RankedRow(line, query, doc, None) for doc in _listed(query, listed, _RUN, place))
+            value = 1 if gold else None
+            yield from (FileRow(line, query, doc, value) for doc in _listed(query, listed, kind, place))
 
 
-def _grades(record: Mapping[str, Any], place: Place) -> Iterator[GradedRow]:
-    """The grades of one record: a single one, a list of relevant ids (grade 1), or a mapping of ids to grades."""
-    query, line = str(record["query"]), place.line
-    if "doc" in record:
-        grade = _grade(record["grade"], place) if "grade" in record else 1
-        yield GradedRow(line, query, _document(record["doc"], place), grade)
-    elif (listed := record.get("gold")) is not None:
-        yield GradedRow(line, query, None, 0)
-        if isinstance(listed, Mapping):
-            for doc, grade in listed.items():
-                yield GradedRow(line, query, doc, _grade(grade, place))
-        else:
-            yield from (GradedRow(line, query, doc, 1) for doc in _listed(query, listed, _GOLD, place))
+def _score(record: Mapping[str, Any], place: Place) -> float | None:
+    """The score of a single result, else its rank as one."""
+    if record.get("score") is not None:
+        return _number(record["score"], "score", place)
+    return -_number(record["rank"], "rank", place) if "rank" in record else None
 
 
 def _document(value: Any, place: Place) -> str:
@@ -293,7 +288,8 @@ def _listed(query: str, value: Any, kind: _Kind, place: Place) -> list[str]:
     """The ids in a list of ids or of objects with an id, its text as JSON or Python, or one id."""
     original = value
     if isinstance(value, str):
-        value = _literal(value)
+        stripped = value.strip()
+        value = (structure(stripped) if stripped.startswith("[") else None) or stripped
     if isinstance(value, str | int) and not isinstance(value, bool):
         return [str(value)] if value != "" else []
     ids = [_id(item) for item in value] if isinstance(value, list | tuple) else [None]
@@ -311,16 +307,6 @@ def _id(item: Any) -> str | None:
     if isinstance(item, Mapping):
         item = next((item[key] for key in item if fold(key) in {"id", "docid", "documentid"}), None)
     return str(item) if isinstance(item, str | int) and not isinstance(item, bool) else None
-
-
-def _literal(text: str) -> Any:
-    stripped = text.strip()
-    for read in (json.loads, ast.literal_eval) if stripped.startswith("[") else ():
-        try:
-            return read(stripped)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-    return stripped
 
 
 class _Cell(str):
@@ -415,37 +401,22 @@ def _json_objects(
         yield Place(name, number), value
 
 
-class _Twice(Exception):
-    """A key that an object holds twice."""
-
-
 def _parse(text: bytes, name: str, line: int, kind: _Kind) -> Any:
     """The JSON value of a text; infinite scores are allowed, other than in samples."""
+    written = decoded(text, name, line)
     try:
-        return json.loads(decoded(text, name, line), object_pairs_hook=_unique)
-    except json.JSONDecodeError as fault:
-        place = Place(name, line + fault.lineno - 1, fault.colno)
-        raise InputError(f"this is not JSON: {fault.msg}", fix=kind.json, place=place) from None
-    except _Twice as twice:
-        problem = f"{twice} stands here twice"
-        raise InputError(problem, fix="keep one of them", place=Place(name, line)) from None
-    except RecursionError:
-        raise InputError("this is nested too deeply", fix=kind.json, place=Place(name, line)) from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise _Twice(next(repr(name) for place, name in enumerate(names) if name in names[:place]))
-    return record
+        return decode(written, infinite=True)
+    except JsonFault as fault:
+        place = place_in(name, written, fault.offset, line)
+        raise InputError(fault.problem, fix=fault.fix or kind.json, place=place) from None
 
 
 def _table_records(
     delimiter: str, stream: BinaryIO, name: str, kind: _Kind, columns: Mapping[str, str]
 ) -> _Records:
     """The rows of a table under the roles of its header, or of its number of columns."""
-    rows = _cells(delimiter, stream, name)
+    lines = (decoded(line, name, number) for number, line in enumerate(stream, 1))
+    rows = ((line, [cell.strip() for cell in cells]) for line, cells in table_rows(lines, delimiter, name))
     first = next(rows, None)
     if first is None:
         return
@@ -475,19 +446,6 @@ def _table_records(
         if not record["query"]:
             raise InputError("this row has no query id", fix="fill it in or drop the row", place=place)
         yield place, record
-
-
-def _cells(delimiter: str, stream: BinaryIO, name: str) -> Iterator[tuple[int, list[str]]]:
-    csv.field_size_limit(2**31 - 1)  # lists of passages are longer than the module's default of 128 kB
-    lines = (decoded(line, name, number) for number, line in enumerate(stream, 1))
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                yield reader.line_num, [cell.strip() for cell in cells]
-    except csv.Error as fault:
-        problem, fix = f"this row cannot be read: {fault}", 'double a quotation mark inside quotes ("")'
-        raise InputError(problem, fix=fix, place=Place(name, reader.line_num)) from None
 
 
 _RECORDS: dict[Format, Callable[[BinaryIO, str, _Kind, Mapping[str, str]], _Records]] = {

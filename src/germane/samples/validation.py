@@ -4,35 +4,13 @@ from __future__ import annotations
 
 import math
 from numbers import Integral
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationError
 from pydantic import WithJsonSchema as Schema
 
 from germane.errors import InputError, Place
-from germane.types import FrozenDict, Json, freeze
-
-__all__ = [
-    "MAX_DEPTH",
-    "Id",
-    "JsonObject",
-    "JsonValue",
-    "Number",
-    "Offset",
-    "Step",
-    "Whole",
-    "Wrong",
-    "first_fault",
-    "frozen",
-    "no_word",
-    "say",
-    "wrong_in",
-]
-
-Step: TypeAlias = str | int
-"""A key of an object or an index of a list, on the path to a value."""
-MAX_DEPTH = 100
-"""Levels of nesting that are read: deeper input is a mistake or an attack."""
+from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 
 class Wrong(ValueError):

@@ -27,25 +27,8 @@ from pydantic import (
 
 from germane.errors import InputError, Place
 from germane.samples.files import Notice, fold, nearest, place_in
-from germane.samples.validation import MAX_DEPTH, Number, Step, Whole, Wrong, first_fault, say
-from germane.types import FrozenDict, Json, freeze
-
-__all__ = [
-    "Flag",
-    "JsonMapping",
-    "Node",
-    "Plain",
-    "Positive",
-    "Scalar",
-    "Texts",
-    "Weight",
-    "WholeNumber",
-    "YamlModel",
-    "as_list",
-    "parse_yaml",
-    "plain_value",
-    "read_model",
-]
+from germane.samples.validation import Number, Whole, Wrong, first_fault, say
+from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 _EXPANSION = 100_000
 _CORE = "tag:yaml.org,2002:"

@@ -16,14 +16,13 @@ from typing import IO, Any, Self, TypeAlias
 from germane.encoding import decode, encode
 from germane.errors import InputError, Place
 from germane.samples.rows import RowReader, sample_to_json
-from germane.samples.validation import Step
 from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement
 from germane.tables.labels import Label, LabelTable, dump_label, load_label
 from germane.tables.lock import WriterLock
 from germane.tables.part import GraderSet, Part
 from germane.tables.scores import SampleKey, ScoreTable
-from germane.types import Json, Judgement, Sample
+from germane.types import Json, Judgement, Sample, Step
 
 __all__ = ["OWN", "SCHEMA_VERSION", "ReportFolder", "Tables", "read_manifest"]
 

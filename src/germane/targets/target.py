@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from germane.errors import InputError, Place, TargetError
 from germane.samples.evalfile import Case
-from germane.samples.jsontext import whole
+from germane.samples.files import whole
 from germane.samples.messages import content_text
 from germane.samples.rows import RowReader
 from germane.samples.yamltext import WholeNumber, YamlModel

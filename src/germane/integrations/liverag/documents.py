@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from germane.samples.jsontext import JsonFault, decode
+from germane.samples.files import JsonFault, decode
 from germane.samples.validation import Wrong, say
 
 __all__ = ["Id", "document_of", "ids_in"]

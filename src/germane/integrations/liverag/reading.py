@@ -12,8 +12,7 @@ from germane.integrations.liverag.documents import Id, ids_in
 from germane.integrations.liverag.evaluator import Parity
 from germane.integrations.liverag.records import QAPair, RAGResult
 from germane.integrations.liverag.tsv import tsv_rows
-from germane.samples.files import place_in, read_lines, read_text, shown_name
-from germane.samples.jsontext import JsonFault, decode, locate
+from germane.samples.files import JsonFault, decode, locate, place_in, read_lines, read_text, shown_name
 from germane.samples.validation import Wrong, say
 from germane.types import Json
 

@@ -24,8 +24,6 @@ from germane.questions.question import AnyQuestion
 from germane.questions.reading import Ask, Reading, readings, word
 from germane.types import FrozenDict, Json, Usage
 
-__all__ = ["GroupCall"]
-
 _CUT = "it was cut off at the token limit"
 _FREE = Usage(cost_usd=0.0)
 _SHOWN = 4000
@@ -195,7 +193,7 @@ class GroupCall:
             self._how[id(left[0])] = {}
 
     async def _attempts(self, items: Sequence[Reading]) -> None:
-        """Ask until there is a usable answer or no attempt left; each is told what was wrong with the one before."""
+        """Ask until there is a usable answer or no attempt left; each shows what was wrong with the one before."""
         self._note, problem, policy = None, "", self.client.policy
         self.state.begin()
         attempt = 0
@@ -224,7 +222,7 @@ class GroupCall:
             if self._note is None:
                 raise
             self._note = None  # the correction made it too long, not the texts
-            return "what was wrong with the answer before is too long to be told"
+            return "what was wrong with the answer before is too long to be sent"
         if got.cut:
             self.client.widen(got, self.state)
             return _CUT
@@ -266,7 +264,7 @@ class GroupCall:
         except AnswerError as error:
             self._miscounted = isinstance(error, Miscounted)
             return str(error)[:_PROBLEM]
-        except Exception:  # noqa: BLE001 - what a model may write into an answer nobody can list
+        except Exception:  # noqa: BLE001 - a model may write anything into an answer
             return "the answer is not of the shape that the JSON Schema says"
         self._payloads[id(question)] = part
         return ""

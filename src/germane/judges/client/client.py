@@ -39,8 +39,6 @@ from germane.judges.client.transport import Transport
 from germane.questions.reading import Ask
 from germane.types import Json, Usage
 
-__all__ = ["CallState", "ModelClient"]
-
 STEPS = 12
 """Requests for one answer at most, whatever the endpoint does not take."""
 
@@ -54,10 +52,10 @@ _ENOUGH, _FORGET = 20, 0.98
 """Answers that show how long answers take, and the part of the slowest that is remembered at each."""
 
 _SHORT_WAIT = 0.05
-"""Seconds: a shorter Retry-After keeps nobody from asking at once, so that the client backs off instead."""
+"""Seconds: for a shorter Retry-After the client backs off instead, since requests would follow at once."""
 
 _YEARS = 3e8
-"""Seconds: nobody cares for a later date."""
+"""Seconds: the latest date that is shown."""
 
 _LONG_TEXT, _SMALLEST_CONTEXT = 4000, 512
 """Characters of a text that no server cuts off, and tokens of the smallest context."""
@@ -83,8 +81,7 @@ class CallState:
         reasked: Unusable answers that were asked again.
         estimated: Whether tokens were counted from bytes, since the endpoint does not count.
         mode: The mode of the last request.
-        room: Tokens that the next answer may have, since the last was cut off; `had` are those that it had.
-        most: The most that the endpoint allows beside this prompt; 0 = not known.
+        room: Tokens that the next answer may have, since the last was cut off; 0 = it was not.
         size, limit, version: Bytes of the last request, its limit of tokens, and the version of the capabilities.
     """
 
@@ -104,8 +101,6 @@ class CallState:
     model: str = ""
     fingerprint: str = ""
     room: int = 0
-    had: int = 0
-    most: int = 0
     size: int = 0
     limit: int | None = None
     version: int = 0
@@ -113,7 +108,7 @@ class CallState:
 
     def begin(self) -> None:
         """Another question: it has attempts of its own, and how long its answer is, is not known."""
-        self.failures = self.room = self.had = self.most = 0
+        self.failures = self.room = 0
 
     def usage(self, price: Price | None) -> Usage:
         """What the call has used, and cost where its price is known."""
@@ -209,53 +204,41 @@ class ModelClient:
         raise AssertionError
 
     def _limit(self, call: CallState) -> int | None:
-        """Tokens that the answer may have: no more than the model allows; None = not sent."""
+        """Tokens that the answer may have, None = not sent; Refused where it needs more and no limit can be sent."""
         known = self.capabilities
-        if not known.limit_name or not (wanted := call.room or known.max_tokens):
-            return None
-        return min([wanted, *(most for most in (call.most, known.largest) if most)])
-
-    def widen(self, got: Completion, call: CallState) -> None:
-        """Give the next answer more room, since this one was cut off; Refused where there is no more."""
-        limit = call.limit or 0
-        if not limit and (got.output_tokens or ROOM) < ROOM:
-            self.capabilities.name_limit()  # the server's own is short
-        call.had = max(got.output_tokens or 0, limit, 1)
-        call.room = max(2 * call.had, ROOM)
-        self._check_room(call, "it was cut off there")
-
-    def _check_room(self, call: CallState, why: str) -> None:
-        if call.had and not self.capabilities.limit_name:
+        if known.limit_name:
+            return call.room or known.max_tokens
+        if call.room:
             raise errors.Refused(
                 "the answer was cut off, and the endpoint takes no limit that could be raised"
             )
-        if (limit := self._limit(call)) is not None and limit <= call.had:
-            raise errors.Refused(
-                f"the answer is longer than the {limit:,} tokens that the endpoint allows ({why})"
-            )
+        return None
+
+    def widen(self, got: Completion, call: CallState) -> None:
+        """Give the next answer more room, since this one was cut off."""
+        limit = call.limit or 0
+        if not limit and (got.output_tokens or ROOM) < ROOM:
+            self.capabilities.name_limit()  # the server's own is short
+        call.room = max(2 * max(got.output_tokens or 0, limit), ROOM)
 
     def _learn(self, error: errors.Rejected, call: CallState) -> None:
         """Learn from a rejection how to ask instead, or raise what it means."""
-        known, text = self.capabilities, error.text
-        if call.limit and (less := errors.token_limit(text, call.limit)):
-            call.most = min(less, call.most or less)
-            if "context" not in text.lower():  # else it is what this prompt leaves
-                known.largest = min(less, known.largest or less)
-            self._check_room(call, str(error))
-        elif error.too_long:
+        text = error.text
+        if call.limit and errors.is_over_limit(text) and (call.room or not error.too_long):
+            raise errors.Refused(f"the endpoint allows no answer of {call.limit:,} tokens ({error})")
+        if error.too_long:
             tokens = call.size // BYTES_PER_TOKEN
             raise errors.TooLong(f"the texts are too long for the model: about {tokens:,} tokens ({error})")
-        elif errors.FILTERED.search(text):
+        if errors.FILTERED.search(text):
             raise errors.Refused(f"the provider's content filter refused the texts ({error})")
-        elif errors.UNFIT.search(text):
+        if errors.UNFIT.search(text):
             raise AnswerError(f"the endpoint says that it is not of the schema: {text}")
-        elif known.version == call.version:  # else another call has learned meanwhile
+        if self.capabilities.version == call.version:  # else another call has learned meanwhile
             self._step_down(error, call)
 
     def _step_down(self, error: errors.Rejected, call: CallState) -> None:
         """Leave out what the error names, or try the next output mode; raise it where nothing is left to try."""
         if self.capabilities.learn(error.text, call.mode, limited=call.limit is not None):
-            self._check_room(call, str(error))
             return
         self._rejected += 1
         if self._rejected >= self.policy.hopeless and not self._worked:
@@ -447,7 +430,7 @@ class ModelClient:
         return errors.Throttled(seconds, text)
 
     def _wait(self, seconds: float | None, call: CallState) -> float:
-        """How long a call waits that was asked to: as told, and from the second time on no less than the backoff."""
+        """How long a call waits: Retry-After with jitter, and from the second time on no less than the backoff."""
         backoff = self.policy.delay(call.waits)
         if seconds is None:
             return backoff

@@ -12,26 +12,6 @@ from contextlib import suppress
 
 from germane.types import Json
 
-__all__ = [
-    "FILTERED",
-    "UNFINISHED",
-    "UNFIT",
-    "UNKNOWN",
-    "NoAnswer",
-    "Refused",
-    "Rejected",
-    "Stopped",
-    "Throttled",
-    "TooLong",
-    "TransportError",
-    "failure_in",
-    "is_out_of_money",
-    "is_too_long",
-    "is_useless",
-    "message_of",
-    "token_limit",
-]
-
 
 class TransportError(Exception):
     """A request failed on the way: no connection, a timeout, a 5xx, a broken body. Worth another attempt."""
@@ -94,9 +74,9 @@ def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None 
     if 300 <= status < 400 and (location := (headers or {}).get("location")):
         return f"the server points to {location[:300]}; give the base URL that leads there"
     text = _message(raw)
-    nobody = status in {404, 405} and _NOWHERE.fullmatch(text) is not None
+    no_path = status in {404, 405} and _NOWHERE.fullmatch(text) is not None
     text = " ".join(_TAG.sub(" ", text).split()) if text.startswith("<") else text
-    if nobody:
+    if no_path:
         return f"{text[:80] or 'not found'}; is that the whole base URL? Most end in /v1"
     return text or "no reason given"
 
@@ -225,27 +205,15 @@ UNFIT = re.compile("json_validate_failed|tool_use_failed|failed_generation", re.
 UNFINISHED = re.compile("try again with higher max_tokens|output limit was reached", re.IGNORECASE)
 """The answer was longer than the room that it was given, and nothing of it came back (OpenAI)."""
 
-_ROOM = re.compile(
+_LENGTH = re.compile(
     r"max_(?:completion_|output_|new_)?tokens|maxoutputtokens|(?:completion|output) tokens|in the completion"
 )
 _OVER = re.compile(
     r"too (?:large|big|high)|at most|less than|maximum|exceed|greater than|>|supported range|up to"
 )
-_CONTEXT = re.compile(r"context (?:length|window|size)(?: is| of)? (\d+)")
-_PROMPT = re.compile(r"(\d+) (?:input tokens|prompt tokens|in the messages|tokens from the input)")
-_NUMBER = re.compile(r"\d[\d,]*")
-_LEAST = 64
-"""Tokens in which no answer fits."""
 
 
-def token_limit(text: str, asked: int) -> int | None:
-    """How many tokens an answer may be asked to have instead of `asked`; None where the error is about another thing."""
+def is_over_limit(text: str) -> bool:
+    """Whether an error says that an answer may not have so many tokens."""
     low = text.lower()
-    if not (_ROOM.search(low) and _OVER.search(low)):
-        return None
-    if (whole := _CONTEXT.search(low)) and (prompt := _PROMPT.search(low)):
-        left = int(whole[1]) - int(prompt[1])
-        return left if _LEAST <= left < asked else None
-    told = [int(number.replace(",", "")[:9]) for number in _NUMBER.findall(low)]
-    left = max((number for number in told if _LEAST <= number < asked), default=asked // 2)
-    return left if left >= _LEAST else None
+    return _LENGTH.search(low) is not None and _OVER.search(low) is not None

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
-__all__ = ["ForeignTransport"]
-
 _MODELS = {
     "anthropic": ("AnthropicModel", "AnthropicProvider"),
     "google": ("GoogleModel", "GoogleProvider"),
@@ -96,14 +94,14 @@ class ForeignTransport:
                 model_request_parameters=_parameters(request),
             )
         except ModelHTTPError as error:
-            return error.status_code, error.headers or {}, _said(error.body, str(error))
+            return error.status_code, error.headers or {}, _error_body(error.body, str(error))
         except UserError as error:  # what this model does not take: as a server would say with a 400
-            return 400, {}, _said(None, str(error))
+            return 400, {}, _error_body(None, str(error))
         except (ModelAPIError, UnexpectedModelBehavior) as error:
             raise TransportError(f"{type(error).__name__}: {error}") from None
         except Exception as error:  # noqa: BLE001 - a provider's library raises whatever it likes
             if "credential" in type(error).__name__.lower():
-                return 401, {}, _said(None, str(error))
+                return 401, {}, _error_body(None, str(error))
             raise TransportError(f"{type(error).__name__}: {error}") from None
         return 200, {}, json.dumps(_completion(response), ensure_ascii=False).encode("utf-8", "replace")
 
@@ -250,7 +248,7 @@ def _completion(response: ModelResponse) -> dict[str, Json]:
     return found
 
 
-def _said(body: object, text: str) -> bytes:
+def _error_body(body: object, text: str) -> bytes:
     """An error's body as `errors.message_of` reads it."""
     found = body if isinstance(body, dict) else {"error": {"message": text}}
     return json.dumps(found, ensure_ascii=False, default=str).encode("utf-8", "replace")

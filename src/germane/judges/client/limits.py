@@ -19,20 +19,10 @@ from typing import Any, TypeAlias
 from germane.errors import InputError
 from germane.judges.client.retry import RetryPolicy
 
-__all__ = [
-    "AdaptiveConcurrency",
-    "CircuitBreaker",
-    "CircuitOpen",
-    "Pause",
-    "RateLimiter",
-    "SlidingWindow",
-    "stop_token",
-]
-
 SLOW = 2.5
 """Latency of this many times the lowest seen means that more requests would only queue."""
 MINUTE = 61.0
-"""Seconds of a rate's window: a minute, and one more for what is on its way to whoever counts."""
+"""Seconds of a rate's window: a minute, and one more for requests that are on their way to the endpoint."""
 BURST = 5.0
 """Seconds' worth of a rate that may leave at once after a quiet time; the rest is spread evenly."""
 PROBES_SLOW_TO = 5
@@ -281,7 +271,7 @@ class Pause:
         return self._until > 0 and self._until > monotonic()
 
     def start(self, sent: float, seconds: float) -> None:
-        """A request that was sent at that time (monotonic) was told to wait."""
+        """A request that was sent at that time (monotonic) was refused with a Retry-After."""
         if not self.active:
             self._ended = asyncio.Event()
         self._refused = max(self._refused, sent)

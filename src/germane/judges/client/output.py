@@ -16,8 +16,6 @@ from typing import Protocol
 from germane.questions.text import blank
 from germane.types import Json
 
-__all__ = ["LIMIT_NAMES", "MODES", "PROMPT", "ROOM", "Correction", "ModelCapabilities"]
-
 MODES = ("schema", "tool", "prompt")
 PROMPT = MODES.index("prompt")
 
@@ -84,7 +82,6 @@ class ModelCapabilities:
         reasoning: Values of `reasoning_effort` that may be taken, the first is sent.
         max_tokens: The user's limit of an answer's tokens; None = not sent, unless an answer was cut off.
         limit_name: The name of that limit; "" = it is taken under none.
-        largest: The largest limit that the model takes; 0 = not known.
         mode: The index in MODES.
         proven: Whether an answer in that mode could be used.
         system: Whether a system message is taken.
@@ -98,7 +95,6 @@ class ModelCapabilities:
     reasoning: tuple[str, ...] = ()
     max_tokens: int | None = None
     limit_name: str = LIMIT_NAMES[0]
-    largest: int = 0
     mode: int = 0
     proven: bool = False
     system: bool = True

@@ -17,8 +17,6 @@ from typing import NoReturn
 from germane.errors import AnswerError
 from germane.types import Json
 
-__all__ = ["Completion", "completion_in", "fitted", "object_in", "tokens_in"]
-
 _CACHED_APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """Where some servers count cached input beside the rest of it, not within."""
 
@@ -189,16 +187,6 @@ def object_in(text: str) -> dict[str, Json]:
     if not isinstance(value, dict):
         raise AnswerError(f"the answer must be one JSON object, not a {type(value).__name__}")
     return value
-
-
-def fitted(payload: Json, schema: Mapping[str, Json]) -> Json:
-    """The payload without what its schema does not name."""
-    if isinstance(payload, dict) and "properties" in schema:
-        parts: Mapping[str, Json] = schema["properties"]
-        return {name: fitted(payload[name], part) for name, part in parts.items() if name in payload}
-    if isinstance(payload, list) and "items" in schema:
-        return [fitted(item, schema["items"]) for item in payload]
-    return payload
 
 
 def _search(text: str) -> dict[str, Json]:

@@ -7,8 +7,6 @@ from math import inf
 
 from germane.errors import InputError
 
-__all__ = ["Price", "price_of"]
-
 MILLION = 1_000_000
 
 

@@ -14,8 +14,6 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from germane.errors import InputError, JudgeError
 
-__all__ = ["PROVIDERS", "Provider", "Service", "check_headers", "find"]
-
 
 @dataclass(frozen=True, slots=True)
 class Provider:

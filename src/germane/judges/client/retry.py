@@ -12,8 +12,6 @@ from time import time
 
 from germane.errors import InputError
 
-__all__ = ["RetryPolicy", "retry_after"]
-
 _COUNTS = ("attempts", "list_attempts", "circuit_failures", "hopeless")
 
 

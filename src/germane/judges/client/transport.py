@@ -14,8 +14,6 @@ from germane.version import __version__
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["LARGEST", "HTTPTransport", "Response", "Transport", "secrets_in"]
-
 LARGEST = 8_000_000
 """Bytes of a response at most: no verdict is that long."""
 
