@@ -21,12 +21,14 @@ from germane.evaluation.plan import Feasibility, Plan
 from germane.evaluation.session import answers_so_far, ledger_of, read_stored
 from germane.judges.judge import Judge, Keyring, members_of
 from germane.judges.panel import PanelJudge
+from germane.judges.script import ScriptJudge
 from germane.judging.spending import Receipts, Tally
 from germane.ledger.store import Ledger, open_ledger
 from germane.measures.labels import Settings
 from germane.measures.scoring import Block, Grader, Job, reading_of
 from germane.questions.asking import Answer, Program, answered
 from germane.questions.question import AnyQuestion
+from germane.questions.script import ScriptGrade
 from germane.types import Json, Judgement, Usage
 
 __all__ = ["Forecast", "ForecastLine", "Forecaster", "forecast"]
@@ -252,6 +254,7 @@ class Forecaster:
         self._feasibility = Feasibility(settings)
         self._tally = Tally(self._receipts)
         self._key_of = Keyring()
+        self._scripts = ScriptJudge()
         self._asked: dict[str, _Questions] = {}
 
     def look(self, job: Job) -> None:
@@ -261,7 +264,7 @@ class Forecaster:
         read: dict[object, Counter[str]] = {}
         for grader in job.graders:
             line = self._line(grader)
-            if self._judge is not None and grader.script is None:
+            if self._judge is not None:
                 for asked in self._further(read, grader, self._questions(job, grader, self._judge)):
                     self._count(line, asked)
 
@@ -306,7 +309,7 @@ class Forecaster:
         read: dict[object, Counter[str]], grader: Grader, questions: Iterable[_Forecast]
     ) -> Iterator[_Forecast]:
         """The questions that no measure before has in the same label program, which asks them once for all of them."""
-        if grader.measure.definition.family != "ranked":
+        if grader.by is not None or grader.measure.definition.family != "ranked":
             yield from questions
             return
         before, mine = read.setdefault(reading_of(grader.measure), Counter()), Counter[str]()
@@ -317,7 +320,7 @@ class Forecaster:
                 yield asked
 
     def _questions(self, job: Job, grader: Grader, judge: Judge) -> Iterator[_Forecast]:
-        block = Block(jobs=[Job(sample=job.sample, graders=(grader,))], settings=self._settings)
+        block = Block(jobs=[replace(job, graders=(grader,))], settings=self._settings)
         for program in block.programs():
             yield from self._walk(program, judge)
 
@@ -339,7 +342,8 @@ class Forecaster:
             return
 
     def _put(self, question: AnyQuestion, judge: Judge, *, estimated: bool) -> list[_Forecast]:
-        """A question to a judge; to the members of a panel whose answer is not known."""
+        """A question to a judge; to the members of a panel whose answer is not known. Scripts are not run."""
+        judge = self._scripts if isinstance(question, ScriptGrade) else judge
         key = self._key_of(question, judge)
         answer = self._answer(question, judge, key)
         if answer is None and isinstance(judge, PanelJudge):

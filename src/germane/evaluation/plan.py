@@ -13,31 +13,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from germane.errors import InputError, Place
-from germane.evaluation.answers import PlannedCase, prepared, script_of
+from germane.evaluation.answers import PlannedCase, prepared
 from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
 from germane.evaluation.options import ASKED, Options, filled, read_config
 from germane.judges.judge import Judge
 from germane.judging.budget import check_price
-from germane.measures.declaration import named, parse_measures
+from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
-from germane.measures.scoring import CODE_JUDGE, Grader, Job, applicable, graders_of
+from germane.measures.scoring import Grader, Job, applicable, graders_of
 from germane.reports.gates import Gate
 from germane.samples.contexts import compile_rule
 from germane.samples.evalfile import Case, EvalFile, GraderSpec, read_eval_file
-from germane.samples.files import Notice, Notices, Warn
+from germane.samples.files import Notices, Warn
 from germane.samples.reading import Seen, read_samples
 from germane.types import Json, Sample
 
-__all__ = ["Feasibility", "Plan", "Suite", "grader_of", "load_suite"]
+__all__ = ["Feasibility", "Plan", "Suite", "load_suite"]
 
 _YAML = (".yaml", ".yml")
-_NOT_RUN = {
-    *("llm_judge", "llm_grader", "rubric", "rubrics", "field_accuracy", "tool_trajectory", "composite"),
-    *("latency", "cost", "token_usage", "execution_metrics", "contains", "regex", "is_json", "equals"),
-}
-"""Kinds of grader that an eval file of another runner may name and that are no retrieval measures."""
-
 _CHECKED_BYTES = 100_000_000
 """Data of up to so many bytes is read once before anything is paid, so that a bad last line costs nothing."""
 
@@ -61,7 +55,9 @@ class Suite:
     limit: int | None = None
     sample: int | None = None
     seed: int = 0
+    settings: Settings = field(default_factory=Settings)
     warn: Warn = field(default=lambda _: None)
+    _made: dict[tuple[int, ...], tuple[Grader, ...]] = field(default_factory=dict)
 
     def cases(self) -> Iterator[PlannedCase]:
         """The cases, in the order of the paths; filtered, sampled and cut as asked for.
@@ -121,31 +117,30 @@ class Suite:
             yield from self._data(data, file, path)
 
     def _case(self, file: EvalFile, case: Case) -> Iterator[PlannedCase]:
-        graders = graders_of(self.measures) if self.measures else self.graders(case.graders)
+        graders = graders_of(self.measures) if self.measures else self.graders(case.graders, file)
         if not graders:
             raise InputError(
                 "this case is graded by nothing", fix="name evaluators, or measures", place=case.place
             )
-        yield from self._planned(case.sample, graders, file, case.graders, file.path.parent, case)
+        yield from self._planned(case.sample, graders, file, file.path.parent, case)
 
     def _data(self, data: Path, file: EvalFile | None, path: Path) -> Iterator[PlannedCase]:
         specs = () if file is None else file.measures
         replacing = self.measures or (self.usual if file is None else ())
-        graders = graders_of(replacing) if replacing else self.graders(specs)
+        graders = graders_of(replacing) if replacing else self.graders(specs, file)
         if not graders:
             raise InputError(
                 f"{path}: no measure was asked for", fix="write measures: [...] in the file, or -m"
             )
         columns = {**(dict(file.columns) if file else {}), **self.columns}
         for sample in read_samples(data, columns=columns, warn=self.warn):
-            yield from self._planned(sample, graders, file, specs, path.parent)
+            yield from self._planned(sample, graders, file, path.parent)
 
     def _planned(
         self,
         sample: Sample,
         graders: tuple[Grader, ...],
         file: EvalFile | None,
-        specs: Sequence[GraderSpec],
         folder: Path,
         case: Case | None = None,
     ) -> Iterator[PlannedCase]:
@@ -157,7 +152,6 @@ class Suite:
             yield PlannedCase(
                 sample=replace(sample, system=system) if system != sample.system else sample,
                 graders=graders,
-                specs={} if self.measures else {spec.name: spec for spec in specs},
                 case=case,
                 target=target,
                 targets_file=self.targets_file or (file.targets_file if file else None),
@@ -165,19 +159,15 @@ class Suite:
                 contexts_from=file.contexts_from if file else "auto",
             )
 
-    def graders(self, specs: Iterable[GraderSpec]) -> tuple[Grader, ...]:
-        """The graders that these entries describe; kinds that germane does not run are left out, with a warning."""
-        found = []
-        for spec in specs:
-            if spec.type.replace("-", "_") not in _NOT_RUN:
-                found.append(grader_of(spec))
-                continue
-            what = f"grader {spec.name} is of type {spec.type}, which germane does not run"
-            if spec.required is not None:
-                fix = "drop `required`, or grade with a measure or a code_judge"
-                raise InputError(f"the required {what}", fix=fix, place=spec.place)
-            self.warn(Notice(f"the {what}: left out", "grade with a measure or a code_judge", spec.place))
-        return tuple(found)
+    def graders(self, specs: Iterable[GraderSpec], file: EvalFile | None) -> tuple[Grader, ...]:
+        """The graders that these entries of a file describe; made once, so that cases share them."""
+        specs = tuple(specs)
+        key = tuple(map(id, specs))
+        if key not in self._made:
+            from germane.graders.specs import graders_of_specs
+
+            self._made[key] = () if file is None else graders_of_specs(specs, file, self.settings, self.warn)
+        return self._made[key]
 
     @property
     def gates(self) -> tuple[Gate, ...]:
@@ -192,7 +182,7 @@ class Suite:
         found = dict.fromkeys(graders_of(self.usual)) if plain else {}
         for file in self.files.values():
             for specs in (file.measures, *(case.graders for case in file.cases)):
-                found.update(dict.fromkeys(self.graders(specs)))
+                found.update(dict.fromkeys(self.graders(specs, file)))
         return tuple(found)
 
     @property
@@ -218,33 +208,6 @@ class Suite:
                 fix=f"run them one by one, or give --{name}",
             )
         return next(iter(found), None)
-
-
-def grader_of(spec: GraderSpec) -> Grader:
-    """The grader that an eval file's entry describes; InputError where its type is not known."""
-    try:
-        measure = CODE_JUDGE if spec.script is not None else _measure(spec)
-    except InputError as error:
-        raise error.at(spec.place) from None
-    return Grader(
-        measure=measure,
-        name="" if spec.name == spec.type else spec.name,
-        weight=spec.weight,
-        required=spec.required,
-        strict=spec.strict,
-        expected_relevant_count=spec.expected_relevant_count,
-    )
-
-
-def _measure(spec: GraderSpec) -> Measure:
-    """The measure of a grader: its type, with the parameters and the cut-off `k` that stand beside it."""
-    measure = named(spec.type, spec.cwd, lenient=True)
-    if measure == CODE_JUDGE:
-        raise InputError(f"the grader {spec.name} has no script", fix="write script: [python3, grade.py]")
-    params = {name: value for name, value in spec.config.items() if name in measure.definition.params}
-    measure = measure(**{**params, **spec.params}) if params or spec.params else measure
-    k = spec.config.get("k", spec.config.get("cutoff"))
-    return (measure if k is None else measure @ k).require_cutoff()
 
 
 def _matches(sample: Sample, pattern: str) -> bool:
@@ -299,7 +262,7 @@ class Feasibility:
             name = (job.sample.system, grader.name)
             if name in self._possible:
                 continue
-            refusal = None if grader.script else applicable(grader.measure, job.sample, self._settings)
+            refusal = None if grader.by else applicable(grader.measure, job.sample, self._settings)
             if refusal is not None and refusal.status == "skipped":
                 self._missing.setdefault(name, refusal.why or "")
             else:
@@ -336,7 +299,7 @@ class Plan:
         self.notices = Notices(lambda notice: warn(str(notice)))
         self.suite = self._suite()
         against = self.options.against or self.suite.setting("against")
-        self.settings = Settings.of(against, self.options.scale, self.options.rubric)
+        self.settings = self.suite.settings = Settings.of(against, self.options.scale, self.options.rubric)
         self.gates = (*self.suite.gates, *map(Gate.parse, self.options.gates))
         self.judge = self._judge()
         """Who judges; None where no measure asks."""
@@ -346,10 +309,9 @@ class Plan:
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
         """An answered case, ready to be judged and scored; `notes` count what a reader should know."""
         planned = prepared(planned, self._document_ids, Counter() if notes is None else notes)
-        if not planned.specs:
-            return Job(sample=planned.sample, graders=planned.graders)
-        graders = (replace(grader, script=script_of(planned, grader)) for grader in planned.graders)
-        return Job(sample=planned.sample, graders=tuple(graders))
+        sample, case = planned.sample, planned.case
+        case = Case(sample=sample) if case is None else replace(case, sample=sample)
+        return Job(sample=sample, graders=planned.graders, case=case)
 
     def check(self, jobs: Iterable[Job] | None) -> None:
         """InputError for a bad line of data, or a measure that no sample can have: before anything is paid.
@@ -390,7 +352,7 @@ class Plan:
         graders = self.suite.all_graders()
         for gate in self.gates if graders else ():
             gate.check_named({name for grader in graders for name in (grader.name, str(grader.measure))})
-        needed = needs_judge(grader for grader in graders if grader.measure != CODE_JUDGE)
+        needed = needs_judge(graders)
         in_files = {name: self.suite.setting(name) for name in ASKED}
         self.options = filled(self.options, in_files, read_config().values)
         flag, in_file, url = self._named()

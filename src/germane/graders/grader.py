@@ -18,6 +18,7 @@ from pydantic import (
 
 from germane.errors import InputError
 from germane.measures.outcome import Outcome
+from germane.measures.scoring import BORDERLINE, PASS, STRICT
 from germane.questions.asking import Missing, Program
 from germane.samples.evalfile import Case
 from germane.types import FrozenDict, Json, Status, freeze
@@ -35,8 +36,6 @@ __all__ = [
 
 R = TypeVar("R")
 Verdict: TypeAlias = Literal["pass", "borderline", "fail"]
-PASS, BORDERLINE = 0.8, 0.6
-"""The scores from which a case passes, and from which it is borderline."""
 SHOWN = 4
 """Hits and misses that AgentV keeps of a list: `compatibility: agentv` cuts there."""
 
@@ -106,7 +105,10 @@ class GraderResult:
     @property
     def outcome(self) -> Outcome:
         """The result as a measure's outcome: what a score row is made of."""
-        return Outcome(self.score, self.status, self.why, self.bounds)
+        why = self.why
+        if self.verdict == "fail" and self.score is not None and self.score >= BORDERLINE:
+            why = f"{STRICT}{'; '.join(self.misses[:1]) or 'the verdict of the grader is fail'}"
+        return Outcome(self.score, self.status, why, self.bounds)
 
     @property
     def assertions(self) -> list[dict[str, Json]]:

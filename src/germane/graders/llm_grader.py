@@ -95,14 +95,14 @@ class FreeForm(Templated[Opinion]):
         """The opinion."""
         return Opinion(payload.score, _texts(payload.hits), _texts(payload.misses), payload.reasoning)
 
-    def vote(self, payloads: Sequence[Json], how: str) -> voting.Verdict:
+    def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote:
         """The mean of the scores, or their lower median (majority), with the reasons of whoever is nearest to it."""
         payloads = [self.checked(payload) for payload in payloads]
         scores = sorted(payload["score"] for payload in payloads)
         score = fsum(scores) / len(scores) if how == "mean" else scores[(len(scores) - 1) // 2]
         nearest = min(payloads, key=lambda payload: abs(payload["score"] - score))
         agree = sum(verdict_of(one) == verdict_of(score) for one in scores) / len(scores)
-        return voting.Verdict({**nearest, "score": score}, agree)
+        return voting.Vote({**nearest, "score": score}, agree)
 
     def typical(self) -> Json:
         """A score, two points and a sentence."""
@@ -193,14 +193,14 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
             raise AnswerError(f'the check of "{missing[0]}" is missing: the ids are {", ".join(self.ids)}')
         return tuple(found[one] for one in self.ids), payload.overall_reasoning
 
-    def vote(self, payloads: Sequence[Json], how: str) -> voting.Verdict | None:
+    def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote | None:
         """Item by item; what is said about the whole is the first one's."""
         if self.partial:
             return None
         payloads = [self.checked(payload) for payload in payloads]
         verdict = voting.of_lists(payloads, self.schema(), ("checks", "id"), how)
         said = payloads[0].get("overall_reasoning", "")
-        return voting.Verdict({**verdict.payload, "overall_reasoning": said}, verdict.agreement)
+        return voting.Vote({**verdict.payload, "overall_reasoning": said}, verdict.agreement)
 
     def typical(self) -> Json:
         """A sentence per item."""

@@ -10,11 +10,10 @@ from pydantic_core import core_schema
 
 from germane.graders.grader import CaseGrader, Flag, GraderResult, Verdict, together
 from germane.measures.explaining import CANNOT, Explanation, explain_judged, explain_ranked
-from germane.measures.scoring import Grader
+from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import Block, Job
-from germane.measures.labels import Settings
+from germane.measures.scoring import Block, Grader, Job
 from germane.questions.asking import Program
 from germane.samples.evalfile import Case
 from germane.types import Context, FrozenDict, Sample

@@ -20,13 +20,15 @@ from germane.graders.measure_grader import MeasureGrader
 from germane.graders.text_assertion import Test, TextAssertion
 from germane.graders.tool_trajectory import ExpectedCall, ToolTrajectory
 from germane.measures.declaration import named
-from germane.measures.measure import Measure, definitions
 from germane.measures.labels import Settings
+from germane.measures.measure import Measure, definitions
+from germane.measures.scoring import Grader
 from germane.processes import misplaced
+from germane.samples.evalfile import EvalFile, GraderSpec
 from germane.samples.files import Notice, Warn, fold, nearest
 from germane.types import Json
 
-__all__ = ["Where", "grader_list", "grader_of", "types"]
+__all__ = ["Where", "grader_list", "grader_of", "graders_of_specs", "types"]
 
 G = TypeVar("G", bound=CaseGrader)
 Path_ = tuple[int | str, ...]
@@ -150,6 +152,42 @@ def grader_of(spec: Json, where: Where | None = None, path: Path_ = ()) -> CaseG
         return _Reader(spec, where, path).grader()
     except InputError as error:
         raise error.at(where.place(path)) from None
+
+
+def graders_of_specs(
+    specs: Iterable[GraderSpec], file: EvalFile, settings: Settings, warn: Warn | None = None
+) -> tuple[Grader, ...]:
+    """The graders that entries of an eval file describe, as an evaluation runs them; their names differ."""
+    found: dict[str, Grader] = {}
+    for spec in specs:
+        where = Where(
+            folder=file.path.resolve().parent,
+            place=spec.at,
+            warn=warn,
+            compatibility=file.compatibility,
+            settings=settings,
+        )
+        made = grader_of(spec.spec, where)
+        name = first = spec.name if spec.named or isinstance(made, TextAssertion) else made.label
+        number = 1
+        while name in found:
+            number += 1
+            name = f"{first}-{number}"
+        found[name] = scored(made.model_copy(update={"name": name}))
+    return tuple(found.values())
+
+
+def scored(grader: CaseGrader) -> Grader:
+    """A grader as a block of samples takes it: a plain measure is computed for all samples at once."""
+    if isinstance(grader, MeasureGrader):
+        if grader.contexts is None and not (grader.negate or grader.agentv):
+            return grader.scored
+        measure = grader.measure
+    else:
+        measure = Measure.parse(grader.test if isinstance(grader, TextAssertion) else grader.type)
+    return Grader(
+        measure=measure, name=grader.label, weight=grader.weight, required=grader.gate, strict=True, by=grader
+    )
 
 
 class _Reader:

@@ -19,12 +19,12 @@ from typing import Any, Self, TypeAlias
 
 from germane.errors import GermaneError
 from germane.questions.asking import Answer, Unanswered
-from germane.questions.script import Completion
+from germane.questions.script import TextCompletion
 from germane.types import FrozenDict, Json
 
 __all__ = ["AskJudge", "Loopback"]
 
-AskJudge: TypeAlias = Callable[[Sequence[Completion]], Awaitable[Sequence[Answer]]]
+AskJudge: TypeAlias = Callable[[Sequence[TextCompletion]], Awaitable[Sequence[Answer]]]
 """Who answers: `pool.judge`."""
 MAX_BODY = 4_000_000
 """Bytes of a request that are read."""
@@ -109,7 +109,7 @@ class Loopback:
         answers = iter(self._answers([question for question in questions if question is not None]))
         return [_response(next(answers) if question else None) for question in questions]
 
-    def _answers(self, questions: Sequence[Completion]) -> Sequence[Answer]:
+    def _answers(self, questions: Sequence[TextCompletion]) -> Sequence[Answer]:
         """Ask in the event loop; the calls are counted first."""
         with self._counting:
             if self.calls + len(questions) > self.max_calls:
@@ -122,7 +122,7 @@ class Loopback:
             why = str(stopped) or "the evaluation was stopped"
             raise _Denied(HTTPStatus.SERVICE_UNAVAILABLE, why) from None
 
-    async def _asked(self, questions: Sequence[Completion]) -> Sequence[Answer]:
+    async def _asked(self, questions: Sequence[TextCompletion]) -> Sequence[Answer]:
         return await self._ask(questions) if questions else ()
 
 
@@ -144,12 +144,12 @@ def _document(body: bytes) -> Mapping[str, Json]:
     return document
 
 
-def _question(request: Json) -> Completion | None:
+def _question(request: Json) -> TextCompletion | None:
     text = request.get("question") if isinstance(request, Mapping) else None
     if not isinstance(text, str) or not text:
         return None
     system = request.get("systemPrompt")
-    return Completion(text=text, system=system if isinstance(system, str) else "")
+    return TextCompletion(text=text, system=system if isinstance(system, str) else "")
 
 
 def _response(answer: Answer | None) -> dict[str, Json]:

@@ -15,7 +15,7 @@ from germane.questions.prompts import Wording
 from germane.questions.question import Question
 from germane.types import FrozenDict, Json
 
-__all__ = ["Completion", "ScriptGrade", "ScriptResult", "read_result"]
+__all__ = ["ScriptGrade", "ScriptResult", "TextCompletion", "read_result"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class CompletionPayload(PayloadModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Completion(Question[str]):
+class TextCompletion(Question[str]):
     """Answer this text, in whatever form it asks for: what a script puts to the judge that it is lent."""
 
     kind: ClassVar[str] = "completion"
