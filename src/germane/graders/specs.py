@@ -28,7 +28,7 @@ from germane.samples.evalfile import EvalFile, GraderSpec
 from germane.samples.files import Notice, Warn, fold, nearest
 from germane.types import Json
 
-__all__ = ["Where", "grader_list", "grader_of", "graders_of_specs", "types"]
+__all__ = ["Where", "by_case", "grader_list", "grader_of", "graders_of_specs", "is_grader", "types"]
 
 G = TypeVar("G", bound=CaseGrader)
 Path_ = tuple[int | str, ...]
@@ -177,11 +177,23 @@ def graders_of_specs(
     return tuple(found.values())
 
 
+def is_grader(name: str) -> str:
+    """The canonical type of a grader that is no measure, whatever its spelling; "" for anything else."""
+    known = next((one for one in (*_TYPES, *_ALIASES, *get_args(Test)) if fold(one) == fold(name)), "")
+    return _ALIASES.get(known, known)
+
+
 def scored(grader: CaseGrader) -> Grader:
     """A grader as a block of samples takes it: a plain measure is computed for all samples at once."""
+    plain = (
+        isinstance(grader, MeasureGrader) and grader.contexts is None and not (grader.negate or grader.agentv)
+    )
+    return grader.scored if isinstance(grader, MeasureGrader) and plain else by_case(grader)
+
+
+def by_case(grader: CaseGrader) -> Grader:
+    """A grader as a block of samples takes it where it reads the whole case."""
     if isinstance(grader, MeasureGrader):
-        if grader.contexts is None and not (grader.negate or grader.agentv):
-            return grader.scored
         measure = grader.measure
     else:
         measure = Measure.parse(grader.test if isinstance(grader, TextAssertion) else grader.type)
