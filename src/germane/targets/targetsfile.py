@@ -13,6 +13,7 @@ from germane.samples.files import Warn, nearest, read_text
 from germane.samples.yamltext import Node, parse_yaml, read_model
 from germane.targets.cli import CliTarget
 from germane.targets.fixed import MockTarget, RecordedTarget
+from germane.targets.http import HttpTarget
 from germane.targets.python import PythonTarget
 from germane.targets.target import Target
 
@@ -21,6 +22,7 @@ __all__ = ["PROVIDERS", "find_targets_file", "open_target"]
 PROVIDERS: Mapping[str, type[Target]] = {
     "mock": MockTarget,
     "cli": CliTarget,
+    "http": HttpTarget,
     "python": PythonTarget,
     "recorded": RecordedTarget,
 }
