@@ -208,12 +208,10 @@ def test_one_case_by_any_grader(
     monkeypatch.chdir(folder)
     monkeypatch.setattr("sys.stdin", Stdin(text))
     words = [word for option in options for word in ("--option", option)]
-    monkeypatch.setattr("sys.argv", ["germane", "grade", kind, *words, "--no-cache"])
-    with pytest.raises(SystemExit) as ended:
-        main()
+    code = inside(monkeypatch, "grade", kind, *words, "--no-cache")
     out = capsys.readouterr().out
     assert (json.loads(out)["score"] if out else None) == score
-    assert ended.value.code == (0 if score is not None else 2)
+    assert code == (0 if score is not None else 2)
     assert not (folder / "ran").exists()
 
 
@@ -226,3 +224,64 @@ class Stdin:
 
     def read(self) -> bytes:
         return self._text.encode()
+
+
+def inside(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """The exit code of the command line, in this process."""
+    monkeypatch.setattr("sys.argv", ["germane", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize(
+    ("evaluators", "allowed", "refused"),
+    [
+        ("[{name: s, type: code_judge, script: [touch, ran]}]", ["rag"], "the grader s runs 'touch ran'"),
+        ("[{name: s, type: composite, aggregator: {type: code_judge, path: 'touch ran'}, evaluators: [a]}]", ["rag"],
+         "the grader s runs 'touch ran'"),
+        ("['evil.py:run']", ["rag"], "runs 'evil.py:run'"),
+        ("[{type: contains, value: Steam}]", [], "the target rag runs or sends something"),
+        ("[{type: contains, value: Steam}]", ["rag"], ""),
+    ],
+)  # fmt: skip
+def test_what_is_not_trusted_is_refused_unless_it_is_allowed_by_name(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    evaluators: str,
+    allowed: list[str],
+    refused: str,
+) -> None:
+    """Scripts, measures in files and live targets: with the place, before anything is imported or run."""
+    monkeypatch.chdir(folder)
+    (folder / "evil.py").write_text("open('ran', 'w')")
+    (folder / "e.yaml").write_text(f"target: rag\nevaluators: {evaluators}\ncases: [{{query: q}}]\n")
+    words = [word for name in allowed for word in ("--allow", name)]
+    code = inside(
+        monkeypatch, "run", "e.yaml", "--untrusted", *words, "--judge", "lexical", "--ledger", "l.sqlite"
+    )
+    said = capsys.readouterr().err
+    assert code == (2 if refused else 0)
+    assert refused in said
+    assert not refused or "yaml:" in said
+    assert not (folder / "ran").exists()
+
+
+def test_each_case_is_asked_as_often_as_trials_says(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the file or by flag; the trials are rows of their own, and the case is one case."""
+    monkeypatch.chdir(folder)
+    (folder / "e.yaml").write_text(
+        "target: rag\ntrials: 2\nassertions: [{type: is-json}]\ncases: [{id: one, query: q}]\n"
+    )
+    assert inside(monkeypatch, "run", "e.yaml", "--json", "-o", "r", "--ledger", "l.sqlite") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [(row["sample"], row["trial"]) for row in document["scores"]] == [("one", 0), ("one", 1)]
+    assert len((folder / "r" / "answers.jsonl").read_text().splitlines()) == 2
+    assert (
+        inside(monkeypatch, "run", "e.yaml", "--json", "--trials", "3", "-o", "s", "--ledger", "l.sqlite")
+        == 0
+    )
+    assert len(json.loads(capsys.readouterr().out)["scores"]) == 3

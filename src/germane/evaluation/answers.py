@@ -98,25 +98,30 @@ async def answers_at_hand(
     Answers of an earlier session stand in its `folder`. Nothing is written.
     """
     earlier = _stored(folder) if folder is not None else {}
-    targets = _opened(cases)
+    targets = _opened(cases, live=False)
     found = []
     for planned in cases:
         target = targets.get(planned.system)
-        sample = planned.sample if target is None else earlier.get(_name(planned.sample))
-        if sample is None and target is not None and not target.live:
+        sample = earlier.get(_name(planned.sample)) if planned.target else planned.sample
+        if sample is None and target is not None:
             sample = await _ask(target, planned)
         found.append((planned if sample is None else replace(planned, sample=sample), sample is not None))
     return found
 
 
-def _opened(cases: Sequence[PlannedCase]) -> dict[_System, Target]:
-    """Every target that is to be asked, each once."""
-    from germane.targets.targetsfile import open_target
+def _opened(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_System, Target]:
+    """Every target that is to be asked, each once; without `live` those alone whose answers are on record."""
+    from germane.targets.targetsfile import kind_of, open_target
 
     targets: dict[_System, Target] = {}
     for planned in cases:
-        if planned.target and planned.system not in targets:
-            targets[planned.system] = open_target(planned.target, planned.targets_file or planned.folder)
+        where = planned.targets_file or planned.folder
+        if (
+            planned.target
+            and planned.system not in targets
+            and (live or not kind_of(planned.target, where)[0].live)
+        ):
+            targets[planned.system] = open_target(planned.target, where)
     return targets
 
 

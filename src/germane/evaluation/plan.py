@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
 from germane.errors import InputError, Place
@@ -25,7 +26,7 @@ from germane.measures.scoring import Grader, Job, applicable, graders_of
 from germane.reports.gates import Gate
 from germane.samples.contexts import compile_rule
 from germane.samples.evalfile import Case, EvalFile, GraderSpec, read_eval_file
-from germane.samples.files import Notices, Warn
+from germane.samples.files import Notice, Notices, Warn
 from germane.samples.reading import Seen, read_samples
 from germane.types import Json, Sample
 
@@ -49,6 +50,8 @@ class Suite:
     usual: tuple[Measure, ...] = ()
     targets: tuple[str, ...] = ()
     targets_file: Path | None = None
+    trials: int | None = None
+    dry: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
     doc_id: str | None = None
     wanted: str | None = None
@@ -147,10 +150,13 @@ class Suite:
         """One planned case per system to ask; only several systems need telling apart by name."""
         declared = (case.target if case else None) or (file.target if file else None)
         targets = self.targets or ((declared,) if declared else ())
-        for target in targets or ("",):
+        trials = (self.trials or (file.trials if file else None) or 1) if targets else 1
+        for target, trial in product(targets or ("",), range(trials)):
             system = target if len(targets) > 1 else sample.system
+            number = trial if trials > 1 else sample.trial
+            known = (system, number) == (sample.system, sample.trial)
             yield PlannedCase(
-                sample=replace(sample, system=system) if system != sample.system else sample,
+                sample=sample if known else replace(sample, system=system, trial=number),
                 graders=graders,
                 case=case,
                 target=target,
@@ -161,11 +167,16 @@ class Suite:
 
     def graders(self, specs: Iterable[GraderSpec], file: EvalFile | None) -> tuple[Grader, ...]:
         """The graders that these entries of a file describe; made once, so that cases share them."""
+        from germane.graders.specs import code_in, graders_of_specs
+
         specs = tuple(specs)
         key = tuple(map(id, specs))
         if key not in self._made:
-            from germane.graders.specs import graders_of_specs
-
+            for spec in specs if self.dry else ():
+                if ".py:" in (named := code_in(spec.spec)):
+                    problem = f"{named} is not imported in a dry run: what it asks is not in the forecast"
+                    self.warn(Notice(problem, "", spec.place))
+            specs = tuple(spec for spec in specs if not (self.dry and ".py:" in code_in(spec.spec)))
             self._made[key] = () if file is None else graders_of_specs(specs, file, self.settings, self.warn)
         return self._made[key]
 
@@ -173,6 +184,31 @@ class Suite:
     def gates(self) -> tuple[Gate, ...]:
         """The gates that the files declare."""
         return tuple(Gate.parse(text, place) for file in self.files.values() for text, place in file.gates)
+
+    def refuse_code(self, allowed: Iterable[str]) -> None:
+        """InputError for what the files would run or send, unless it is allowed by its name."""
+        from germane.graders.specs import code_in
+        from germane.targets.targetsfile import kind_of
+
+        names, wanted = set(allowed), set[tuple[str, Path]]()
+        for file in self.files.values():
+            for spec in (*file.measures, *(one for case in file.cases for one in case.graders)):
+                if spec.name not in names and (command := code_in(spec.spec)):
+                    problem = f"the grader {spec.name} runs {command!r}, and this file is not trusted"
+                    raise InputError(problem, fix=f"look at it, then: --allow {spec.name}", place=spec.place)
+            targets = (
+                {file.target, *(case.target for case in file.cases)} if not self.targets else self.targets
+            )
+            where = self.targets_file or file.targets_file or file.path.parent
+            wanted |= {(target, where) for target in targets if target}
+        for path in self.paths if self.targets else ():
+            if path not in self.files:
+                wanted |= {(target, self.targets_file or path.parent) for target in self.targets}
+        for target, where in sorted(wanted):
+            kind, place = kind_of(target, where)
+            if kind.live and target not in names:
+                problem = f"the target {target} runs or sends something, and its file is not trusted"
+                raise InputError(problem, fix=f"look at it, then: --allow {target}", place=place)
 
     def all_graders(self) -> tuple[Grader, ...]:
         """Every grader that any case has; nothing of the data is read for it."""
@@ -286,18 +322,27 @@ class Plan:
         flags: What the command line says, or the library's caller.
         warn: Called with each message about input that looks like a mistake.
         stored: The manifest of an evaluation that is continued, whose options hold where no flag is given.
+        dry: Nothing that an eval file names is imported or run.
 
     Raises:
         InputError: The files, gates or judge cannot be used, or a cost limit is set and no price is known.
     """
 
     def __init__(
-        self, flags: Options, warn: Callable[[str], None], stored: Mapping[str, Json] | None = None
+        self,
+        flags: Options,
+        warn: Callable[[str], None],
+        stored: Mapping[str, Json] | None = None,
+        *,
+        dry: bool = False,
     ) -> None:
+        self._dry = dry
         self._flags = flags.configured()  # only flags are trusted with a key, not a resumed folder's manifest
         self.options = self._flags.over(stored or {})
         self.notices = Notices(lambda notice: warn(str(notice)))
         self.suite = self._suite()
+        if self.options.untrusted:
+            self.suite.refuse_code(self.options.allowed)
         against = self.options.against or self.suite.setting("against")
         self.settings = self.suite.settings = Settings.of(against, self.options.scale, self.options.rubric)
         self.gates = (*self.suite.gates, *map(Gate.parse, self.options.gates))
@@ -335,7 +380,9 @@ class Plan:
             paths=paths,
             files=files,
             measures=parse_measures(options.measures),
-            usual=parse_measures(read_config().words("measures")),
+            usual=self._usual(),
+            trials=options.trials,
+            dry=self._dry,
             targets=options.targets,
             targets_file=Path(options.targets_file) if options.targets_file else None,
             columns=dict(options.columns),
@@ -346,6 +393,14 @@ class Plan:
             seed=options.seed,
             warn=self.notices,
         )
+
+    def _usual(self) -> tuple[Measure, ...]:
+        """The measures of the project's config."""
+        names = read_config().words("measures")
+        if self.options.untrusted and (code := next((name for name in names if ".py:" in name), None)):
+            problem = f"the config names the measure {code!r}, which is code, and nothing here is trusted"
+            raise InputError(problem, fix="name it yourself: -m")
+        return parse_measures(names)
 
     def _judge(self) -> Judge | None:
         """The judge, where the graders need one; the names in the gates are checked on the way."""

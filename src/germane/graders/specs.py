@@ -28,7 +28,16 @@ from germane.samples.evalfile import EvalFile, GraderSpec
 from germane.samples.files import Notice, Warn, fold, nearest
 from germane.types import Json
 
-__all__ = ["Where", "by_case", "grader_list", "grader_of", "graders_of_specs", "is_grader", "types"]
+__all__ = [
+    "Where",
+    "by_case",
+    "code_in",
+    "grader_list",
+    "grader_of",
+    "graders_of_specs",
+    "is_grader",
+    "types",
+]
 
 G = TypeVar("G", bound=CaseGrader)
 Path_ = tuple[int | str, ...]
@@ -175,6 +184,32 @@ def graders_of_specs(
             name = f"{first}-{number}"
         found[name] = scored(made.model_copy(update={"name": name}))
     return tuple(found.values())
+
+
+def code_in(spec: Json) -> str:
+    """What a grader's mapping would run: a script, or a Python file with a measure; "" where it runs nothing.
+
+    Members of composites and their aggregators count too.
+    """
+    if isinstance(spec, str):
+        return spec if ".py:" in spec else ""
+    if isinstance(spec, list | tuple):
+        return next(filter(None, map(code_in, spec)), "")
+    if not isinstance(spec, Mapping):
+        return ""
+    folded = {fold(str(key)): value for key, value in spec.items()}
+    kinds = [
+        folded[name] for name in ("type", "measure", "metric", "name") if isinstance(folded.get(name), str)
+    ]
+    for kind in kinds:
+        if ".py:" in kind:
+            return str(kind)
+    for name in ("script", "command", "path"):
+        if folded.get(name) and (name != "path" or is_grader(str(folded.get("type"))) == "code_judge"):
+            command = folded[name]
+            return command if isinstance(command, str) else " ".join(map(str, command))
+    inside = ("evaluators", "graders", "assertions", "assert", "members", "aggregator", "config")
+    return next(filter(None, (code_in(folded.get(name)) for name in inside)), "")
 
 
 def is_grader(name: str) -> str:

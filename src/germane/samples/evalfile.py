@@ -26,6 +26,7 @@ from germane.samples.yamltext import (
     YamlModel,
     as_list,
     parse_yaml,
+    plain_value,
     read_model,
 )
 from germane.types import FrozenDict, Json, Message, Sample, freeze
@@ -162,12 +163,25 @@ class GraderLists(YamlModel):
         return by_name((*self.measures, *self.evaluators, *self.assertions))
 
 
+def _trials(value: Any) -> int | None:
+    """How often each case is asked: a number, or `{count: 3}`."""
+    given = plain_value(value)
+    number = given.get("count") if isinstance(given, dict) else given
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+        raise Wrong(f"is {say(number)}", "write a whole number from 1: how often each case is asked")
+    return number
+
+
+Trials = Annotated[int | None, PlainValidator(_trials, json_schema_input_type=int)]
+
+
 class Execution(GraderLists):
     """What `execution:` of a file or a case sets."""
 
     what = "execution"
 
     target: str | None = None
+    trials: Trials = None
     skip_defaults: Flag = False
 
 
@@ -265,6 +279,7 @@ class EvalFile(GraderLists):
     ] = ()
     data: Annotated[tuple[Annotated[Path, PlainValidator(_existing)], ...], BeforeValidator(as_list)] = ()
     target: str | None = None
+    trials: Trials = None
     targets_file: Annotated[Path, PlainValidator(_below)] | None = None
     compatibility: Literal["agentv"] | None = None
     contexts_from: Literal["auto", "text"] = "auto"
@@ -290,6 +305,7 @@ def read_eval_file(path: str | Path, *, warn: Warn | None = None) -> EvalFile:
             "path": path,
             "measures": graders,
             "target": file.target or file.execution.target,
+            "trials": file.trials or file.execution.trials,
             "data": (*(_existing_at(node, folder) for node in listed), *file.data),
         }
     )
