@@ -285,3 +285,18 @@ def test_each_case_is_asked_as_often_as_trials_says(
         == 0
     )
     assert len(json.loads(capsys.readouterr().out)["scores"]) == 3
+
+
+def test_gates_of_the_file_on_measures_that_are_not_asked_for_are_dropped_aloud(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`-m` takes the place of the file's measures; its gates on others cannot be decided, and that is said."""
+    monkeypatch.chdir(folder)
+    (folder / "e.yaml").write_text(
+        "measures: [RR, R@5]\ngates: ['mean(R@5)>=0.5', 'mean(RR)>=0.5']\n"
+        "cases: [{id: one, query: q, contexts: [{id: d, text: t}], qrels: {d: 1}}]\n"
+    )
+    assert inside(monkeypatch, "run", "e.yaml", "-m", "RR", "--json", "--ledger", "l.sqlite") == 0
+    said = capsys.readouterr()
+    assert [gate["gate"] for gate in json.loads(said.out)["gates"]] == ["mean(RR)>=0.5"]
+    assert "e.yaml:2:9: the gate mean(R@5)>=0.5 is dropped: -m does not ask for R@5" in said.err

@@ -129,7 +129,7 @@ def run(
         return
     from germane.evaluation.run import run
 
-    with Progress() as watch:
+    with Progress(quiet=quiet) as watch:
         try:
             report = run(chosen, watch, resume=resume, retry_errors=retry_errors)
         finally:

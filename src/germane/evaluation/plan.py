@@ -185,6 +185,13 @@ class Suite:
         """The gates that the files declare."""
         return tuple(Gate.parse(text, place) for file in self.files.values() for text, place in file.gates)
 
+    def places(self) -> dict[str, list[Json]]:
+        """File and line of each case of the eval files: where a failure is shown."""
+        cases = (case for file in self.files.values() for case in file.cases)
+        return {
+            case.sample.id: [case.place.file, case.place.line] for case in cases if case.place is not None
+        }
+
     def refuse_code(self, allowed: Iterable[str]) -> None:
         """InputError for what the files would run or send, unless it is allowed by its name."""
         from germane.graders.specs import code_in
@@ -405,8 +412,11 @@ class Plan:
     def _judge(self) -> Judge | None:
         """The judge, where the graders need one; the names in the gates are checked on the way."""
         graders = self.suite.all_graders()
+        names = {name for grader in graders for name in (grader.name, str(grader.measure))}
+        if self.suite.measures:
+            self.gates = tuple(gate for gate in self.gates if self._is_asked_for(gate, names))
         for gate in self.gates if graders else ():
-            gate.check_named({name for grader in graders for name in (grader.name, str(grader.measure))})
+            gate.check_named(names)
         needed = needs_judge(graders)
         in_files = {name: self.suite.setting(name) for name in ASKED}
         self.options = filled(self.options, in_files, read_config().values)
@@ -415,6 +425,15 @@ class Plan:
         if found is not None and self.options.judge is None:
             self.options = replace(self.options, judge=judge_words(flag, in_file)[0])
         return found if needed else None
+
+    def _is_asked_for(self, gate: Gate, names: set[str]) -> bool:
+        """Whether a gate stays: one of a file, on a measure that -m does not ask for, is dropped aloud."""
+        dropped = gate.place is not None and gate.measure not in names
+        if dropped:
+            self.notices(
+                Notice(f"the gate {gate} is dropped: -m does not ask for {gate.measure}", "", gate.place)
+            )
+        return not dropped
 
     def _named(self) -> tuple[str | None, str | None, str | None]:
         """The judge by flag, the judge in a file, and the base URL by flag.

@@ -126,7 +126,7 @@ class _Run:
         manifest = session.manifest(manifest_of(self.plan.settings, self.plan.judge, total))
         report = Report.build(
             session.folder,
-            {**manifest, **self._warnings()},
+            {**manifest, **self._warnings(), "places": self.plan.suite.places()},
             gates=self.plan.gates,
             max_unmeasured=self.options.max_unmeasured,
             over=self.budget.exceeded,

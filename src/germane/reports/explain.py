@@ -30,6 +30,7 @@ __all__ = [
     "explain",
     "explain_query",
     "explain_score",
+    "explained",
     "recorded",
     "settings_of",
     "strips",
@@ -81,6 +82,35 @@ def explain_score(report: ReportData, score: Score) -> Explanation:
     if sample is None:
         raise KeyError(f"there is no sample {score.sample}")
     return explain(report, sample, measure, outcome, recorded(report))
+
+
+MOST_EXPLAINED = 5_000
+"""Scores of a report that are all explained where it is written; of a larger one none are."""
+
+
+def explained(report: ReportData) -> Iterator[tuple[Score, Explanation]]:
+    """Every score with why it is what it is, in their order; nothing where the report is too large for that."""
+    if len(report.tables.scores) > MOST_EXPLAINED:
+        return
+    samples = {(sample.id, sample.system, sample.trial): sample for sample in report.samples()}
+    answers, found = recorded(report), results_of(report)
+    for score in report.scores():
+        outcome = Outcome(score.value, score.status, score.why, score.bounds)
+        graded = found.get((score.sample, score.system, str(score.trial), score.measure))
+        sample = samples.get((score.sample, score.system, score.trial))
+        if graded is not None:
+            yield score, explain_graded(graded, outcome)
+        elif sample is None or score.status == "skipped" or not _is_known(score.type):
+            yield score, Explanation(outcome=outcome, reasoning=score.why or "")
+        else:
+            yield score, explain(report, sample, Measure.parse(score.type), outcome, answers)
+
+
+def _is_known(name: str) -> bool:
+    try:
+        return Measure.parse(name).definition.family != "graded"
+    except InputError:
+        return False
 
 
 def explain(
