@@ -158,13 +158,15 @@ def test_a_live_target_is_not_asked(cli: Cli, tmp_path: Path) -> None:
         asked = ["run", "suite.yaml", "--judge", "openai:test", "--base-url", server.url, "--price", "1/2"]
         out = cli(*asked, "--dry-run", "--max-calls", 9, env=KEY).out
         assert "6 of 6 samples have no answer of their target yet, and a dry run asks no target" in out
-        assert "price not known yet" in out
-        assert "--max-calls 9 may or may not be enough" in out
+        assert "10 contexts of 150 tokens are assumed of each" in out
+        assert "--max-calls 9 would stop this run" in out
         found = cli(*asked, "--dry-run", "--max-calls", 9, "--json", env=KEY).json
-        assert (found["waiting"], found["cost_usd"]) == (6, None)
-        assert found["measures"]["context_precision"]["waiting"] == 6
-        assert found["limits"] == {"max_calls": {"reached": None}}
+        assert (found["waiting"], found["cost_usd"] > 0) == (6, True)
+        mine = found["measures"]["context_precision"]
+        assert (mine["waiting"], mine["calls"], mine["estimated"]) == (6, 60, 60)
+        assert found["limits"] == {"max_calls": {"reached": True}}
         assert not (tmp_path / "asked.txt").exists()
+        assert not list(tmp_path.glob("__pycache__/system*"))  # not even imported
 
         assert cli(*asked, "--max-calls", 0, "-o", "r", env=KEY).code == 3  # the targets alone
         known = (tmp_path / "asked.txt").read_text()

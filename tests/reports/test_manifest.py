@@ -28,8 +28,8 @@ EVERYTHING: dict[str, Any] = {
 
 
 def test_every_field_of_a_grader_comes_back() -> None:
-    """Values that equal a default by accident (True == 1.0 == 1) too; scripts stand in the judgements."""
-    assert {field.name for field in fields(Grader)} == {*EVERYTHING, "script"}
+    """Values that equal a default by accident (True == 1.0 == 1) too; what grades a case stands in the eval file."""
+    assert {field.name for field in fields(Grader)} == {*EVERYTHING, "by"}
     plain = {"measure": EVERYTHING["measure"]}
     for name, value in EVERYTHING.items():
         grader = Grader(**{**plain, name: value})

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -160,3 +161,76 @@ def test_a_case_of_an_eval_file_is_answered(function, tmp_path):
     (tmp_path / "e.yaml").write_text("evalcases: [{id: a, input_messages: hello, expected_outcome: x}]")
     (case,) = read_eval_file(tmp_path / "e.yaml").cases
     assert answer(target, case).response == "you asked hello"
+
+
+RETRIEVERS = """
+class Bag:
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+
+class LangChain:
+    def invoke(self, query):
+        return [Bag(page_content=f"about {query}", id="d1", metadata={"page": 2})]
+
+class Async:
+    async def ainvoke(self, query):
+        return [Bag(page_content=f"about {query}", id="d1", metadata={"page": 2})]
+
+class Node:
+    node_id, metadata = "d1", {"page": 2}
+    def __init__(self, query):
+        self.query = query
+    def get_content(self):
+        return f"about {self.query}"
+
+class LlamaIndex:
+    def retrieve(self, query):
+        return [Bag(node=Node(query), score=0.5)]
+
+class Response:
+    def __init__(self, nodes):
+        self.source_nodes = nodes
+    def __str__(self):
+        return "said"
+
+class Engine:
+    def query(self, query):
+        return Response([Bag(node=Node(query), score=0.5)])
+
+class Component:
+    def run(self, query):
+        return {"documents": [Bag(content=f"about {query}", id="d1", score=0.5, meta={"page": 2})]}
+
+class Pipeline:
+    def inputs(self):
+        return {"retriever": {"query": {}, "top_k": {}}, "prompt": {"question": {}}, "llm": {}}
+    def run(self, data):
+        assert set(data) == {"retriever", "prompt"}, data
+        return {"retriever": Component().run(data["retriever"]["query"]), "llm": {"replies": ["said"]}}
+
+lang, later, llama, engine, component, pipeline = LangChain(), Async(), LlamaIndex(), Engine(), Component(), Pipeline()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "response"),
+    [
+        ("lang", None),
+        ("later", None),
+        ("llama", None),
+        ("engine", "said"),
+        ("component", None),
+        ("pipeline", "said"),
+    ],
+)
+def test_retrievers_of_other_libraries_are_asked_as_they_are(
+    tmp_path: Path, name: str, response: str | None
+) -> None:
+    """By the methods that they have; nothing of these libraries is imported."""
+    (tmp_path / "shapes_of_retrievers.py").write_text(RETRIEVERS)
+    path = tmp_path / "targets.yaml"
+    path.write_text(f"targets: [{{name: r, provider: python, function: 'shapes_of_retrievers:{name}'}}]")
+    found = asyncio.run(open_target("r", path).answer(Sample(id="q", query="steam")))
+    (context,) = found.contexts or ()
+    assert (context.text, context.id, context.metadata["page"]) == ("about steam", "d1", 2)
+    assert found.response == response

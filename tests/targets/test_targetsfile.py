@@ -97,7 +97,7 @@ def test_faults_have_their_place(tmp_path, text, place, problem):
 def test_an_unknown_provider_is_told_the_known_ones(tmp_path):
     """All of them, by name."""
     path = write(tmp_path, "targets: [{name: a, provider: gpt}]")
-    with pytest.raises(InputError, match="mock or cli or python or recorded"):
+    with pytest.raises(InputError, match="mock or cli or http or python or recorded"):
         open_target("a", path)
 
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from germane.errors import InputError
 
+if TYPE_CHECKING:
+    from germane.evaluation.grade import Graded
+
 
 def grade(
-    measure: Annotated[str, typer.Argument(metavar="MEASURE", help="e.g. context_precision@5.")],
+    measure: Annotated[
+        str,
+        typer.Argument(metavar="TYPE", help="context_precision@5, or any grader: field_accuracy, cost, ..."),
+    ],
     judge: Annotated[
         str | None, typer.Option("--judge", help="labels | lexical | openai:gpt-4o-mini | ...")
     ] = None,
@@ -23,20 +29,27 @@ def grade(
     ] = None,
     scale: Annotated[str | None, typer.Option("--scale", help="graded (0-3) | binary.")] = None,
     ledger: Annotated[str | None, typer.Option("--ledger", help="Where answers are kept.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", metavar="NAME=VALUE", help="An option of the grader; JSON where it is. Repeatable."
+        ),
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the ledger.")] = False,
 ) -> None:
     """Grade one case: a code-judge document or a sample line on stdin, {score, hits, misses, reasoning, ...} on stdout.
 
+    Options of a grader stand in the document's `config`, or are given here; which program a code_judge runs only here.
     Exit code 0 whenever there is a score, 3 when the judge failed, 2 on unusable input (nothing on stdout then).
     """
+    from germane.cli.values import parameters
     from germane.evaluation.choice import ledger_place, pick_judge
-    from germane.evaluation.grade import document_sample, options_of
+    from germane.evaluation.grade import document_case, document_sample, grade_case, grader_named, options_of
     from germane.evaluation.grade import grade as graded
     from germane.evaluation.options import JudgeOptions, filled, read_config
     from germane.ledger.store import open_ledger
     from germane.measures.declaration import named
     from germane.measures.labels import Settings
-    from germane.reports.clean import clean_lines
 
     try:
         document = json.loads(sys.stdin.buffer.read().decode("utf-8-sig"))
@@ -44,10 +57,17 @@ def grade(
         raise InputError(
             f"stdin is not one JSON document: {error}", fix='send {"question": ..., ...}'
         ) from None
-    chosen = named(measure)
-    options = options_of(document) if isinstance(document, dict) else {}
+    given = dict(parameters(option, "--option", "threshold=2000"))
+    options = {**options_of(document), **given} if isinstance(document, dict) else {}
+    grader = grader_named(measure, document, given) if isinstance(document, dict) else None
+    chosen = named(measure) if grader is None else None
     sample = document_sample(document, options)
-    if sample.contexts is None and sample.calls is None and "contexts" in chosen.definition.needs:
+    if (
+        chosen is not None
+        and sample.contexts is None
+        and sample.calls is None
+        and "contexts" in chosen.definition.needs
+    ):
         raise InputError(
             f"{chosen}: no contexts found in the answer", fix="send contexts, or an answer that holds them"
         )
@@ -59,17 +79,28 @@ def grade(
         proxy=proxy,
         needed=False,
     )
+    store = None if no_cache else open_ledger(ledger_place(ledger))
+    if grader is not None:
+        return _print(grade_case(grader, document_case(document, sample), judge=who, ledger=store))
+    assert chosen is not None
     result = graded(
         chosen,
         sample,
         judge=who,
-        ledger=None if no_cache else open_ledger(ledger_place(ledger)),
+        ledger=store,
         settings=Settings.of(
             against or options.get("against"), scale or options.get("scale"), options.get("rubric")
         ),
         strict=bool(options.get("strict", False)),
         expected_relevant_count=options.get("expected_relevant_count"),
     )
+    return _print(result)
+
+
+def _print(result: Graded) -> None:
+    """One line of JSON; exit code 3 where there is no score."""
+    from germane.reports.clean import clean_lines
+
     if result.result is None:
         print(f"germane: {clean_lines(str(result.error))}", file=sys.stderr)
         raise typer.Exit(3)

@@ -69,13 +69,27 @@ Timeout = Annotated[
 Output = Annotated[
     list[Path] | None,
     typer.Option(
-        "-o", "--output", help="A report file (.json .jsonl .csv .md .txt) or the report folder; repeatable."
+        "-o",
+        "--output",
+        help="A report file (.json .jsonl .csv .md .txt .xml) or the report folder; repeatable.",
     ),
 ]
 Target = Annotated[
     list[str] | None, typer.Option("--target", help="The system to ask; several are compared.")
 ]
 Targets = Annotated[Path | None, typer.Option("--targets", help="The targets file.")]
+Trials = Annotated[
+    int | None, typer.Option("--trials", help="How often each target is asked each case.", min=1)
+]
+Untrusted = Annotated[
+    bool, typer.Option("--untrusted", help="Refuse everything that an eval file would run or send.")
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow", metavar="NAME", help="With --untrusted: a grader or target that may run; repeatable."
+    ),
+]
 Against = Annotated[
     str | None,
     typer.Option("--against", help="Relevance to: auto | query | reference | response | criterion."),

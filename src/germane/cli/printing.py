@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from rich.progress import Progress as Bar
 
 from germane.evaluation.options import Counts, Watch
 from germane.reports import formats
+from germane.reports.ci import github_commands
 from germane.reports.clean import clean_lines
 from germane.reports.data import ReportData
 from germane.reports.report import Report
@@ -55,9 +57,7 @@ def finish(
     """Write the files asked for, print the report, leave with the verdict's exit code."""
     for path in outputs:
         formats.write(report, path)
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(summary).open("a", encoding="utf-8") as page:
-            page.writelines(formats.FORMATS[".md"](report))
+    _tell_github(report)
     if as_json:
         print_json(report)
     elif not quiet:
@@ -71,6 +71,17 @@ def finish(
         say(f"wrote {path}")
     if code:
         raise typer.Exit(report.verdict.exit_code)
+
+
+def _tell_github(report: Report) -> None:
+    """In a workflow of GitHub: the report on the step's summary page, errors at the lines of failed cases."""
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8") as page:
+            page.writelines(formats.FORMATS[".md"](report))
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        with whoever_listens():
+            for command in github_commands(report):
+                print(command, file=sys.stderr)
 
 
 def print_json(report: ReportData) -> None:
@@ -90,10 +101,16 @@ class _Warnings(logging.Handler):
         self._watch.warn(record.getMessage())
 
 
-class Progress(Watch):
-    """A progress bar on stderr while a run works, where stderr is a terminal; warnings in any case."""
+_HEARTBEAT = 15.0
+"""Seconds between two lines on stderr that tell how far a run has come, where no terminal shows it."""
 
-    def __init__(self) -> None:
+
+class Progress(Watch):
+    """A progress bar on stderr while a run works, where stderr is a terminal, else a line now and then; warnings too."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._next = time.monotonic() + _HEARTBEAT
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         self._log = _Warnings(self)
@@ -152,3 +169,6 @@ class Progress(Watch):
     def _show(self, what: str, done: int, total: int) -> None:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=what, completed=done, total=total)
+        elif not self._quiet and time.monotonic() >= self._next:
+            self._next = time.monotonic() + _HEARTBEAT
+            say(f"{what}: {done:,} of {total:,}")

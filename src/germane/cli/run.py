@@ -27,6 +27,9 @@ def run(
     output: options.Output = None,
     target: options.Target = None,
     targets: options.Targets = None,
+    trials: options.Trials = None,
+    untrusted: options.Untrusted = False,
+    allow: options.Allow = None,
     against: options.Against = None,
     scale: options.Scale = None,
     rubric: options.Rubric = None,
@@ -55,6 +58,9 @@ def run(
     quiet: options.Quiet = False,
 ) -> None:
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
+
+    An eval file runs code, as a Makefile does: its scripts, commands and Python targets. --dry-run runs and imports
+    nothing of it, --untrusted refuses it.
 
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
     or a limit (--max-cost, --max-calls) stopped the run, 130 interrupted.
@@ -92,6 +98,9 @@ def run(
         prompts=pairs(prompt, "--prompt", "relevance=my.md"),
         targets=tuple(target or []),
         targets_file=str(targets) if targets else None,
+        trials=trials,
+        untrusted=untrusted,
+        allowed=tuple(allow or []),
         columns=pairs(columns, "--columns", "query=Query"),
         doc_id=doc_id,
         wanted=only,
@@ -120,7 +129,7 @@ def run(
         return
     from germane.evaluation.run import run
 
-    with Progress() as watch:
+    with Progress(quiet=quiet) as watch:
         try:
             report = run(chosen, watch, resume=resume, retry_errors=retry_errors)
         finally:

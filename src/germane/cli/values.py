@@ -40,15 +40,15 @@ def headers(given: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
-def parameters(given: Sequence[str] | None) -> tuple[tuple[str, Json], ...]:
-    """Repeated `--model-parameter NAME=VALUE`: a value that is JSON is what it says, any other is text."""
+def parameters(
+    given: Sequence[str] | None, flag: str = "--model-parameter", example: str = "seed=7"
+) -> tuple[tuple[str, Json], ...]:
+    """Repeated NAME=VALUE: a value that is JSON is what it says, any other is text."""
     found: dict[str, Json] = {}
     for text in given or ():
         name, equals, value = (piece.strip() for piece in text.partition("="))
         if not (name and equals and value):
-            raise InputError(
-                f"--model-parameter {text!r} is not NAME=VALUE", fix="write --model-parameter seed=7"
-            )
+            raise InputError(f"{flag} {text!r} is not NAME=VALUE", fix=f"write {flag} {example}")
         try:
             found[name] = json.loads(value)
         except ValueError:

@@ -6,22 +6,21 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
 from germane.errors import InputError, TargetError
-from germane.measures.scoring import CODE_JUDGE, Grader
-from germane.questions.script import ScriptGrade
+from germane.measures.scoring import Grader
 from germane.samples.contexts import find_contexts
-from germane.samples.evalfile import Case, GraderSpec
+from germane.samples.evalfile import Case
 from germane.samples.reading import samples_from
 from germane.samples.rows import sample_to_json
 from germane.targets.target import Target
-from germane.types import FrozenDict, Json, Sample, freeze
+from germane.types import Sample
 
-__all__ = ["PlannedCase", "answered", "answers_at_hand", "prepared", "script_document", "script_of"]
+__all__ = ["PlannedCase", "answered", "answers_at_hand", "prepared"]
 
 _FILE = "answers.jsonl"
 
@@ -32,7 +31,6 @@ class PlannedCase:
 
     sample: Sample
     graders: tuple[Grader, ...]
-    specs: Mapping[str, GraderSpec] = field(default_factory=dict)
     case: Case | None = None
     target: str = ""
     targets_file: Path | None = None
@@ -106,25 +104,30 @@ async def answers_at_hand(
     Answers of an earlier session stand in its `folder`. Nothing is written.
     """
     earlier = _stored(folder) if folder is not None else {}
-    targets = _opened(cases)
+    targets = _opened(cases, live=False)
     found = []
     for planned in cases:
         target = targets.get(planned.system)
-        sample = planned.sample if target is None else earlier.get(_name(planned.sample))
-        if sample is None and target is not None and not target.live:
+        sample = earlier.get(_name(planned.sample)) if planned.target else planned.sample
+        if sample is None and target is not None:
             sample = await _ask(target, planned)
         found.append((planned if sample is None else replace(planned, sample=sample), sample is not None))
     return found
 
 
-def _opened(cases: Sequence[PlannedCase]) -> dict[_System, Target]:
-    """Every target that is to be asked, each once."""
-    from germane.targets.targetsfile import open_target
+def _opened(cases: Sequence[PlannedCase], *, live: bool = True) -> dict[_System, Target]:
+    """Every target that is to be asked, each once; without `live` those alone whose answers are on record."""
+    from germane.targets.targetsfile import kind_of, open_target
 
     targets: dict[_System, Target] = {}
     for planned in cases:
-        if planned.target and planned.system not in targets:
-            targets[planned.system] = open_target(planned.target, planned.targets_file or planned.folder)
+        where = planned.targets_file or planned.folder
+        if (
+            planned.target
+            and planned.system not in targets
+            and (live or not kind_of(planned.target, where)[0].live)
+        ):
+            targets[planned.system] = open_target(planned.target, where)
     return targets
 
 
@@ -171,59 +174,3 @@ def prepared(
         if planned.target and sample.contexts is None and sample.calls is None:
             sample = replace(sample, error=f"no contexts found in the answer of target {planned.target}")
     return replace(planned, sample=document_ids(sample))
-
-
-def script_of(planned: PlannedCase, grader: Grader) -> ScriptGrade | None:
-    """The script that a code_judge grader runs for this case, None for a measure."""
-    spec, sample = planned.specs.get(grader.name), planned.sample
-    if spec is None or spec.script is None or grader.measure != CODE_JUDGE:
-        return None
-    return ScriptGrade(
-        command=spec.script,
-        document=freeze(script_document(planned, spec.config)),
-        cwd=str(spec.cwd or planned.folder),
-        timeout=spec.timeout,
-        env=spec.env,
-        of=(sample.id, sample.system, str(sample.trial), grader.name),
-    )
-
-
-def script_document(planned: PlannedCase, config: FrozenDict) -> dict[str, Json]:
-    """The document on a grading script's stdin, the keys of both generations side by side."""
-    sample, case = planned.sample, planned.case
-    reference = (case.reference_answer if case else "") or sample.reference or ""
-    criteria = (case.expected_outcome if case else "") or reference
-    output = [_message(message) for message in sample.messages]
-    expected = [_message(message) for message in case.expected_messages] if case else []
-    asked = [{"role": "user", "content": sample.query}]
-    given = [_message(message) for message in case.input_messages] if case else asked
-    known = sample.metadata
-    return {
-        "question": (case.question if case else "") or sample.query,
-        "expected_outcome": criteria,
-        "expected_messages": expected,
-        "reference_answer": reference,
-        "candidate_answer": sample.response or "",
-        "output_messages": output or None,
-        "guideline_files": list(case.guideline_files) if case else [],
-        "input_files": list(case.input_files) if case else [],
-        "input_messages": given,
-        "trace_summary": None,
-        "config": config or None,
-        "criteria": criteria,
-        "expected_output": expected or reference,
-        "output": output or sample.response or "",
-        "input": given,
-        "messages": output,
-        "metadata": dict(case.metadata) if case else dict(known),
-        "trace": None,
-        "token_usage": known.get("token_usage"),
-        "cost_usd": known.get("cost_usd"),
-        "duration_ms": known.get("duration_ms", known.get("ms")),
-        "start_time": None,
-        "end_time": None,
-    }
-
-
-def _message(message: object) -> Json:
-    return sample_to_json(message)  # type: ignore[arg-type]

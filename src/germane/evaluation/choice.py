@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, filled, read_config
@@ -17,6 +18,9 @@ from germane.measures.scoring import Grader
 from germane.questions.question import AnyQuestion
 from germane.questions.script import ScriptGrade
 from germane.types import Json
+
+if TYPE_CHECKING:
+    from germane.judging.pool import Pool
 
 __all__ = [
     "NAME_A_JUDGE",
@@ -33,11 +37,19 @@ NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Pyth
 
 
 class Router:
-    """Who answers a question: scripts run themselves, everything else goes to the evaluation's judge."""
+    """Who answers a question: scripts run themselves, everything else goes to the evaluation's judge.
+
+    `lend` lets scripts ask the judge of a pool.
+    """
 
     def __init__(self, judge: Judge | None) -> None:
         self.judge = judge
         self.scripts = ScriptJudge()
+
+    def lend(self, pool: Pool) -> None:
+        """Let scripts that ask for a judge ask this evaluation's, through its pool."""
+        if self.judge is not None:
+            self.scripts.ask = pool.judge
 
     def __call__(self, question: AnyQuestion) -> Judge:
         """The judge of this question."""
@@ -51,7 +63,9 @@ class Router:
 def needs_judge(graders: Iterable[Grader]) -> bool:
     """Whether any of these graders asks a judge."""
     return any(
-        grader.script is None and (grader.measure.definition.asks or _reads_verdicts(grader.measure))
+        grader.by.asks
+        if grader.by is not None
+        else grader.measure.definition.asks or _reads_verdicts(grader.measure)
         for grader in graders
     )
 

@@ -21,13 +21,15 @@ from germane.evaluation.plan import Feasibility, Plan
 from germane.evaluation.session import answers_so_far, ledger_of, read_stored
 from germane.judges.judge import Judge, Keyring, members_of
 from germane.judges.panel import PanelJudge
+from germane.judges.script import ScriptJudge
 from germane.judging.spending import Receipts, Tally
 from germane.ledger.store import Ledger, is_there, open_ledger
 from germane.measures.labels import Settings
 from germane.measures.scoring import Block, Grader, Job, reading_of
 from germane.questions.asking import Answer, Program, answered
 from germane.questions.question import AnyQuestion
-from germane.types import Json, Judgement, Usage
+from germane.questions.script import ScriptGrade
+from germane.types import Context, Json, Judgement, Usage
 
 __all__ = ["Forecast", "ForecastLine", "Forecaster", "forecast"]
 
@@ -45,7 +47,7 @@ def forecast(
     Raises InputError as `run` does.
     """
     stored = read_stored(resume) if resume is not None else {}
-    plan = Plan(options, (watch or Watch()).warn, stored)
+    plan = Plan(options, (watch or Watch()).warn, stored, dry=True)
     options = plan.options
     place = ledger_of(options, resume, stored)
     receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else Receipts()
@@ -83,7 +85,7 @@ class ForecastLine:
     usage: Usage = _NOTHING
 
     def as_json(self) -> dict[str, Json]:
-        """For `--json`. Where samples are waiting, the numbers are lower bounds."""
+        """For `--json`. Where samples are waiting, they are estimates."""
         return {
             "calls": self.new,
             "estimated": self.estimated,
@@ -91,7 +93,7 @@ class ForecastLine:
             "shared": self.shared,
             "waiting": self.waiting,
             "tokens": _tokens(self.usage),
-            "cost_usd": None if self.waiting else self.usage.cost_usd,
+            "cost_usd": self.usage.cost_usd,
         }
 
 
@@ -118,23 +120,17 @@ class Forecast:
         """Questions that would be put to a judge, as far as that is known."""
         return sum(line.new for line in self.lines.values())
 
-    @property
-    def open(self) -> bool:
-        """Whether there may be more questions, which cannot be known yet."""
-        return any(line.waiting for line in self.lines.values())
-
-    def limits(self) -> Iterator[tuple[str, str, bool | None]]:
-        """Each limit that is set: its name, its flag, and whether the run would be stopped by it; None = not known."""
-        unknown = None if self.open else False
+    def limits(self) -> Iterator[tuple[str, str, bool]]:
+        """Each limit that is set: its name, its flag, and whether the run would be stopped by it."""
         if self.max_calls is not None:
             reached = self.calls > self.max_calls
-            yield "max_calls", f"--max-calls {self.max_calls}", reached or unknown
+            yield "max_calls", f"--max-calls {self.max_calls}", reached
         if self.max_cost is not None:
             reached = (self.total.cost_usd or 0.0) > self.max_cost
-            yield "max_cost", f"--max-cost {self.max_cost:g}", reached or unknown
+            yield "max_cost", f"--max-cost {self.max_cost:g}", reached
 
     def as_json(self) -> dict[str, Json]:
-        """For `--json`. Where samples are waiting, the numbers are lower bounds."""
+        """For `--json`. Where samples are waiting, they are estimates."""
         return {
             "schema_version": 1,
             "judge": self.judge,
@@ -145,7 +141,7 @@ class Forecast:
             "failed": self.failed,
             "requests": self.total.requests,
             "tokens": _tokens(self.total),
-            "cost_usd": None if self.open else self.total.cost_usd,
+            "cost_usd": self.total.cost_usd,
             "limits": {name: {"reached": reached} for name, _, reached in self.limits()},
         }
 
@@ -167,8 +163,8 @@ class Forecast:
         total, lines = self.total, self.lines.values()
         tokens = f"about {total.input_tokens:,} + {total.output_tokens:,} tokens, " if total.requests else ""
         guessed = sum(line.estimated for line in lines)
-        how = "at least " if self.open else "about " if guessed else ""
-        yield f"in all {how}{total.requests:,} requests, {tokens}{_price(total, waiting=self.open)}"
+        how = "about " if guessed else ""
+        yield f"in all {how}{total.requests:,} requests, {tokens}{_price(total)}"
         if guessed:
             yield f"~ {guessed:,} calls follow from answers that are not known yet: an estimate"
         if total.requests:
@@ -176,34 +172,33 @@ class Forecast:
         if sum(line.usage.requests for line in lines) > total.requests:
             yield "measures share requests: each line has them in full, the sum has them once"
         if self.waiting:
-            yield f"{self.waiting:,} of {self.samples:,} samples have no answer of their target yet, and a dry run asks no target"
-        if self.open:
-            yield "+ what is to be judged of them is not known: run with --max-calls 0, which asks the targets and nobody else,"
-            yield "  then --resume REPORT --dry-run"
+            yield f"{self.waiting:,} of {self.samples:,} samples have no answer of their target yet, and a dry run asks no target:"
+            yield f"  {ASSUMED} contexts of 150 tokens are assumed of each. To know: run with --max-calls 0, which asks the"
+            yield "  targets and nobody else, then --resume REPORT --dry-run"
         if self.paid:
             yield f"{self.paid:,} questions are answered in earlier sessions of this evaluation"
         if self.failed:
             yield f"{self.failed:,} questions failed in earlier sessions: asked again only with --retry-errors"
-        words = {True: "would stop this run", False: "would be enough", None: "may or may not be enough"}
+        words = {True: "would stop this run", False: "would be enough"}
         for _, flag, reached in self.limits():
             yield f"{flag} {words[reached]}, by this estimate"
 
 
 def _row(line: ForecastLine) -> str:
-    calls = f"{'~' if line.estimated else ''}{line.new:,}{'+' if line.waiting else ''}"
+    calls = f"{'~' if line.estimated else ''}{line.new:,}"
     used = line.usage
     return (
         f"{line.measure:34} {calls:>12} {line.cached:>8,} {line.shared:>8,} "
-        f"{used.input_tokens:>11,} {used.output_tokens:>11,}  {_price(used, waiting=line.waiting > 0)}"
+        f"{used.input_tokens:>11,} {used.output_tokens:>11,}  {_price(used)}"
     )
 
 
-def _price(usage: Usage, *, waiting: bool) -> str:
+def _price(usage: Usage) -> str:
     if not usage.requests:
-        return "price not known yet" if waiting else "free"
+        return "free"
     if usage.cost_usd is None:
         return "price unknown"
-    return f"{'at least ' if waiting else ''}${usage.cost_usd:.4f}"
+    return f"${usage.cost_usd:.4f}"
 
 
 def _tokens(usage: Usage) -> dict[str, Json]:
@@ -252,23 +247,28 @@ class Forecaster:
         self._feasibility = Feasibility(settings)
         self._tally = Tally(self._receipts)
         self._key_of = Keyring()
+        self._scripts = ScriptJudge()
+        self._assumed = False
         self._asked: dict[str, _Questions] = {}
 
     def look(self, job: Job) -> None:
         """Count one more sample, as its target answered."""
         self._found.samples += 1
-        self._feasibility.look(job)
+        if not self._assumed:
+            self._feasibility.look(job)
         read: dict[object, Counter[str]] = {}
         for grader in job.graders:
             line = self._line(grader)
-            if self._judge is not None and grader.script is None:
+            if self._judge is not None:
                 for asked in self._further(read, grader, self._questions(job, grader, self._judge)):
                     self._count(line, asked)
 
     def wait(self, job: Job) -> None:
-        """Count one more sample, whose target has not answered: what a judge would be asked of it is not known."""
-        self._found.samples += 1
+        """Count one more sample, whose target has not answered: ten contexts are assumed in the place of its own."""
         self._found.waiting += 1
+        self._assumed = True
+        self.look(_with_assumed(job))
+        self._assumed = False
         for grader in job.graders:
             self._line(grader).waiting += needs_judge([grader])
 
@@ -306,7 +306,7 @@ class Forecaster:
         read: dict[object, Counter[str]], grader: Grader, questions: Iterable[_Forecast]
     ) -> Iterator[_Forecast]:
         """The questions that no measure before has in the same label program, which asks them once for all of them."""
-        if grader.measure.definition.family != "ranked":
+        if grader.by is not None or grader.measure.definition.family != "ranked":
             yield from questions
             return
         before, mine = read.setdefault(reading_of(grader.measure), Counter()), Counter[str]()
@@ -317,13 +317,13 @@ class Forecaster:
                 yield asked
 
     def _questions(self, job: Job, grader: Grader, judge: Judge) -> Iterator[_Forecast]:
-        block = Block(jobs=[Job(sample=job.sample, graders=(grader,))], settings=self._settings)
+        block = Block(jobs=[replace(job, graders=(grader,))], settings=self._settings)
         for program in block.programs():
             yield from self._walk(program, judge)
 
     def _walk(self, program: Program[object], judge: Judge) -> Iterator[_Forecast]:
         """Each question of a program, to those of a panel who are asked."""
-        estimated = False
+        estimated = self._assumed
         try:
             questions: Sequence[AnyQuestion] = next(program)
             while True:
@@ -339,7 +339,8 @@ class Forecaster:
             return
 
     def _put(self, question: AnyQuestion, judge: Judge, *, estimated: bool) -> list[_Forecast]:
-        """A question to a judge; to the members of a panel whose answer is not known."""
+        """A question to a judge; to the members of a panel whose answer is not known. Scripts are not run."""
+        judge = self._scripts if isinstance(question, ScriptGrade) else judge
         key = self._key_of(question, judge)
         answer = self._answer(question, judge, key)
         if answer is None and isinstance(judge, PanelJudge):
@@ -355,6 +356,23 @@ class Forecaster:
             judgement = self._ledger.find([key]).get(key)
         answer = None if judgement is None else answered(question, judgement)
         return answer if answer is not None and answer.holds else None
+
+
+ASSUMED = 10
+"""Contexts that a target is assumed to return where it has not been asked."""
+_TYPICAL = "A passage about as long as most systems return, which says something about what was asked. " * 6
+
+
+def _with_assumed(job: Job) -> Job:
+    """The job with contexts and an answer of typical length where its sample has none."""
+    sample = job.sample
+    if sample.contexts is None and sample.calls is None:
+        texts = (
+            f"{sample.id} {sample.system} {sample.trial} {rank}: {_TYPICAL}" for rank in range(1, ASSUMED + 1)
+        )
+        sample = replace(sample, contexts=tuple(Context(text=text) for text in texts), error=None)
+    sample = replace(sample, response=sample.response or _TYPICAL, error=None)
+    return replace(job, sample=sample, case=None if job.case is None else replace(job.case, sample=sample))
 
 
 def _value(question: AnyQuestion, asked: Sequence[_Forecast]) -> object:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from germane.errors import InputError, JudgeError
 from germane.evaluation.choice import NAME_A_JUDGE, Router, needs_judge
@@ -18,14 +20,19 @@ from germane.measures.explaining import Explanation
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import BORDERLINE, PASS, Grader, Job
+from germane.reports.explain import results_of
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.samples.contexts import find_contexts
+from germane.samples.evalfile import Case
 from germane.samples.reading import samples_from
 from germane.tables.part import Part
-from germane.types import Json, Sample, Score
+from germane.types import Json, Message, Sample, Score, freeze
 
-__all__ = ["Graded", "document_sample", "grade", "options_of"]
+if TYPE_CHECKING:
+    from germane.graders.grader import CaseGrader
+
+__all__ = ["Graded", "document_case", "document_sample", "grade", "grade_case", "grader_named", "options_of"]
 
 _OURS = (
     "strict",
@@ -157,12 +164,83 @@ def grade(
     return Graded(result=_result(grader, score, explanation))
 
 
+_RUNS_CODE = {"code_judge", "composite"}
+"""Graders that may start programs: which ones is said on the command line, never by what comes on stdin."""
+_TOLD = ("trace_summary", "token_usage", "cost_usd", "duration_ms", "start_time", "end_time")
+
+
+def grader_named(name: str, document: Mapping[str, Json], options: Mapping[str, Json]) -> CaseGrader | None:
+    """The grader of that type, with the options given and those in the document's `config`; None for a measure."""
+    from germane.graders.specs import Where, grader_of, is_grader
+
+    if not is_grader(name):
+        return None
+    config = document.get("config")
+    given = {} if not isinstance(config, Mapping) or is_grader(name) in _RUNS_CODE else config
+    return grader_of({**given, **options, "type": name}, Where(folder=Path.cwd()))
+
+
+def document_case(document: Mapping[str, Json], sample: Sample) -> Case:
+    """The whole case in a code-judge document: what graders read that are no measures."""
+    told = {name: document[name] for name in _TOLD if document.get(name) is not None}
+    metadata = document.get("metadata")
+    known = {**sample.metadata, **(metadata if isinstance(metadata, Mapping) else {}), **told}
+    wanted = document.get("expected_messages") or document.get("expected_output")
+    asked = document.get("input_messages") or document.get("input")
+    return Case(
+        sample=replace(sample, metadata=freeze(known)),
+        question=sample.query,
+        expected_outcome=_text(document.get("expected_outcome")) or _text(document.get("criteria")),
+        reference_answer=_text(document.get("reference_answer")),
+        input_messages=_messages(asked),
+        expected_messages=_messages(wanted),
+        metadata=freeze(metadata if isinstance(metadata, Mapping) else {}),
+    )
+
+
+def _messages(given: Json) -> tuple[Message, ...]:
+    if not isinstance(given, list) or not given:
+        return ()
+    (read,) = samples_from([{"query": "-", "messages": given}])
+    return read.messages
+
+
+def grade_case(
+    grader: CaseGrader, case: Case, *, judge: Judge | None = None, ledger: Ledger | None = None
+) -> Graded:
+    """Grade one case. InputError where it lacks something that the grader needs."""
+    from germane.graders.specs import by_case
+
+    if grader.asks and judge is None:
+        raise InputError(f"{grader.label} needs a judge", fix=NAME_A_JUDGE)
+    planned = by_case(grader)
+    try:
+        report = run_coroutine(_graded(case.sample, planned, judge, ledger, Settings(), case))
+    except JudgeError as failure:
+        return Graded(result=None, error=str(failure), failed=True)
+    (score,) = report.scores()
+    (found,) = results_of(report).values()
+    if score.status == "skipped":
+        raise InputError(f"{planned.name} cannot be computed: {score.why}", fix="send what it needs")
+    if score.value is None:
+        return Graded(result=None, error=f"{planned.name}: {score.why}", failed=True)
+    details = {**(found.get("details") or {}), "verdict": found.get("verdict")}
+    return Graded(result={**found, "details": details})
+
+
 async def _graded(
-    sample: Sample, grader: Grader, judge: Judge | None, ledger: Ledger | None, settings: Settings
+    sample: Sample,
+    grader: Grader,
+    judge: Judge | None,
+    ledger: Ledger | None,
+    settings: Settings,
+    case: Case | None = None,
 ) -> Report:
     tables = Part()
-    async with Pool(Router(judge), ledger) as pool:
-        await judged([Job(sample=sample, graders=(grader,))], settings, pool, tables)
+    router = Router(judge)
+    async with Pool(router, ledger) as pool:
+        router.lend(pool)
+        await judged([Job(sample=sample, graders=(grader,), case=case)], settings, pool, tables)
     return Report.build(tables, manifest_of(settings, judge, pool.spent))
 
 

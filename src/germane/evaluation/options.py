@@ -137,6 +137,9 @@ class Options(JudgeOptions):
     rubric: str | None = None
     targets: tuple[str, ...] = ()
     targets_file: str | None = None
+    trials: int | None = None
+    untrusted: bool = False
+    allowed: tuple[str, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
     doc_id: str | None = None
     wanted: str | None = None

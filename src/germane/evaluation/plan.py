@@ -10,18 +10,19 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
 from germane.errors import InputError, Place
-from germane.evaluation.answers import PlannedCase, prepared, script_of
+from germane.evaluation.answers import PlannedCase, prepared
 from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
 from germane.evaluation.options import ASKED, Options, filled, read_config
 from germane.judges.judge import Judge
 from germane.judging.budget import check_price
-from germane.measures.declaration import named, parse_measures
+from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
-from germane.measures.scoring import CODE_JUDGE, Grader, Job, applicable, graders_of
+from germane.measures.scoring import Grader, Job, applicable, graders_of
 from germane.reports.gates import Gate
 from germane.samples.contexts import compile_rule
 from germane.samples.evalfile import Case, EvalFile, GraderSpec, read_eval_file
@@ -29,15 +30,9 @@ from germane.samples.files import Notice, Notices, Warn
 from germane.samples.reading import read_samples
 from germane.types import Json, Sample
 
-__all__ = ["Feasibility", "Plan", "Suite", "grader_of", "load_suite"]
+__all__ = ["Feasibility", "Plan", "Suite", "load_suite"]
 
 _YAML = (".yaml", ".yml")
-_NOT_RUN = {
-    *("llm_judge", "llm_grader", "rubric", "rubrics", "field_accuracy", "tool_trajectory", "composite"),
-    *("latency", "cost", "token_usage", "execution_metrics", "contains", "regex", "is_json", "equals"),
-}
-"""Kinds of grader that an eval file of another runner may name and that are no retrieval measures."""
-
 _CHECKED_BYTES = 100_000_000
 """Data of up to so many bytes is read once before anything is paid, so that a bad last line costs nothing."""
 
@@ -55,13 +50,17 @@ class Suite:
     usual: tuple[Measure, ...] = ()
     targets: tuple[str, ...] = ()
     targets_file: Path | None = None
+    trials: int | None = None
+    dry: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
     doc_id: str | None = None
     wanted: str | None = None
     limit: int | None = None
     sample: int | None = None
     seed: int = 0
+    settings: Settings = field(default_factory=Settings)
     warn: Warn = field(default=lambda _: None)
+    _made: dict[tuple[int, ...], tuple[Grader, ...]] = field(default_factory=dict)
 
     def cases(self) -> Iterator[PlannedCase]:
         """The cases, in the order of the paths; filtered, sampled and cut as asked for.
@@ -121,43 +120,44 @@ class Suite:
             yield from self._data(data, file, path)
 
     def _case(self, file: EvalFile, case: Case) -> Iterator[PlannedCase]:
-        graders = graders_of(self.measures) if self.measures else self.graders(case.graders)
+        graders = graders_of(self.measures) if self.measures else self.graders(case.graders, file)
         if not graders:
             raise InputError(
                 "this case is graded by nothing", fix="name evaluators, or measures", place=case.place
             )
-        yield from self._planned(case.sample, graders, file, case.graders, file.path.parent, case)
+        yield from self._planned(case.sample, graders, file, file.path.parent, case)
 
     def _data(self, data: Path, file: EvalFile | None, path: Path) -> Iterator[PlannedCase]:
         specs = () if file is None else file.measures
         replacing = self.measures or (self.usual if file is None else ())
-        graders = graders_of(replacing) if replacing else self.graders(specs)
+        graders = graders_of(replacing) if replacing else self.graders(specs, file)
         if not graders:
             raise InputError(
                 f"{path}: no measure was asked for", fix="write measures: [...] in the file, or -m"
             )
         columns = {**(dict(file.columns) if file else {}), **self.columns}
         for sample in read_samples(data, columns=columns, warn=self.warn):
-            yield from self._planned(sample, graders, file, specs, path.parent)
+            yield from self._planned(sample, graders, file, path.parent)
 
     def _planned(
         self,
         sample: Sample,
         graders: tuple[Grader, ...],
         file: EvalFile | None,
-        specs: Sequence[GraderSpec],
         folder: Path,
         case: Case | None = None,
     ) -> Iterator[PlannedCase]:
         """One planned case per system to ask; only several systems need telling apart by name."""
         declared = (case.target if case else None) or (file.target if file else None)
         targets = self.targets or ((declared,) if declared else ())
-        for target in targets or ("",):
+        trials = (self.trials or (file.trials if file else None) or 1) if targets else 1
+        for target, trial in product(targets or ("",), range(trials)):
             system = target if len(targets) > 1 else sample.system
+            number = trial if trials > 1 else sample.trial
+            known = (system, number) == (sample.system, sample.trial)
             yield PlannedCase(
-                sample=replace(sample, system=system) if system != sample.system else sample,
+                sample=sample if known else replace(sample, system=system, trial=number),
                 graders=graders,
-                specs={} if self.measures else {spec.name: spec for spec in specs},
                 case=case,
                 target=target,
                 targets_file=self.targets_file or (file.targets_file if file else None),
@@ -165,24 +165,57 @@ class Suite:
                 contexts_from=file.contexts_from if file else "auto",
             )
 
-    def graders(self, specs: Iterable[GraderSpec]) -> tuple[Grader, ...]:
-        """The graders that these entries describe; kinds that germane does not run are left out, with a warning."""
-        found = []
-        for spec in specs:
-            if spec.type.replace("-", "_") not in _NOT_RUN:
-                found.append(grader_of(spec))
-                continue
-            what = f"grader {spec.name} is of type {spec.type}, which germane does not run"
-            if spec.required is not None:
-                fix = "drop `required`, or grade with a measure or a code_judge"
-                raise InputError(f"the required {what}", fix=fix, place=spec.place)
-            self.warn(Notice(f"the {what}: left out", "grade with a measure or a code_judge", spec.place))
-        return tuple(found)
+    def graders(self, specs: Iterable[GraderSpec], file: EvalFile | None) -> tuple[Grader, ...]:
+        """The graders that these entries of a file describe; made once, so that cases share them."""
+        from germane.graders.specs import code_in, graders_of_specs
+
+        specs = tuple(specs)
+        key = tuple(map(id, specs))
+        if key not in self._made:
+            for spec in specs if self.dry else ():
+                if ".py:" in (named := code_in(spec.spec)):
+                    problem = f"{named} is not imported in a dry run: what it asks is not in the forecast"
+                    self.warn(Notice(problem, "", spec.place))
+            specs = tuple(spec for spec in specs if not (self.dry and ".py:" in code_in(spec.spec)))
+            self._made[key] = () if file is None else graders_of_specs(specs, file, self.settings, self.warn)
+        return self._made[key]
 
     @property
     def gates(self) -> tuple[Gate, ...]:
         """The gates that the files declare."""
         return tuple(Gate.parse(text, place) for file in self.files.values() for text, place in file.gates)
+
+    def places(self) -> dict[str, list[Json]]:
+        """File and line of each case of the eval files: where a failure is shown."""
+        cases = (case for file in self.files.values() for case in file.cases)
+        return {
+            case.sample.id: [case.place.file, case.place.line] for case in cases if case.place is not None
+        }
+
+    def refuse_code(self, allowed: Iterable[str]) -> None:
+        """InputError for what the files would run or send, unless it is allowed by its name."""
+        from germane.graders.specs import code_in
+        from germane.targets.targetsfile import kind_of
+
+        names, wanted = set(allowed), set[tuple[str, Path]]()
+        for file in self.files.values():
+            for spec in (*file.measures, *(one for case in file.cases for one in case.graders)):
+                if spec.name not in names and (command := code_in(spec.spec)):
+                    problem = f"the grader {spec.name} runs {command!r}, and this file is not trusted"
+                    raise InputError(problem, fix=f"look at it, then: --allow {spec.name}", place=spec.place)
+            targets = (
+                {file.target, *(case.target for case in file.cases)} if not self.targets else self.targets
+            )
+            where = self.targets_file or file.targets_file or file.path.parent
+            wanted |= {(target, where) for target in targets if target}
+        for path in self.paths if self.targets else ():
+            if path not in self.files:
+                wanted |= {(target, self.targets_file or path.parent) for target in self.targets}
+        for target, where in sorted(wanted):
+            kind, place = kind_of(target, where)
+            if kind.live and target not in names:
+                problem = f"the target {target} runs or sends something, and its file is not trusted"
+                raise InputError(problem, fix=f"look at it, then: --allow {target}", place=place)
 
     def all_graders(self) -> tuple[Grader, ...]:
         """Every grader that any case has; nothing of the data is read for it."""
@@ -192,7 +225,7 @@ class Suite:
         found = dict.fromkeys(graders_of(self.usual)) if plain else {}
         for file in self.files.values():
             for specs in (file.measures, *(case.graders for case in file.cases)):
-                found.update(dict.fromkeys(self.graders(specs)))
+                found.update(dict.fromkeys(self.graders(specs, file)))
         return tuple(found)
 
     @property
@@ -218,33 +251,6 @@ class Suite:
                 fix=f"run them one by one, or give --{name}",
             )
         return next(iter(found), None)
-
-
-def grader_of(spec: GraderSpec) -> Grader:
-    """The grader that an eval file's entry describes; InputError where its type is not known."""
-    try:
-        measure = CODE_JUDGE if spec.script is not None else _measure(spec)
-    except InputError as error:
-        raise error.at(spec.place) from None
-    return Grader(
-        measure=measure,
-        name="" if spec.name == spec.type else spec.name,
-        weight=spec.weight,
-        required=spec.required,
-        strict=spec.strict,
-        expected_relevant_count=spec.expected_relevant_count,
-    )
-
-
-def _measure(spec: GraderSpec) -> Measure:
-    """The measure of a grader: its type, with the parameters and the cut-off `k` that stand beside it."""
-    measure = named(spec.type, spec.cwd, lenient=True)
-    if measure == CODE_JUDGE:
-        raise InputError(f"the grader {spec.name} has no script", fix="write script: [python3, grade.py]")
-    params = {name: value for name, value in spec.config.items() if name in measure.definition.params}
-    measure = measure(**{**params, **spec.params}) if params or spec.params else measure
-    k = spec.config.get("k", spec.config.get("cutoff"))
-    return (measure if k is None else measure @ k).require_cutoff()
 
 
 def _matches(sample: Sample, pattern: str) -> bool:
@@ -299,7 +305,7 @@ class Feasibility:
             name = (job.sample.system, grader.name)
             if name in self._possible:
                 continue
-            refusal = None if grader.script else applicable(grader.measure, job.sample, self._settings)
+            refusal = None if grader.by else applicable(grader.measure, job.sample, self._settings)
             if refusal is not None and refusal.status == "skipped":
                 self._missing.setdefault(name, refusal.why or "")
             else:
@@ -323,20 +329,29 @@ class Plan:
         flags: What the command line says, or the library's caller.
         warn: Called with each message about input that looks like a mistake.
         stored: The manifest of an evaluation that is continued, whose options hold where no flag is given.
+        dry: Nothing that an eval file names is imported or run.
 
     Raises:
         InputError: The files, gates or judge cannot be used, or a cost limit is set and no price is known.
     """
 
     def __init__(
-        self, flags: Options, warn: Callable[[str], None], stored: Mapping[str, Json] | None = None
+        self,
+        flags: Options,
+        warn: Callable[[str], None],
+        stored: Mapping[str, Json] | None = None,
+        *,
+        dry: bool = False,
     ) -> None:
+        self._dry = dry
         self._flags = flags.configured()  # only flags are trusted with a key, not a resumed folder's manifest
         self.options = self._flags.over(stored or {})
         self.notices = Notices(lambda notice: warn(str(notice)))
         self.suite = self._suite()
+        if self.options.untrusted:
+            self.suite.refuse_code(self.options.allowed)
         against = self.options.against or self.suite.setting("against")
-        self.settings = Settings.of(against, self.options.scale, self.options.rubric)
+        self.settings = self.suite.settings = Settings.of(against, self.options.scale, self.options.rubric)
         self.gates = (*self.suite.gates, *map(Gate.parse, self.options.gates))
         self.judge = self._judge()
         """Who judges; None where no measure asks."""
@@ -346,10 +361,9 @@ class Plan:
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
         """An answered case, ready to be judged and scored; `notes` count what a reader should know."""
         planned = prepared(planned, self._document_ids, Counter() if notes is None else notes)
-        if not planned.specs:
-            return Job(sample=planned.sample, graders=planned.graders)
-        graders = (replace(grader, script=script_of(planned, grader)) for grader in planned.graders)
-        return Job(sample=planned.sample, graders=tuple(graders))
+        sample, case = planned.sample, planned.case
+        case = Case(sample=sample) if case is None else replace(case, sample=sample)
+        return Job(sample=sample, graders=planned.graders, case=case)
 
     def check(self, jobs: Iterable[Job] | None) -> None:
         """InputError for a bad line of data, or a measure that no sample can have: before anything is paid.
@@ -373,7 +387,9 @@ class Plan:
             paths=paths,
             files=files,
             measures=parse_measures(options.measures),
-            usual=parse_measures(read_config().words("measures")),
+            usual=self._usual(),
+            trials=options.trials,
+            dry=self._dry,
             targets=options.targets,
             targets_file=Path(options.targets_file) if options.targets_file else None,
             columns=dict(options.columns),
@@ -385,12 +401,23 @@ class Plan:
             warn=self.notices,
         )
 
+    def _usual(self) -> tuple[Measure, ...]:
+        """The measures of the project's config."""
+        names = read_config().words("measures")
+        if self.options.untrusted and (code := next((name for name in names if ".py:" in name), None)):
+            problem = f"the config names the measure {code!r}, which is code, and nothing here is trusted"
+            raise InputError(problem, fix="name it yourself: -m")
+        return parse_measures(names)
+
     def _judge(self) -> Judge | None:
         """The judge, where the graders need one; the names in the gates are checked on the way."""
         graders = self.suite.all_graders()
+        names = {name for grader in graders for name in (grader.name, str(grader.measure))}
+        if self.suite.measures:
+            self.gates = tuple(gate for gate in self.gates if self._is_asked_for(gate, names))
         for gate in self.gates if graders else ():
-            gate.check_named({name for grader in graders for name in (grader.name, str(grader.measure))})
-        needed = needs_judge(grader for grader in graders if grader.measure != CODE_JUDGE)
+            gate.check_named(names)
+        needed = needs_judge(graders)
         in_files = {name: self.suite.setting(name) for name in ASKED}
         self.options = filled(self.options, in_files, read_config().values)
         flag, in_file, url = self._named()
@@ -398,6 +425,15 @@ class Plan:
         if found is not None and self.options.judge is None:
             self.options = replace(self.options, judge=judge_words(flag, in_file)[0])
         return found if needed else None
+
+    def _is_asked_for(self, gate: Gate, names: set[str]) -> bool:
+        """Whether a gate stays: one of a file, on a measure that -m does not ask for, is dropped aloud."""
+        dropped = gate.place is not None and gate.measure not in names
+        if dropped:
+            self.notices(
+                Notice(f"the gate {gate} is dropped: -m does not ask for {gate.measure}", "", gate.place)
+            )
+        return not dropped
 
     def _named(self) -> tuple[str | None, str | None, str | None]:
         """The judge by flag, the judge in a file, and the base URL by flag.

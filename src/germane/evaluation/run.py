@@ -91,8 +91,9 @@ class _Run:
         if cases is not None:
             asking = answered(cases, session.path, self.watch.answering, resumed=session.resumed)
             jobs = [self.plan.job(planned, notes) for planned in await _interruptibly(asking)]
+        router = Router(self.plan.judge)
         pool = Pool(
-            Router(self.plan.judge),
+            router,
             session.ledger,
             known=session.known,
             receipts=session.receipts,
@@ -103,6 +104,7 @@ class _Run:
         todo = (
             (self.plan.job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
         )
+        router.lend(pool)
         done = 0
         try:
             with interruptible(partial(self._stop, pool), pool.abort):
@@ -124,7 +126,7 @@ class _Run:
         manifest = session.manifest(manifest_of(self.plan.settings, self.plan.judge, total))
         report = Report.build(
             session.folder,
-            {**manifest, **self._warnings()},
+            {**manifest, **self._warnings(), "places": self.plan.suite.places()},
             gates=self.plan.gates,
             max_unmeasured=self.options.max_unmeasured,
             over=self.budget.exceeded,

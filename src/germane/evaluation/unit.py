@@ -22,6 +22,7 @@ from germane.measures.labels import Settings, turns
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Job
 from germane.questions.question import AnyQuestion
+from germane.reports.explain import result_row
 from germane.reports.manifest import dump_grader
 from germane.tables.items import item_rows
 from germane.tables.labels import label_rows
@@ -97,6 +98,8 @@ class _Working:
             _add_scores(part, job, found)
             part.items.extend(item_rows(job.sample, questions))
             part.labels.extend(label_rows(job.sample, turns(job.sample)))
+        for (index, name), result in self.block.graded(self.drive.results).items():
+            part.judgements.add(result_row(self.unit.jobs[index].sample, name, result.as_json()))
         return part
 
     def _asked(self, part: Part) -> list[list[AnyQuestion]]:

@@ -8,37 +8,40 @@ score is an error, never a score of 0.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import os
 import shlex
-import signal
-import sys
-import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from germane.errors import AnswerError
 from germane.judges.judge import LocalJudge, Reply
-from germane.questions.question import AnyQuestion
+from germane.judges.loopback import AskJudge, Loopback
+from germane.processes import MAX_STDOUT, ChildProcess, Finished, child_environment, misplaced
+from germane.questions import AnyQuestion
 from germane.questions.script import ScriptGrade
-from germane.types import FrozenDict
+from germane.types import FrozenDict, Json
 
 __all__ = ["ScriptJudge"]
 
-_PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT",
-              "AGENTV_TARGET_PROXY_URL", "AGENTV_TARGET_PROXY_TOKEN")  # fmt: skip
-_TAIL = 2000
+TAIL = 2000
+"""Characters of a program's stderr that an error shows: the last ones."""
+NO_JUDGE = "the script asks for a judge (target: max_calls), and none is named: --judge openai:gpt-4o-mini"
 
 
 class ScriptJudge(LocalJudge):
-    """Runs grading programs, each in its own process group with a time-out and a small environment."""
+    """Runs grading programs, each in its own process group with a time-out and a small environment.
+
+    Args:
+        concurrency: How many run at once.
+        ask: Who answers what a script asks of the judge that it is lent (`pool.judge`); None lends none.
+    """
 
     name = "script"
 
-    def __init__(self, concurrency: int = 4) -> None:
-        self.concurrency = concurrency
+    def __init__(self, concurrency: int = 4, ask: AskJudge | None = None) -> None:
+        self.concurrency, self.ask = concurrency, ask
+        self._threads = self._started()
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """One process per question."""
@@ -48,67 +51,111 @@ class ScriptJudge(LocalJudge):
         """The one script's reply."""
         return [await self._run(question) for question in questions]
 
+    async def close(self) -> None:
+        """Let go of the threads; it can be used again."""
+        self._threads.shutdown(wait=False)
+        self._threads = self._started()
+
+    def _started(self) -> ThreadPoolExecutor:
+        """Threads that wait for programs; one starts when it is needed."""
+        return ThreadPoolExecutor(self.concurrency, thread_name_prefix="germane-script")
+
     async def _run(self, question: AnyQuestion) -> Reply:
         if not isinstance(question, ScriptGrade):
             return Reply(error=f"a script cannot answer a question of kind {question.kind}")
-        began = time.monotonic()
+        if question.max_calls is None:
+            return await self._start(question, {})
+        if self.ask is None:
+            return Reply(error=NO_JUDGE)
+        async with Loopback(self.ask, question.max_calls) as lent:
+            reply = await self._start(question, lent.environment)
+        if lent.stopped is not None:  # its score would rest on questions that nobody answered
+            raise lent.stopped
+        calls = {"call_count": lent.calls, "max_calls": question.max_calls}
+        return Reply(
+            payload=reply.payload,
+            error=reply.error,
+            ms=reply.ms,
+            provenance=FrozenDict({**reply.provenance, "target_proxy": FrozenDict(calls)}),
+        )
+
+    async def _start(self, question: ScriptGrade, own: Mapping[str, str]) -> Reply:
+        document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
+        environment = child_environment(question.env, own)
         try:
-            process = await asyncio.create_subprocess_exec(
-                *question.argv, cwd=question.cwd, env=_environment(question.env), start_new_session=True,
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            )  # fmt: skip
+            child = ChildProcess(question.argv, cwd=question.cwd, env=environment, stdin=document)
         except OSError as fault:
-            return Reply(
-                error=f"could not start `{shlex.join(question.argv)}` in {question.cwd}: {fault.strerror or fault}"
+            why = (
+                f"could not start `{shlex.join(question.argv)}` in {question.cwd}: {fault.strerror or fault}"
             )
+            return _failed(question, why, f"{fault.strerror or fault}")
+        waiting = asyncio.get_running_loop().run_in_executor(self._threads, child.wait, question.timeout)
         try:
-            document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
-            out, err = await asyncio.wait_for(process.communicate(document), question.timeout)
-        except TimeoutError:
-            return Reply(error=f"`{shlex.join(question.argv)}` was stopped after {question.timeout:g} s")
-        finally:
-            _end(process)
-        return _reply(question, process.returncode or 0, out, err, (time.monotonic() - began) * 1000)
+            finished = await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            child.kill()
+            await waiting
+            raise
+        return _reply(question, finished)
 
 
-def _reply(question: ScriptGrade, code: int, out: bytes, err: bytes, ms: float) -> Reply:
-    stderr = err.decode("utf-8", "replace")[-_TAIL:].strip()
-    command = shlex.join(question.argv)
-    if code:
-        hint = (
-            "; is the program installed and on PATH? (`env: [NAME]` passes more variables on)"
-            if code == 127
-            else ""
+def _reply(question: ScriptGrade, finished: Finished) -> Reply:
+    """What a program that has ended says, or what was wrong with it."""
+    command, said = shlex.join(question.argv), finished.tail(TAIL)
+    if finished.timed_out:
+        why = f"`{command}` was stopped after {question.timeout:g} s"
+        return _failed(
+            question, f"{why}: {said}" if said else why, f"timed out after {question.timeout:g} s", finished
         )
-        return Reply(
-            error=f"`{command}` ended with exit code {code}{hint}: {stderr or 'nothing on stderr'}", ms=ms
-        )
+    if finished.flooded:
+        why = f"`{command}` was stopped: it printed more than {MAX_STDOUT // 1_000_000} MB"
+        return _failed(question, why, "stdout is too long", finished)
+    if finished.code:
+        return _failed(question, *_exited(question, finished.code, said), finished)
     try:
-        payload: Any = json.loads(out.decode("utf-8-sig"), parse_constant=lambda _: None)
+        payload: Any = json.loads(finished.stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
         question.read(payload)
-    except (ValueError, AnswerError) as fault:
-        shown = out.decode("utf-8", "replace").strip()[:200]
-        why = str(fault) if isinstance(fault, AnswerError) else f"not one JSON document: {shown!r}"
-        return Reply(
-            error=f"`{command}` printed {why}"
-            if why.startswith("not")
-            else f"`{command}`: {why}{': ' + stderr if stderr else ''}",
-            ms=ms,
-        )
-    return Reply(payload=payload, ms=ms, provenance=FrozenDict(of=question.of))
+    except (ValueError, RecursionError, AnswerError) as fault:
+        if question.agentv:
+            return Reply(payload=_agentv_payload(finished.stdout), ms=finished.ms, provenance=_of(question))
+        shown = finished.stdout.decode("utf-8", "replace").strip()[:200]
+        why = f"`{command}` printed not one JSON document: {shown!r}"
+        why = f"`{command}`: {fault}" if isinstance(fault, AnswerError) else why
+        return Reply(error=f"{why}; its stderr ends: {said}" if said else why, ms=finished.ms)
+    return Reply(payload=payload, ms=finished.ms, provenance=_of(question))
 
 
-def _environment(names: Sequence[str]) -> dict[str, str]:
-    wanted = {*_PASSED_ON, *names}
-    passed = {name: value for name, value in os.environ.items() if name in wanted or name.startswith("LC_")}
-    # last, so that nothing of the user's changes: a script that calls `germane` finds the one that runs it
-    return {
-        **passed,
-        "PATH": os.pathsep.join([passed.get("PATH", os.defpath), str(Path(sys.executable).parent)]),
-    }
+def _exited(question: ScriptGrade, code: int, said: str) -> tuple[str, str]:
+    """What is said of a program that ended with an error: by us, and by AgentV."""
+    hint = misplaced(question.command, question.cwd)
+    if hint is None and code == 127:
+        hint = "is the program installed and on PATH? (`env: [NAME]` passes more variables on)"
+    why = f"`{shlex.join(question.argv)}` ended with exit code {code}{f' ({hint})' if hint else ''}"
+    theirs = f"Code evaluator exited with code {code}"
+    said = f"...(truncated, last {TAIL} chars)\n{said}" if len(said) == TAIL and question.agentv else said
+    return f"{why}: {said or 'nothing on stderr'}", f"{theirs}: {said}" if said else theirs
 
 
-def _end(process: asyncio.subprocess.Process) -> None:
-    """Whatever the script started ends with it."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+def _failed(question: ScriptGrade, why: str, theirs: str, finished: Finished | None = None) -> Reply:
+    """An error, or AgentV's score of 0."""
+    ms = None if finished is None else finished.ms
+    if not question.agentv:
+        return Reply(error=why, ms=ms)
+    payload = {"score": 0, "misses": [f"Code evaluator failed: {theirs}"], "reasoning": theirs}
+    return Reply(payload=payload, ms=ms, provenance=_of(question))
+
+
+def _agentv_payload(stdout: bytes) -> dict[str, Json]:
+    """As AgentV reads what a program printed: no object, or no number as score, is 0."""
+    try:
+        payload = json.loads(stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        payload = None
+    found = dict(payload) if isinstance(payload, dict) else {}
+    score = found.get("score")
+    number = isinstance(score, int | float) and not isinstance(score, bool)
+    return {**found, "score": score if number else 0, "assertions": []}
+
+
+def _of(question: ScriptGrade) -> FrozenDict:
+    return FrozenDict(of=question.of) if question.of else FrozenDict()

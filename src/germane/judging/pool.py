@@ -301,7 +301,8 @@ class Pool:
                 questions = [one.question for one in group]
                 reserved = self._budget.reserve(queue.judge, questions)
                 if reserved is None:
-                    if any(other.running for other in self._queues.values()):
+                    # a running script may wait for this very answer: only judges that cost are waited for
+                    if any(other.running and other.judge.stored for other in self._queues.values()):
                         return
                     fitting = self._budget.fitting(queue.judge, questions)
                     if not fitting:

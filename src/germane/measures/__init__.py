@@ -74,7 +74,6 @@ if TYPE_CHECKING:
         noise_sensitivity,
         nugget_recall,
     )
-    from germane.measures.scoring import CODE_JUDGE
     from germane.questions.asking import ask, ask_all
 
 _LATER = (
@@ -101,7 +100,6 @@ FINDERS.insert(0, lambda _: [*map(import_module, _LATER)])
 
 __all__ = [
     "AP",
-    "CODE_JUDGE",
     "ERR",
     "F1",
     "RBP",

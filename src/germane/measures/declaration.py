@@ -202,7 +202,12 @@ def parse_measures(texts: Iterable[str], folder: Path | None = None) -> tuple[Me
                 fix="write NAME(param=value)@10",
             )
         for word in _WORD.findall(text):
-            found[named(word, folder)] = None
+            measure = named(word, folder)
+            if measure.definition.family == "graded":
+                raise MeasureError(
+                    f"{word} is a grader, no measure", fix="declare it in an eval file, with its options"
+                )
+            found[measure] = None
     return tuple(found)
 
 

@@ -386,7 +386,7 @@ def _meaning(param: Param) -> str:
 
 def markdown(definitions: Iterable[Definition]) -> str:
     """What the documentation says of measures: a table of all, then each in full, by what is read."""
-    known = [one for one in definitions if one.name != "code_judge"]
+    known = list(definitions)
     parts = ["| measure | needs | judge calls | range |\n| --- | --- | --- | --- |"]
     parts[0] += "".join(
         f"\n| [`{_head(d)}`](#{_anchor(d)}) | {_needs(d)} | {_cell(_calls(d))} | {_range(d)} |" for d in known

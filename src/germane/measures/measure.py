@@ -56,7 +56,8 @@ class Definition:
 
     `family` says how it is computed: `ranked` measures are formulas on ranked labels
     (`compute(table, params, k) -> one value per row`, `params` with all defaults filled in), `judged` ones are
-    generators of questions (`compute(sample, params, k)`). `labels` is the default label source of a ranked
+    generators of questions (`compute(sample, params, k)`), and `graded` ones are no measures but graders of eval files,
+    which have a name here so that their scores can be stored, gated and explained. `labels` is the default label source of a ranked
     measure, and `sources` the ones it can read at all; the fields that a source itself needs are not in `needs`.
 
     A measure whose computation depends on a parameter has one Definition for each value of it, under one name:
@@ -69,7 +70,7 @@ class Definition:
     """
 
     name: str
-    family: Literal["ranked", "judged"]
+    family: Literal["ranked", "judged", "graded"]
     compute: Callable[..., Any]
     needs: tuple[str, ...]
     formula: str
@@ -177,7 +178,12 @@ def define(new: Definition) -> Definition:
 def definitions() -> tuple[Definition, ...]:
     """Every measure there is: the ranked ones, then the others by name, those of the user's own files last."""
     _find_more("")
-    known = [one for same in _REGISTRY.values() for one in same if one.compute is not _unknown]
+    known = [
+        one
+        for same in _REGISTRY.values()
+        for one in same
+        if one.compute is not _unknown and one.family != "graded"
+    ]
     return tuple(sorted(known, key=_place_in_list))
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
@@ -27,18 +27,40 @@ from germane.measures.labels import (
     place_labels,
 )
 from germane.measures.measure import Definition, Measure, Source, define
-from germane.measures.outcome import Outcome, Result, bounds, error, incomplete, ok, safely, skipped
-from germane.questions.asking import Program, Unanswered, ask
+from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
+from germane.questions.asking import Program, Unanswered
 from germane.questions.text import blank
-from germane.types import FrozenDict, Sample
-
-if TYPE_CHECKING:
-    from germane.questions.script import ScriptGrade
-
+from germane.types import FrozenDict, Json, Sample
 
 PASS, BORDERLINE = 0.8, 0.6
 STRICT = "strict: "
 """How the note on a score begins that fails the verdict of a case with a strict grader."""
+
+
+class CaseResultLike(Protocol):
+    """What a grader of an eval file found in a case."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What its score row is made of."""
+        ...
+
+    def as_json(self) -> dict[str, Json]:
+        """Score, verdict, hits, misses, reasoning and details."""
+        ...
+
+
+class GradesCases(Protocol):
+    """A grader of an eval file that is no plain measure."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether it needs a judge."""
+        ...
+
+    def grade(self, case: Any) -> Program[CaseResultLike]:
+        """The program that grades a case of an eval file."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +69,8 @@ class Grader:
 
     `name` is what it is reported under. `required` is the least value that the case must reach, as a gate on
     the evaluation. `strict` fails the case's verdict on any irrelevant context and leaves the score;
-    `expected_relevant_count` adds a note where fewer are found. `script` is what a `code_judge` runs.
+    `expected_relevant_count` adds a note where fewer are found. `by` grades the whole case where that is no
+    plain measure's business; `measure` is then the type that its scores are stored under.
     """
 
     measure: Measure
@@ -56,7 +79,7 @@ class Grader:
     required: float | None = None
     strict: bool = False
     expected_relevant_count: int | None = None
-    script: ScriptGrade | None = None
+    by: GradesCases | None = None
     options: FrozenDict = field(default_factory=FrozenDict)
 
     def __post_init__(self) -> None:
@@ -69,24 +92,38 @@ def graders_of(measures: tuple[Measure, ...]) -> tuple[Grader, ...]:
 
 
 def _never(*_: object, **__: object) -> None:
-    raise AssertionError("a code_judge is run through its grader's script")
+    raise AssertionError("a grader of an eval file is no measure")
 
 
-define(
-    Definition(
-        name="code_judge",
-        family="judged",
-        compute=_never,
-        needs=(),
-        formula="what the script prints as score",
-        doc="A grading program of the user's: one JSON document on stdin, one on stdout. Declared in an eval file.",
-        reference="AgentV's code_judge protocol",
-        nothing="no score printed: error",
-        calls="1 process per case",
-        aliases=("code-judge", "code_grader", "code-grader"),
+_GRADERS = {
+    "code_judge": "what the script prints as score",
+    "llm_judge": "the model's score; of a rubric: satisfied weight / whole weight",
+    "field_accuracy": "weight of the matching fields / weight of all",
+    "tool_trajectory": "expected calls that were made / expected calls",
+    "latency": "1 within the threshold, else 0",
+    "cost": "1 within the budget, else 0",
+    "token_usage": "1 within the limits, else 0",
+    "execution_metrics": "limits that are kept / limits",
+    "composite": "what the aggregator makes of the members' scores",
+    **dict.fromkeys(
+        ("contains", "contains_any", "contains_all", "icontains", "icontains_any", "icontains_all", "starts_with",
+         "ends_with", "equals", "regex", "is_json"),
+        "1 where the answer passes the test, else 0",
+    ),
+}  # fmt: skip
+for _name, _formula in _GRADERS.items():
+    define(
+        Definition(
+            name=_name,
+            family="graded",
+            compute=_never,
+            needs=(),
+            formula=_formula,
+            doc="A grader, declared in an eval file.",
+            reference="AgentV",
+            aliases=(_name.replace("_", "-"),) if "_" in _name else (),
+        )
     )
-)
-CODE_JUDGE = Measure("code_judge")
 
 
 _ABSENT = {"contexts": "contexts are not known", "gold": "no gold groups", "forbidden": "no forbidden ids"}
@@ -95,10 +132,11 @@ _UNANSWERABLE = "unanswerable: nothing can be relevant"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One sample with the graders that apply to it."""
+    """One sample with the graders that apply to it, and the case that it stands in where any of them reads that."""
 
     sample: Sample
     graders: tuple[Grader, ...]
+    case: Any = None
 
 
 class _Reading(NamedTuple):
@@ -151,15 +189,6 @@ def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[
     if known.settings:
         params["settings"] = settings
     return safely(str(measure), lambda: known.compute(sample, **params))
-
-
-def _script(grader: Grader) -> Program[Outcome]:
-    def program() -> Program[Result]:
-        assert grader.script is not None
-        result = yield from ask(grader.script)
-        return result.score
-
-    return safely(grader.name, program)
 
 
 def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome | None:
@@ -238,6 +267,7 @@ class Block:
     notes: Counter[str] = field(default_factory=Counter)
     _labels: dict[_Reading, dict[int, int]] = field(default_factory=dict)
     _direct: dict[tuple[int, str], int | Outcome] = field(default_factory=dict)
+    _graded: dict[tuple[int, str], int] = field(default_factory=dict)
     _wanted: dict[Measure, list[tuple[int, Grader]]] = field(default_factory=dict)
     _programs: list[Program[Any]] = field(default_factory=list)
     owners: list[ProgramOwner] = field(default_factory=list)
@@ -253,8 +283,11 @@ class Block:
             if plan is None:
                 plan = plans[id(job.graders)] = [self._plan(grader) for grader in job.graders]
             for grader, reading, depth, wanted in plan:
-                if grader.script is not None:
-                    self._direct[index, grader.name] = self._add(_script(grader), index, [grader.measure])
+                if grader.by is not None:
+                    assert job.case is not None
+                    self._graded[index, grader.name] = self._add(
+                        grader.by.grade(job.case), index, [grader.measure]
+                    )
                 elif (refusal := applicable(grader.measure, job.sample, self.settings)) is not None:
                     self._direct[index, grader.name] = refusal
                 elif reading is None:
@@ -269,7 +302,7 @@ class Block:
 
     def _plan(self, grader: Grader) -> _Planned:
         measure = grader.measure
-        if measure.definition.family == "judged":
+        if grader.by is not None or measure.definition.family == "judged":
             return _Planned(grader, None, None, [])
         wanted = self._wanted.setdefault(measure, [])
         return _Planned(grader, reading_of(measure), depth_of(measure), wanted)
@@ -300,6 +333,8 @@ class Block:
         found: list[dict[str, Outcome]] = [{} for _ in self.jobs]
         for (index, name), direct in self._direct.items():
             found[index][name] = direct if isinstance(direct, Outcome) else results[direct]
+        for (index, name), result in self.graded(results).items():
+            found[index][name] = result.outcome
         labelled = {reading: self._labelled(reading, results) for reading in self._labels}
         mixed = {index for one in labelled.values() for index in one.mixed}
         if mixed:
@@ -315,6 +350,10 @@ class Block:
                     found[index][grader.name] = _noted(grader, outcome, mine, index)
         order = [[grader.name for grader in job.graders] for job in self.jobs]
         return [{name: one[name] for name in names} for one, names in zip(found, order, strict=True)]
+
+    def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], CaseResultLike]:
+        """What graders that are no measures found, by the place of the job and the grader's name."""
+        return {key: results[program] for key, program in self._graded.items()}
 
     def _labelled(self, reading: _Reading, results: Sequence[Any]) -> _Labelled:
         at = self._labels[reading]

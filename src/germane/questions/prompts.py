@@ -14,10 +14,11 @@ import json
 import re
 import secrets
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Self
 
 from germane.errors import InputError, Place
 from germane.questions.payload import described
@@ -42,11 +43,52 @@ _SQUARE = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|T
 """Those of Mistral's and Llama 2's, which are written in capitals."""
 
 
+_NAMED = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+
+
+class Wording(str):
+    """The name of a prompt that is no file: its text, the variables that are filled in, and the system prompt.
+
+    Attributes:
+        text: The template.
+        variables: The names that `{{name}}` is replaced for; others stay as they are.
+        system: The system prompt; None is the one of every request.
+    """
+
+    __slots__ = ("system", "text", "variables")
+
+    text: str
+    variables: frozenset[str]
+    system: str | None
+
+    def __new__(cls, name: str, text: str, variables: Iterable[str] = (), system: str | None = None) -> Self:
+        """A name like any other, that knows these."""
+        made = super().__new__(cls, name)
+        made.text, made.variables, made.system = text, frozenset(variables), system
+        return made
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """Text and variable names, alternating."""
+        pieces, last = [], 0
+        for found in _NAMED.finditer(self.text):
+            if found[1] in self.variables:
+                pieces += [self.text[last : found.start()], found[1]]
+                last = found.end()
+        return (*pieces, self.text[last:])
+
+
+def variables_in(template: str) -> frozenset[str]:
+    """The names of all variables in a template."""
+    return frozenset(_NAMED.findall(template))
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """The wording of one kind of question; `pieces` alternate text and variable where it is a template.
 
-    `tags` are the names of the template's own tags: a value cannot close these either.
+    `tags` are the names of the template's own tags: a value cannot close these either. `system` is the system prompt
+    that goes with it, None that of every request.
     """
 
     name: str
@@ -54,6 +96,7 @@ class Prompt:
     hash: str
     pieces: tuple[str, ...] = ()
     tags: frozenset[str] = frozenset()
+    system: str | None = None
 
     def fill(self, inputs: Mapping[str, Json]) -> str:
         """The template with every variable replaced, in one pass."""
@@ -133,6 +176,14 @@ def load(name: str, path: Path | None = None) -> Prompt:
     )
 
 
+@lru_cache(256)
+def _worded(name: str, text: str, pieces: tuple[str, ...], system: str | None) -> Prompt:
+    """The prompt that a question brings itself."""
+    tags = frozenset(_OWN_TAG.findall("".join(pieces[::2])))
+    system = part("frame") if system is None else system
+    return Prompt(str(name), text, fingerprint(system, text), pieces, tags, system)
+
+
 @cache
 def part(name: str) -> str:
     """The words of requests that are no question's own; "" where there are none.
@@ -154,7 +205,9 @@ class Prompts:
             self._loaded[name] = load(name, Path(path))
 
     def __getitem__(self, name: str) -> Prompt:
-        """The prompt of that name, read on first use."""
+        """The prompt of that name, read on first use; a Wording is its own prompt."""
+        if isinstance(name, Wording):
+            return _worded(name, name.text, name.pieces, name.system)
         prompt = self._loaded.get(name)
         if prompt is None:
             prompt = self._loaded[name] = load(name)

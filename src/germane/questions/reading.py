@@ -185,7 +185,11 @@ def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
     if template.pieces and len(items) == 1:
         question = first.questions[0]
         return Ask(
-            _name(first), part("frame"), template.fill(sections(question)), question.schema(), (first,)
+            _name(first),
+            part("frame") if template.system is None else template.system,
+            template.fill(sections(question)),
+            question.schema(),
+            (first,),
         )
     if len(items) == 1:
         user = _sections(first.shown)

@@ -1,4 +1,4 @@
-"""The question that a program of the user's answers: grade this case (the code-judge protocol)."""
+"""What a program of the user's answers (the code-judge protocol), and what it may put to the judge that it is lent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from pydantic import StrictStr
+
 from germane.errors import AnswerError
+from germane.questions.payload import PayloadModel
+from germane.questions.prompts import Wording
 from germane.questions.question import Question
 from germane.types import FrozenDict, Json
 
@@ -21,11 +25,16 @@ class ScriptResult:
     misses: tuple[str, ...] = ()
     reasoning: str = ""
     details: FrozenDict = field(default_factory=FrozenDict)
+    verdict: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptGrade(Question[ScriptResult]):
-    """Grade this case with this command: a list is argv, a string runs through `sh -lc`."""
+    """Grade this case with this command: a list is argv, a string runs through `sh -lc`.
+
+    `max_calls` (not None) lends the program the evaluation's judge for so many calls. With `agentv` a program that fails
+    or prints no score scores 0, as with AgentV.
+    """
 
     kind: ClassVar[str] = "script"
 
@@ -34,6 +43,8 @@ class ScriptGrade(Question[ScriptResult]):
     cwd: str = "."
     timeout: float = 120.0
     env: tuple[str, ...] = ()
+    max_calls: int | None = None
+    agentv: bool = False
     of: tuple[str, ...] = field(default=(), compare=False)
     """Sample, system, trial and grader: by these the judgement is found again, when someone looks."""
 
@@ -81,13 +92,59 @@ def read_result(payload: Json) -> ScriptResult:
         score = sum(bool(check.get("passed")) for check in checks) / len(checks)
     if isinstance(score, bool) or not isinstance(score, int | float) or score != score:  # noqa: PLR0124 - NaN
         raise AnswerError(f'the script printed no number as "score": {json.dumps(score)[:80]}')
-    passed = [str(check.get("text", "")) for check in checks if check.get("passed")]
-    failed = [str(check.get("text", "")) for check in checks if not check.get("passed")]
-    details = payload.get("details")
+    named = [(_assertion(check), bool(check.get("passed"))) for check in checks]
+    details, verdict = payload.get("details"), payload.get("verdict")
     return ScriptResult(
         score=min(1.0, max(0.0, float(score))),
-        hits=tuple(map(str, payload.get("hits") or passed)),
-        misses=tuple(map(str, payload.get("misses") or failed)),
+        hits=_texts(payload.get("hits")) or tuple(text for text, passed in named if passed),
+        misses=_texts(payload.get("misses")) or tuple(text for text, passed in named if not passed),
         reasoning=str(payload.get("reasoning") or ""),
         details=FrozenDict(details) if isinstance(details, Mapping) else FrozenDict(),
+        verdict=verdict if verdict in {"pass", "borderline", "fail"} else None,
     )
+
+
+def _texts(given: Json) -> tuple[str, ...]:
+    """The texts of a list that hold something."""
+    listed = given if isinstance(given, list | tuple) else ()
+    return tuple(text for text in listed if isinstance(text, str) and text.strip())
+
+
+def _assertion(check: Mapping[str, Json]) -> str:
+    text, evidence = str(check.get("text", "")), check.get("evidence")
+    return f"{text} - {evidence}" if evidence else text
+
+
+PLAIN = "Do what is asked."
+
+
+class CompletionPayload(PayloadModel):
+    """`{text}`."""
+
+    text: StrictStr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextCompletion(Question[str]):
+    """Answer this text, in whatever form it asks for: what a script puts to the judge that it is lent."""
+
+    kind: ClassVar[str] = "completion"
+    judges: ClassVar[tuple[str, ...]] = ("text",)
+    beside: ClassVar[tuple[str, ...]] = ("system",)
+    Payload: ClassVar[type[PayloadModel]] = CompletionPayload
+
+    text: str
+    system: str = ""
+
+    @property
+    def prompt(self) -> str:
+        """The text itself."""
+        return Wording(self.kind, self.text, system=self.system or PLAIN)
+
+    def answer(self, payload: CompletionPayload) -> str:
+        """The text of the answer."""
+        return payload.text
+
+    def typical(self) -> Json:
+        """A short answer."""
+        return {"text": "The passage answers the question."}

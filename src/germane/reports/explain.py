@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from germane.encoding import digest
 from germane.errors import InputError
 from germane.judges.judge import Judge
 from germane.judges.panel import votes_on
@@ -16,19 +17,20 @@ from germane.measures.explaining import Exchange, Explanation, explain_judged, e
 from germane.measures.labels import LabelledPlace, PlaceLabel, Ranking, Settings, fill_table
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import CODE_JUDGE, depth_of, is_relevant, labels_for, program_of
+from germane.measures.scoring import depth_of, is_relevant, labels_for, program_of
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
-from germane.questions.script import ScriptGrade, read_result
+from germane.questions.script import ScriptGrade
 from germane.reports.clean import shorten
 from germane.reports.data import ReportData
-from germane.types import Json, Sample, Score
+from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
 __all__ = [
     "StoredJudge",
     "explain",
     "explain_query",
     "explain_score",
+    "explained",
     "recorded",
     "settings_of",
     "strips",
@@ -72,13 +74,43 @@ def explain_score(report: ReportData, score: Score) -> Explanation:
     """Why a score is what it is; KeyError where its sample is not in the report."""
     outcome = Outcome(score.value, score.status, score.why, score.bounds)
     measure = Measure.parse(score.type)
-    if measure == CODE_JUDGE:
-        return explain_script(report, score, outcome)
+    found = results_of(report).get((score.sample, score.system, str(score.trial), score.measure))
+    if found is not None:
+        return explain_graded(found, outcome)
     key = (score.sample, score.system, score.trial)
     sample = next((s for s in report.samples() if (s.id, s.system, s.trial) == key), None)
     if sample is None:
         raise KeyError(f"there is no sample {score.sample}")
     return explain(report, sample, measure, outcome, recorded(report))
+
+
+MOST_EXPLAINED = 5_000
+"""Scores of a report that are all explained where it is written; of a larger one none are."""
+
+
+def explained(report: ReportData) -> Iterator[tuple[Score, Explanation]]:
+    """Every score with why it is what it is, in their order; nothing where the report is too large for that."""
+    if len(report.tables.scores) > MOST_EXPLAINED:
+        return
+    samples = {(sample.id, sample.system, sample.trial): sample for sample in report.samples()}
+    answers, found = recorded(report), results_of(report)
+    for score in report.scores():
+        outcome = Outcome(score.value, score.status, score.why, score.bounds)
+        graded = found.get((score.sample, score.system, str(score.trial), score.measure))
+        sample = samples.get((score.sample, score.system, score.trial))
+        if graded is not None:
+            yield score, explain_graded(graded, outcome)
+        elif sample is None or score.status == "skipped" or not _is_known(score.type):
+            yield score, Explanation(outcome=outcome, reasoning=score.why or "")
+        else:
+            yield score, explain(report, sample, Measure.parse(score.type), outcome, answers)
+
+
+def _is_known(name: str) -> bool:
+    try:
+        return Measure.parse(name).definition.family != "graded"
+    except InputError:
+        return False
 
 
 def explain(
@@ -98,14 +130,38 @@ def votes_in(exchange: Exchange, answers: Recorded) -> list[dict[str, Json]]:
     return list(map(votes_on, questions, answers.look_up(questions)))
 
 
-def explain_script(report: ReportData, score: Score, outcome: Outcome) -> Explanation:
-    """What a grading script said: its own hits, misses and reasoning."""
-    of = (score.sample, score.system, str(score.trial), score.measure)
-    for judgement in report.judgements():
-        if judgement.kind == ScriptGrade.kind and judgement.provenance.get("of") == of and judgement.answer:
-            said = read_result(judgement.answer)
-            return Explanation(outcome=outcome, hits=said.hits, misses=said.misses, reasoning=said.reasoning)
-    return Explanation(outcome=outcome, reasoning=score.why or "the script said nothing")
+GRADED = "graded"
+"""The kind of the rows that hold what graders of an eval file found in a case."""
+
+
+def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judgement:
+    """What a grader found in a case, as a row of the judgements: it is not derived again when someone looks."""
+    of = (sample.id, sample.system, str(sample.trial), grader)
+    key = digest({"kind": GRADED, "of": of})
+    provenance = FrozenDict(of=of)
+    return Judgement(
+        key=key, item=key, kind=GRADED, judge="grader", answer=freeze(result), provenance=provenance
+    )
+
+
+def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
+    """What graders found, by sample, system, trial and the grader's name."""
+    return {
+        tuple(row.provenance["of"]): row.answer
+        for row in report.judgements()
+        if row.kind == GRADED and isinstance(row.answer, Mapping)
+    }
+
+
+def explain_graded(result: Mapping[str, Json], outcome: Outcome) -> Explanation:
+    """What a grader said: its own hits, misses and reasoning."""
+    return Explanation(
+        outcome=outcome,
+        hits=tuple(result.get("hits") or ()),
+        misses=tuple(result.get("misses") or ()),
+        reasoning=result.get("reasoning") or outcome.why or "",
+        details=freeze({**(result.get("details") or {}), "verdict": result.get("verdict")}),
+    )
 
 
 def labels_of(sample: Sample, measure: Measure, settings: Settings, answers: Recorded) -> tuple[Ranking, ...]:
@@ -207,12 +263,13 @@ def _score(report: ReportData, sample: Sample, score: Score, answers: Recorded) 
     if score.status == "skipped":
         return
     outcome = Outcome(score.value, score.status, score.why, score.bounds)
-    if measure == CODE_JUDGE:
-        explanation = explain_script(report, score, outcome)
+    graded = results_of(report).get((score.sample, score.system, str(score.trial), score.measure))
+    if graded is not None:
+        explanation = explain_graded(graded, outcome)
     else:
         explanation = explain(report, sample, measure, outcome, answers)
     yield f"  {explanation.reasoning}{f'  ({explanation.band})' if explanation.band else ''}"
-    if measure.definition.family == "ranked":
+    if graded is None and measure.definition.family == "ranked":
         lists = labels_of(sample, measure, settings_of(report), answers)
         yield from _places(explanation, [ranking.query for ranking in lists if ranking.places])
         if score.value is not None:

@@ -18,18 +18,28 @@ from rich.text import Text
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
+from germane.reports.ci import junit
 from germane.reports.clean import cell, clean, shorten
 from germane.reports.data import ReportData
-from germane.reports.explain import strips
+from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult
 from germane.reports.manifest import spent_in_words
-from germane.reports.schema import CaseRow, Document, JudgeLine, ScoreRow, SystemLine
+from germane.reports.schema import CaseRow, Document, JudgeLine, ResultRow, ScoreRow, SystemLine
 from germane.reports.summary import MeasureSummary
 from germane.tables.folder import OWN
-from germane.tables.scores import dump_score
+from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
 
-__all__ = ["FORMATS", "json_document", "notes_of", "remarks_of", "render", "render_plain", "write"]
+__all__ = [
+    "FORMATS",
+    "failed_cases",
+    "json_document",
+    "notes_of",
+    "remarks_of",
+    "render",
+    "render_plain",
+    "write",
+]
 
 _WORST = 5
 
@@ -56,6 +66,7 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     )
     yield from _whys(report)
     yield from _worst(report)
+    yield from _failed(report)
     yield from _notes(report)
     yield _cost(report)
     if report.folder is not None:
@@ -152,6 +163,21 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
     yield table
 
 
+def _failed(report: ReportData) -> Iterator[Text]:
+    """The worst of the failed cases, with what each of their graders missed."""
+    failed = list(failed_cases(report)) if report.required else []
+    if failed:
+        yield Text(f"{len(failed)} failed cases", style="red")
+    for case, rows in failed[:_WORST]:
+        score = "-" if case.score is None else f"{case.score:.4f}"
+        yield Text(f"  {score}  {shorten(_case_name(case), 60)}")
+        for row in rows[:3]:
+            yield Text(
+                f"          {shorten(row['measure'], 30)}: {shorten('; '.join(row['misses'][:2]), 100)}",
+                style="dim",
+            )
+
+
 def _notes(report: ReportData) -> Iterator[Text]:
     yield Text("")
     judge = report.manifest.get("judge") or {}
@@ -207,7 +233,8 @@ def json_document(report: ReportData, *, scores: bool = True) -> Document:
         document["systems"] = systems
     if scores:
         document["scores"] = [cast("ScoreRow", dump_score(score)) for score in report.scores()]
-    document["cases"] = [_case(case) for case in report.cases()]
+    words = _words(report) if scores else {}
+    document["cases"] = [_case(case, words) for case in report.cases()]
     if report.stopped:
         document["stopped"] = report.stopped
     return document
@@ -220,7 +247,22 @@ def _judge(entry: Mapping[str, Json]) -> JudgeLine:
     return cast("JudgeLine", line | ({"estimated": entry["estimated"]} if "estimated" in entry else {}))
 
 
-def _case(case: CaseResult) -> CaseRow:
+def _words(report: ReportData) -> dict[SampleKey, list[ResultRow]]:
+    """What each grader found in each case, in words; reports of a ranking have no graders."""
+    found: dict[SampleKey, list[ResultRow]] = {}
+    for score, why in explained(report) if report.manifest.get("graders") else ():
+        shown = why.as_json()
+        row = {name: shown[name] for name in ("hits", "misses", "reasoning", "details")}
+        grader = report.graders_of((score.sample, score.system, score.trial)).get(score.measure)
+        wanted = (grader.expected_relevant_count or 0) if grader else 0
+        if len(why.hits) < wanted:
+            row["misses"] = [*why.misses, f"Expected {wanted} relevant contexts, found {len(why.hits)}"]
+        row |= {"measure": score.measure, "score": score.value, "status": score.status, "why": score.why}
+        found.setdefault((score.sample, score.system, score.trial), []).append(cast("ResultRow", row))
+    return found
+
+
+def _case(case: CaseResult, words: Mapping[SampleKey, list[ResultRow]]) -> CaseRow:
     row: CaseRow = {
         "sample": case.sample,
         "score": case.score,
@@ -229,6 +271,8 @@ def _case(case: CaseResult) -> CaseRow:
     }
     if case.system or case.trial:
         row |= {"system": case.system, "trial": case.trial}
+    if results := words.get((case.sample, case.system, case.trial)):
+        row["results"] = results
     return row
 
 
@@ -237,11 +281,36 @@ def _json(report: ReportData) -> Iterator[str]:
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
-    return (line.decode() for line in report.tables.scores.lines())
+    """One score per line, with hits, misses and reasoning, and the verdict on its case."""
+    words, verdicts = _words(report), _verdicts(report)
+    if not words:
+        yield from (line.decode() for line in report.tables.scores.lines())
+        return
+    for score in report.scores():
+        key = (score.sample, score.system, score.trial)
+        (said,) = (row for row in words[key] if row["measure"] == score.measure)
+        shown = {name: said[name] for name in ("hits", "misses", "reasoning", "details")}
+        yield (
+            json.dumps({**dump_score(score), "verdict": verdicts.get(key), **shown}, ensure_ascii=False)
+            + "\n"
+        )
+
+
+def _verdicts(report: ReportData) -> dict[SampleKey, str]:
+    """The verdict on each case."""
+    return {(case.sample, case.system, case.trial): case.verdict for case in report.cases()}
 
 
 def _csv(report: ReportData) -> Iterator[str]:
     columns = report.tables.scores.to_columns()
+    words, verdicts = _words(report), _verdicts(report)
+    if words:
+        keys = [(score.sample, score.system, score.trial) for score in report.scores()]
+        said = [row for key in dict.fromkeys(keys) for row in words[key]]
+        columns["verdict"] = [verdicts.get(key) for key in keys]
+        columns["hits"] = [" | ".join(row["hits"]) for row in said]
+        columns["misses"] = [" | ".join(row["misses"]) for row in said]
+        columns["reasoning"] = [row["reasoning"] for row in said]
     yield _row(list(columns))
     for values in zip(*columns.values(), strict=True):
         yield _row(list(map(cell, values)))
@@ -268,8 +337,40 @@ def _markdown(report: ReportData) -> Iterator[str]:
         yield f"\nJudge: {_escaped(judge['source'])}: {spent_in_words(judge)}.\n"
     if judge.get("stand_in"):
         yield f"\n> {_escaped(judge['stand_in'])}\n"
+    yield from _failed_in_markdown(report)
     yield f"\n**{report.verdict.word.capitalize()}** (exit code {report.verdict.exit_code}): "
     yield f"{_escaped('; '.join(report.verdict.reasons), 1000)}\n"
+
+
+_MOST_FAILED = 20
+
+
+def failed_cases(report: ReportData) -> Iterator[tuple[CaseResult, list[ResultRow]]]:
+    """The cases that fail, each with the graders that it does badly by; the worst first."""
+    failed = sorted(
+        (case for case in report.cases() if case.verdict == "fail"), key=lambda case: case.score or 0.0
+    )
+    words = _words(report) if failed else {}
+    for case in failed:
+        rows = words.get((case.sample, case.system, case.trial), [])
+        yield case, [row for row in rows if row["score"] is not None and row["misses"] and row["score"] < 1]
+
+
+def _failed_in_markdown(report: ReportData) -> Iterator[str]:
+    failed = list(failed_cases(report))
+    if failed:
+        yield f"\n{len(failed)} failed cases:\n\n| case | score | misses |\n| --- | --- | --- |\n"
+    for case, rows in failed[:_MOST_FAILED]:
+        said = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
+        score = "-" if case.score is None else f"{case.score:.4f}"
+        yield f"| {_escaped(_case_name(case))} | {score} | {_escaped(said, 300)} |\n"
+    if len(failed) > _MOST_FAILED:
+        yield f"\nand {len(failed) - _MOST_FAILED} more\n"
+
+
+def _case_name(case: CaseResult) -> str:
+    trial = f" trial {case.trial}" if case.trial else ""
+    return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
 
 
 def _escaped(text: str, most: int = 200) -> str:
@@ -289,6 +390,7 @@ FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
     ".csv": _csv,
     ".md": _markdown,
     ".txt": _text,
+    ".xml": junit,
 }
 """What a report can be written as, by the file's extension."""
 

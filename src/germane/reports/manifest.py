@@ -57,9 +57,9 @@ def spent_in_words(entry: Mapping[str, Json]) -> str:
 def dump_grader(grader: Grader) -> dict[str, Json]:
     """A grader as a JSON object with all its fields: what a stored report needs to compute cases and verdicts again.
 
-    What its script is given differs per sample and stands in the judgements.
+    What grades a case and is no measure comes from the eval file; its results stand in the judgements.
     """
-    shown = {field.name: getattr(grader, field.name) for field in fields(Grader) if field.name != "script"}
+    shown = {field.name: getattr(grader, field.name) for field in fields(Grader) if field.name != "by"}
     return {**shown, "measure": str(grader.measure)}
 
 

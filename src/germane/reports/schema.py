@@ -88,6 +88,19 @@ class ScoreRow(TypedDict):
     bounds: Pair | None
 
 
+class ResultRow(TypedDict):
+    """What one grader found in a case, in words; reports of more than 5,000 scores leave it out."""
+
+    measure: str
+    score: float | None
+    status: str
+    why: str | None
+    hits: list[str]
+    misses: list[str]
+    reasoning: str
+    details: dict[str, object]
+
+
 class CaseRow(TypedDict):
     """One sample's graders taken together."""
 
@@ -97,6 +110,7 @@ class CaseRow(TypedDict):
     score: float | None
     verdict: Literal["pass", "borderline", "fail", "undecided", "skipped"]
     failed_required: list[str]
+    results: NotRequired[list[ResultRow]]
 
 
 class GateRow(TypedDict):

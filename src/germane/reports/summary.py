@@ -113,6 +113,8 @@ class Bases:
             return "judge"
         if measure.definition.family == "ranked":
             source: Source = measure.labels
+        elif measure.definition.family == "graded":
+            source = "judge" if self._reads.get(canonical) else "gold"
         else:
             source = "judge" if measure.definition.asks else "gold"
         if source == "judge" and self._judge.get("source") in {"labels", "gold"}:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -21,11 +21,7 @@ from germane.samples.yamltext import (
     Flag,
     JsonMapping,
     Node,
-    Plain,
-    Positive,
     Scalar,
-    Texts,
-    Weight,
     WholeNumber,
     YamlModel,
     as_list,
@@ -38,30 +34,6 @@ from germane.types import FrozenDict, Json, Message, Sample, freeze
 __all__ = ["Case", "EvalFile", "GraderSpec", "read_eval_file"]
 
 _NAMES = re.compile(r"(?:[^\s()]|\([^()]*\))+")
-REQUIRED = 0.8
-"""The value of `required: true`: the score from which a case passes."""
-
-
-def _required(value: Json) -> float | None:
-    if value is None or isinstance(value, bool):
-        return REQUIRED if value else None
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise Wrong("is not between 0 and 1", "write true (0.8) or a number from 0 to 1")
-    return float(value)
-
-
-def _script(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        if not value:
-            raise Wrong("is an empty list", "write [program, argument]")
-        return tuple(map(_command_text, value))
-    return _command_text(value)
-
-
-def _command_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise Wrong(f"is {say(value)}", "write a command, or a list of texts")
-    return str(value)
 
 
 def _below(value: Any, info: ValidationInfo) -> Path:
@@ -83,130 +55,96 @@ def _existing(value: Any, info: ValidationInfo) -> Path:
     return path
 
 
-class GraderSpec(YamlModel):
-    """One grader as an eval file describes it; what its `type` means is resolved upstream.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraderSpec:
+    """One grader as it stands in an eval file: its mapping, or the name of a measure; what it means is decided upstream.
 
-    `type` is a measure's name (`context_precision@5`) or a kind of grader (`code_judge`). `required` is the
-    score that a case must reach (`true` in the file is 0.8; None = not required). `script` is a shell command
-    or an argument list, run in `cwd`; `env` names variables passed on to it; `max_calls` (not None) gives it a
-    judge with that many calls. `params` parametrise a measure; every key without a meaning here is in `config`.
+    `named` says whether `name` was written; else it is the type, with what is looked for. `at` gives the place of what
+    names and indexes lead to.
     """
 
-    what = "a grader"
-    aliases: ClassVar = {
-        "script": ("command",),
-        "timeout": ("timeout_seconds",),
-        "params": ("parameters",),
-        "measure": ("metric",),
-        "strict": ("strict_mode",),
-    }
-    computed = ("place",)
+    name: str
+    spec: Json
+    named: bool = False
+    place: Place
+    at: Callable[[Sequence[int | str]], Place] = field(compare=False)
 
-    name: str = ""
-    type: str = ""
-    measure: str = ""
-    weight: Weight = 1.0
-    required: Annotated[float | None, PlainValidator(_required), BeforeValidator(plain_value)] = None
-    script: Annotated[str | tuple[str, ...], PlainValidator(_script)] | None = None
-    cwd: Annotated[Path, PlainValidator(_below)] | None = None
-    timeout: Positive = 120.0
-    env: Texts = ()
-    max_calls: WholeNumber | None = None
-    strict: Flag = False
-    expected_relevant_count: WholeNumber | None = None
-    params: JsonMapping = Field(default_factory=FrozenDict)
-    config: JsonMapping = Field(default_factory=FrozenDict)
-    place: Place | None = None
 
-    @classmethod
-    def complete(
-        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
-    ) -> None:
-        """Every unknown key is the grader's own configuration; `target: {max_calls: 5}` is a judge for a script."""
-        target = others.pop("target", None)
-        config = dict(plain_value(values.get("config")) or {}) | {
-            k: other.json() for k, other in others.items()
-        }
-        if target is not None and target.pairs is not None:
-            named = {fold(key): inner.json() for key, inner in target.pairs.items()}
-            values["max_calls"] = named.get("maxcalls", 50)
-        elif target is not None and not target.is_null():
-            config["target"] = target.json()
-        measure, name = values.pop("measure", ""), values.get("name", "")
-        script = "code_judge" if "script" in values else ""
-        values["type"] = values.get("type") or measure or script or name
-        values["name"] = name or measure or values["type"]
-        if not values["type"]:
+def _spec(node: Node) -> GraderSpec:
+    """The grader in a node: a text is a type."""
+    if node.pairs is None:
+        if node.text is None or node.is_null():
             raise InputError(
-                "this grader has no type", fix="write type: context_precision@5", place=node.place
+                f"a grader is {node.kind}", fix="write type: context_precision@5", place=node.place
             )
-        values.setdefault("cwd", _folder(info))
-        values |= {"config": config, "place": node.place}
+        return GraderSpec(name=node.text, spec=node.text, place=node.place, at=node.at)
+    known = {fold(key): inner.text for key, inner in node.pairs.items() if inner.text and not inner.is_null()}
+    kind = known.get("type")
+    name = known.get("name") or (known.get("metric") if kind else None)
+    value = known.get("value")
+    usual = kind or known.get("measure") or known.get("metric") or "code_judge"
+    spec = freeze(
+        {
+            key: inner.text if fold(key) in {"name", "type"} else inner.json()
+            for key, inner in node.pairs.items()
+        }
+    )
+    return GraderSpec(
+        name=name or (f"{usual}-{value}" if value else usual),
+        named=name is not None,
+        spec=spec,
+        place=node.place,
+        at=node.at,
+    )
 
 
-def _listed(value: Any, info: ValidationInfo) -> Any:
-    """An item of a list of graders: a mapping is read, a text stays for the list to interpret."""
-    return value if isinstance(value, Scalar) else GraderSpec.model_validate(value, context=info.context)
+def _node(value: Any) -> Node:
+    """The node that a model was given."""
+    if isinstance(value, Scalar):
+        return value.node
+    if not isinstance(value, Node):
+        raise Wrong(f"is {say(value)}", "write type: context_precision@5")
+    return value
 
 
-def _measures(items: tuple[Any, ...], info: ValidationInfo) -> tuple[GraderSpec, ...]:
+def _measures(items: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
     """Texts are names of measures, several in one text too."""
     found: list[GraderSpec] = []
-    for item in items:
-        names = _NAMES.findall(item) if isinstance(item, Scalar) else []
-        found += [GraderSpec(name=n, type=n, cwd=_folder(info), place=item.node.place) for n in names]
-        found += [] if isinstance(item, Scalar) else [item]
+    for node in items:
+        names = _NAMES.findall(node.text or "") if node.pairs is None else []
+        found += [GraderSpec(name=name, spec=name, place=node.place, at=node.at) for name in names]
+        found += [] if names else [_spec(node)]
     return tuple(found)
 
 
-class RubricItem(YamlModel):
-    """One item of a rubric with its defaults; other keys stay with it."""
-
-    what = "a rubric"
-    aliases: ClassVar = {"description": ("outcome", "criterion")}
-
-    id: str = ""
-    description: str = ""
-    weight: Weight = 1.0
-    required: Plain = True
-    others: JsonMapping = Field(default_factory=FrozenDict)
-
-    @classmethod
-    def complete(
-        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
-    ) -> None:
-        """The description is needed; unknown keys are kept."""
-        del info
-        if not values.get("description"):
-            fix = "write description: what must be true"
-            raise InputError("this rubric has no description", fix=fix, place=node.place)
-        values["others"] = {key: other.json() for key, other in others.items()}
-
-
-def _rubric(items: Any, info: ValidationInfo) -> GraderSpec:
+def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
     """Statements and items of a rubric as one grader, asked of a model."""
-    rubrics: list[Json] = []
-    for number, item in enumerate(items, 1):
-        read = RubricItem(description=item) if isinstance(item, str) else RubricItem.model_validate(item)
-        known = {"id": read.id or f"rubric-{number}", "description": read.description, "weight": read.weight}
-        rubrics.append({**known, "required": read.required is not False, **read.others})
-    place = items[0].node.place if isinstance(items[0], Scalar) else items[0].place
-    config = freeze({"rubrics": rubrics})
-    return GraderSpec(name="rubrics", type="llm_judge", cwd=_folder(info), config=config, place=place)
+    items = [node.json() if node.text is None else node.text for node in nodes]
+    spec = freeze({"type": "rubrics", "name": "rubrics", "rubrics": items, "weight": weight})
+
+    def at(path: Sequence[int | str]) -> Place:
+        inside = path[1:] if tuple(path[:1]) == ("rubrics",) else ()
+        return nodes[inside[0]].at(inside[1:]) if inside and isinstance(inside[0], int) else nodes[0].place
+
+    return GraderSpec(name="rubrics", spec=spec, place=nodes[0].place, at=at)
 
 
-def _rubrics(items: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
-    return (_rubric(as_list(items), info),) if items else ()
+def _rubrics(items: Any) -> tuple[GraderSpec, ...]:
+    nodes = [_node(item) for item in as_list(items or [])]
+    return (_rubric(nodes),) if nodes else ()
 
 
-def _assertions(items: tuple[Any, ...], info: ValidationInfo) -> tuple[GraderSpec, ...]:
-    """In the newer generation's list a text is no measure's name, but something that must be true."""
-    stated = [item for item in items if isinstance(item, Scalar)]
-    graders = tuple(item for item in items if not isinstance(item, Scalar))
-    return (*graders, _rubric(stated, info)) if stated else graders
+def _assertions(items: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
+    """In the newer generation's list a text is no measure's name, but something that must be true.
+
+    All of them are one rubric, which weighs as much as they are many.
+    """
+    stated = [node for node in items if node.pairs is None]
+    graders = tuple(_spec(node) for node in items if node.pairs is not None)
+    return (*graders, _rubric(stated, len(stated))) if stated else graders
 
 
-_Items = tuple[Annotated[Any, PlainValidator(_listed)], ...]
+_Items = tuple[Annotated[Any, PlainValidator(_node)], ...]
 Graders = Annotated[_Items, BeforeValidator(as_list), AfterValidator(_measures)]
 Assertions = Annotated[_Items, BeforeValidator(as_list), AfterValidator(_assertions)]
 
@@ -225,23 +163,40 @@ class GraderLists(YamlModel):
         return by_name((*self.measures, *self.evaluators, *self.assertions))
 
 
+def _trials(value: Any) -> int | None:
+    """How often each case is asked: a number, or `{count: 3}`."""
+    given = plain_value(value)
+    number = given.get("count") if isinstance(given, dict) else given
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+        raise Wrong(f"is {say(number)}", "write a whole number from 1: how often each case is asked")
+    return number
+
+
+Trials = Annotated[int | None, PlainValidator(_trials, json_schema_input_type=int)]
+
+
 class Execution(GraderLists):
     """What `execution:` of a file or a case sets."""
 
     what = "execution"
 
     target: str | None = None
+    trials: Trials = None
     skip_defaults: Flag = False
 
 
 def by_name(graders: Iterable[GraderSpec]) -> tuple[GraderSpec, ...]:
-    """The graders with names that differ: equal ones are one, two that differ are an error."""
+    """The graders with names that differ: equal ones are one, two that differ under one written name are an error."""
     found: dict[str, GraderSpec] = {}
     for grader in graders:
-        first = found.setdefault(grader.name, grader)
-        if first.model_copy(update={"place": grader.place}) != grader:
-            problem = f"two graders are named {grader.name!r}"
-            raise InputError(problem, fix="give one of them another name", place=grader.place)
+        name, number = grader.name, 1
+        while (first := found.get(name)) is not None and first.spec != grader.spec:
+            if first.named or grader.named:
+                problem = f"two graders are named {grader.name!r}"
+                raise InputError(problem, fix="give one of them another name", place=grader.place)
+            number += 1
+            name = f"{grader.name}-{number}"
+        found.setdefault(name, replace(grader, name=name))
     return tuple(found.values())
 
 
@@ -324,18 +279,13 @@ class EvalFile(GraderLists):
     ] = ()
     data: Annotated[tuple[Annotated[Path, PlainValidator(_existing)], ...], BeforeValidator(as_list)] = ()
     target: str | None = None
+    trials: Trials = None
     targets_file: Annotated[Path, PlainValidator(_below)] | None = None
     compatibility: Literal["agentv"] | None = None
     contexts_from: Literal["auto", "text"] = "auto"
     doc_id: str | None = None
     columns: Annotated[FrozenDict, PlainValidator(_columns)] = FrozenDict()
     execution: Execution = Execution()
-
-
-_STAYS = (
-    "a score that could not be measured stays missing and is no 0, a case's verdict decides nothing unless a grader "
-    "is required, kinds of grader that germane does not run are left out"
-)
 
 
 def read_eval_file(path: str | Path, *, warn: Warn | None = None) -> EvalFile:
@@ -349,13 +299,13 @@ def read_eval_file(path: str | Path, *, warn: Warn | None = None) -> EvalFile:
     root = parse_yaml(read_text(path), str(path))
     inline, listed, replaced = _where_cases_are(root)
     file = read_model(EvalFile, root, folder=folder, warn=warn)
-    _warn_of_compatibility(root, warn)
     graders = by_name((*file.graders(), *file.execution.graders()))
     file = file.model_copy(
         update={
             "path": path,
             "measures": graders,
             "target": file.target or file.execution.target,
+            "trials": file.trials or file.execution.trials,
             "data": (*(_existing_at(node, folder) for node in listed), *file.data),
         }
     )
@@ -394,13 +344,6 @@ def _existing_at(node: Node, folder: Path) -> Path:
             f"there is no file {node.text!r} in {folder}", fix="check the path", place=node.place
         )
     return path
-
-
-def _warn_of_compatibility(root: Node, warn: Warn | None) -> None:
-    """Both shapes are read without it: whoever writes it is told what it does not change."""
-    for key, place in root.keys.items():
-        if fold(key) == "compatibility" and warn is not None:
-            warn(Notice(f"compatibility: agentv changes nothing: {_STAYS}", "remove it", place))
 
 
 class CaseEntry(GraderLists):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import re
 import shlex
-import signal
 import sys
 import tempfile
 import time
@@ -18,6 +16,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, PrivateAttr
 
 from germane.errors import InputError, Place, TargetError
+from germane.processes import MAX_STDOUT, ChildProcess, child_environment, misplaced
 from germane.samples.evalfile import Case
 from germane.samples.yamltext import Positive, plain_value
 from germane.targets.target import Asked, Target, complete, sample_of
@@ -27,11 +26,8 @@ __all__ = ["CliTarget"]
 
 _SLOT = re.compile(r"\{(PROMPT|EVAL_ID|ATTEMPT|FILES|OUTPUT_FILE)\}")
 _TAIL = 2000
-_PASSED_ON = {
-    *("PATH", "HOME", "LANG", "TMPDIR", "TEMP", "TMP", "TZ", "VIRTUAL_ENV", "SHELL", "USER", "LOGNAME"),
-    *("SYSTEMROOT", "COMSPEC", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA"),
-}
-"""Variables of the environment that every command gets, as it gets every LC_*: none of them is a secret."""
+_PASSED_ON = ("TMP", "TZ", "SHELL", "USER", "LOGNAME", "COMSPEC", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
+"""Variables of the environment that a command gets besides those of every program: none of them is a secret."""
 
 
 def _environment(value: Any) -> Json:
@@ -91,39 +87,29 @@ class CliTarget(Target):
 
     async def _run(self, command: str) -> str:
         """The stdout of a command; its whole process group is gone afterwards, whatever happens."""
-        passed = {k: v for k, v in os.environ.items() if k in _PASSED_ON or k.startswith("LC_")}
+        argv = ["cmd", "/c", command] if sys.platform == "win32" else ["sh", "-c", command]
+        environment = child_environment(_PASSED_ON, self.env)
         try:
-            process = await asyncio.create_subprocess_exec(
-                *(["cmd", "/c", command] if sys.platform == "win32" else ["sh", "-c", command]),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                cwd=self._folder,
-                env={**passed, **self.env},
-                start_new_session=True,
-            )
+            child = ChildProcess(argv, cwd=self._folder, env=environment)
         except (OSError, ValueError) as error:
             raise TargetError(f"the command cannot be started in {self._folder}: {error}") from None
+        waiting = asyncio.ensure_future(asyncio.to_thread(child.wait, self.timeout))
         try:
-            out, err = await asyncio.wait_for(process.communicate(), self.timeout)
-        except TimeoutError:
-            raise TargetError(f"the command took more than {self.timeout:g} s") from None
-        finally:
-            await _end(process)
-        if process.returncode:
-            tail = err.decode("utf-8", "replace").strip()[-_TAIL:] or "its stderr is empty"
-            raise TargetError(f"the command ended with exit code {process.returncode}: {tail}")
-        return out.decode("utf-8", "replace")
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill what is left of a process and of everything that it started."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if sys.platform == "win32":
-            process.kill()
-        else:
-            os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+            finished = await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            child.kill()
+            await waiting
+            raise
+        if finished.timed_out:
+            raise TargetError(f"the command took more than {self.timeout:g} s")
+        if finished.flooded:
+            raise TargetError(f"the command printed more than {MAX_STDOUT // 1_000_000} MB")
+        if finished.code:
+            tail = finished.tail(_TAIL) or "its stderr is empty"
+            hint = misplaced(command, self._folder)
+            why = f" ({hint})" if hint else ""
+            raise TargetError(f"the command ended with exit code {finished.code}{why}: {tail}")
+        return finished.stdout.decode("utf-8", "replace")
 
 
 def _filled(template: str, asked: Asked, output: Path) -> str:

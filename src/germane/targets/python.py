@@ -7,7 +7,7 @@ import importlib
 import inspect
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, ClassVar
@@ -26,7 +26,9 @@ __all__ = ["PythonTarget"]
 class PythonTarget(Target):
     """Calls a function with the query; with the Sample or the Case where its first parameter is called that.
 
-    It returns a text, a list of contexts, a mapping with response, contexts, calls or messages, or a Sample.
+    It returns a text, a list of contexts, a mapping with response, contexts, calls or messages, or a Sample. Instead of a
+    function it may be a retriever, an engine or a pipeline of LangChain (`invoke`), LlamaIndex (`retrieve`, `query`) or
+    Haystack (`run`), or anything with such a method; the asynchronous ones serve where there are no others.
     """
 
     aliases: ClassVar = {
@@ -55,10 +57,11 @@ class PythonTarget(Target):
         found: Any = _imported(module, [(folder / given).resolve() for given in self.path] or [folder], place)
         for part in name.split("."):
             found = getattr(found, part, None)
-        if not callable(found):
+        function = _asked_by(found)
+        if function is None:
             problem = f"the module {module} has no function {name!r}"
             raise InputError(problem, fix="check the name after the colon", place=place)
-        self._function = found
+        self._function = function
 
     async def answer(self, asked: Asked) -> Sample:
         """The function's answer; TargetError with type and message of what it raised."""
@@ -81,6 +84,53 @@ class PythonTarget(Target):
             return await self.function(given, **self.arguments)
         result = await asyncio.to_thread(self.function, given, **self.arguments)
         return await result if inspect.isawaitable(result) else result
+
+
+_METHODS = ("invoke", "ainvoke", "retrieve", "aretrieve", "query", "aquery")
+
+
+def _asked_by(found: Any) -> Callable[..., Any] | None:
+    """The function that a query is put to: itself, or the method of a retriever that answers one."""
+    if inspect.isroutine(found) or inspect.isclass(found):
+        return found
+    for name in _METHODS:
+        if callable(method := getattr(found, name, None)):
+            return method  # type: ignore[no-any-return]
+    if callable(run := getattr(found, "run", None)):
+        return lambda query, **arguments: _haystack_answer(
+            run(**{**_haystack_input(found, query), **arguments})
+        )
+    return found if callable(found) else None
+
+
+def _haystack_input(found: Any, query: str) -> dict[str, Any]:
+    """A component is run with the query; a pipeline with the data of each component that takes a query."""
+    if not callable(inputs := getattr(found, "inputs", None)):
+        return {"query": query}
+    wanted = {"query", "text", "question", "prompt"}
+    data = {
+        component: {name: query for name in sockets if name in wanted}
+        for component, sockets in inputs().items()
+    }
+    return {"data": {component: given for component, given in data.items() if given}}
+
+
+def _haystack_answer(result: Any) -> Any:
+    """The documents and the reply of a component, or of the last components of a pipeline that have them."""
+    if not isinstance(result, Mapping):
+        return result
+    parts = [result, *(inner for inner in result.values() if isinstance(inner, Mapping))]
+    documents = [part["documents"] for part in parts if isinstance(part.get("documents"), list)]
+    replies = [part.get("replies") or part.get("answers") for part in parts]
+    said = [reply for reply in replies if isinstance(reply, list) and reply]
+    found = {"contexts": documents[-1]} if documents else {}
+    return {**found, **({"response": _reply(said[-1][0])} if said else {})} if documents or said else result
+
+
+def _reply(reply: Any) -> str:
+    """The text of a reply: a text, a chat message or an answer object."""
+    text = getattr(reply, "text", None) or getattr(reply, "data", None) or reply
+    return str(text)
 
 
 def _first_argument(function: Callable[..., Any], asked: Asked) -> Any:

@@ -117,6 +117,33 @@ def merged(asked: Asked, answered: Sample, *, ms: float | None = None) -> Sample
     )
 
 
+def _passage(value: Any) -> Json:
+    """A document of LangChain, a node of LlamaIndex, a document of Haystack, or a response of either; None for others."""
+    if hasattr(value, "page_content"):  # LangChain
+        return _context(value.page_content, getattr(value, "id", None), None, getattr(value, "metadata", {}))
+    if hasattr(value, "source_nodes"):  # LlamaIndex: the response of an engine
+        return {"response": str(value), "contexts": _native(list(value.source_nodes))}
+    node = getattr(value, "node", value)
+    if callable(content := getattr(node, "get_content", None)):  # LlamaIndex: a node, scored or not
+        return _context(
+            content(),
+            getattr(node, "node_id", None),
+            getattr(value, "score", None),
+            getattr(node, "metadata", {}),
+        )
+    if hasattr(value, "content") and hasattr(value, "meta"):  # Haystack
+        return _context(value.content, getattr(value, "id", None), getattr(value, "score", None), value.meta)
+    return None
+
+
+def _context(text: str | None, identity: Any, score: Any, metadata: Any) -> dict[str, Json]:
+    shown = {"text": text or "", "id": None if identity is None else str(identity), "score": _native(score)}
+    return {
+        **{name: found for name, found in shown.items() if found is not None},
+        "metadata": _native(metadata),
+    }
+
+
 def _native(value: Any) -> Json:
     """A value of Python code as JSON: numbers and arrays of numpy as numbers, documents of retrievers as contexts."""
     if isinstance(value, Mapping):
@@ -125,7 +152,6 @@ def _native(value: Any) -> Json:
         return [_native(inner) for inner in value]
     if hasattr(value, "tolist"):
         return value.tolist()
-    if hasattr(value, "page_content"):
-        shown = {"text": value.page_content, "id": getattr(value, "id", None)}
-        return {**shown, "metadata": _native(getattr(value, "metadata", {}))}
+    if (passage := _passage(value)) is not None:
+        return passage
     return value if value is None or isinstance(value, _PLAIN) else str(value)

@@ -13,14 +13,16 @@ from germane.samples.files import Warn, nearest, read_text
 from germane.samples.yamltext import Node, parse_yaml, read_model
 from germane.targets.cli import CliTarget
 from germane.targets.fixed import MockTarget, RecordedTarget
+from germane.targets.http import HttpTarget
 from germane.targets.python import PythonTarget
 from germane.targets.target import Target
 
-__all__ = ["PROVIDERS", "find_targets_file", "open_target"]
+__all__ = ["PROVIDERS", "find_targets_file", "kind_of", "open_target"]
 
 PROVIDERS: Mapping[str, type[Target]] = {
     "mock": MockTarget,
     "cli": CliTarget,
+    "http": HttpTarget,
     "python": PythonTarget,
     "recorded": RecordedTarget,
 }
@@ -42,6 +44,21 @@ def open_target(
     `where` is a targets file, or the folder from which one is searched upwards to the repository's root.
     `${{ NAME }}` in its entry is taken from the environment. Raises InputError with file, line and column.
     """
+    entry, path, kind = _found(name, where)
+    folder = path.resolve().parent
+    expanded = _expanded(entry, os.environ if environ is None else environ)
+    target = read_model(kind, expanded, folder=folder, warn=warn)
+    target.open(entry.place, folder)
+    return target
+
+
+def kind_of(name: str, where: str | Path) -> tuple[type[Target], Place]:
+    """What kind of target that is, and where its entry stands; nothing is opened, imported or run."""
+    entry, _, kind = _found(name, where)
+    return kind, entry.place
+
+
+def _found(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
     where = Path(where)
     path = find_targets_file(where) if where.is_dir() else where
     entry = _entry(name, path)
@@ -50,11 +67,7 @@ def open_target(
         problem = f"there is no provider {kind.text!r}" if kind else f"the target {name} has no provider"
         place = kind.place if kind else entry.place
         raise InputError(problem, fix=f"write {' or '.join(PROVIDERS)}", place=place)
-    folder = path.resolve().parent
-    expanded = _expanded(entry, os.environ if environ is None else environ)
-    target = read_model(PROVIDERS[kind.text], expanded, folder=folder, warn=warn)
-    target.open(entry.place, folder)
-    return target
+    return entry, path, PROVIDERS[kind.text]
 
 
 def find_targets_file(folder: Path) -> Path:

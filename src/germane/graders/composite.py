@@ -1,0 +1,236 @@
+"""Composite: several graders make one, by a weighted mean, a share that must pass, a script or a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from math import fsum
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
+
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, model_validator
+
+from germane.graders.code_grader import result_of
+from germane.graders.grader import (
+    CaseGrader,
+    FrozenMap,
+    GraderResult,
+    Share,
+    Verdict,
+    together,
+)
+from germane.graders.llm_grader import FreeForm, prompt_text
+from germane.questions.asking import Missing, Program, ask
+from germane.questions.script import ScriptGrade
+from germane.samples.evalfile import Case
+from germane.types import FrozenDict, Json, freeze
+
+__all__ = ["Aggregator", "Composite"]
+
+RESULTS = "EVALUATOR_RESULTS_JSON"
+
+
+class Aggregator(BaseModel):
+    """How the results of several graders become one.
+
+    Attributes:
+        type: `weighted_average` of the scores; `threshold`: the share of graders that pass; `code_judge`: a script reads
+            `{results: {name: result}}`; `llm_judge`: a model reads them.
+        weights: Weights by the graders' names; else those of the graders themselves.
+        threshold: The share that must pass.
+        path: The script: a text runs through `sh -lc`, a list is argv.
+        prompt: The prompt, with `{{EVALUATOR_RESULTS_JSON}}`.
+        cwd: Where the script starts.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    type: Literal["weighted_average", "threshold", "code_judge", "llm_judge"] = "weighted_average"
+    weights: FrozenMap = FrozenDict()
+    threshold: Share | None = None
+    path: str | tuple[str, ...] | None = None
+    prompt: str | None = None
+    cwd: str = "."
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.type == "code_judge" and not self.path:
+            raise ValueError("write path: ./aggregate.py")
+        if self.type == "threshold" and self.threshold is None:
+            raise ValueError("write threshold: 0.5")
+        if any(isinstance(w, bool) or not isinstance(w, int | float) or w < 0 for w in self.weights.values()):
+            raise ValueError("write weights: {name: 2.0}")
+        return self
+
+
+class Composite(CaseGrader):
+    """Several graders as one; composites may hold composites.
+
+    A member that is skipped is left out. Where a member failed, the mean and the share are incomplete, with what they can
+    still become as bounds; a script and a model are then not asked.
+
+    Attributes:
+        graders: The members; their names must differ.
+        aggregator: How their results become one.
+        all_pass: Whether the verdict is `pass` only where every member passes (an assert-set without a threshold).
+    """
+
+    type: ClassVar[str] = "composite"
+
+    graders: Annotated[tuple[InstanceOf[CaseGrader], ...], Field(min_length=1)]
+    aggregator: Aggregator = Aggregator()
+    all_pass: bool = False
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        names = [grader.label for grader in self.graders]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"two members are named {twice!r}; give one of them another name")
+        if unknown := next((name for name in self.aggregator.weights if name not in names), None):
+            raise ValueError(f"weights: there is no member {unknown!r}, there are {', '.join(names)}")
+        return self
+
+    @property
+    def asks(self) -> bool:
+        """Whether a member, or the aggregator, needs a judge."""
+        return self.aggregator.type == "llm_judge" or any(grader.asks for grader in self.graders)
+
+    def compute(self, case: Case) -> Program[GraderResult]:
+        """Grade by every member at once, then put the results together."""
+        results = yield from together(grader.grade(case) for grader in self.graders)
+        found = {grader.label: result for grader, result in zip(self.graders, results, strict=True)}
+        how = self.aggregator.type
+        if how in {"weighted_average", "threshold"}:
+            return self._with_members(self._counted(found), found)
+        broken = next(
+            ((name, one) for name, one in found.items() if one.status in {"error", "incomplete"}), None
+        )
+        if broken is not None:
+            return self._with_members(GraderResult.failed(f"{broken[0]}: {broken[1].why}"), found)
+        try:
+            made = yield from self._scripted(found, case) if how == "code_judge" else self._modelled(found)
+        except Missing as missing:
+            made = self.missing(missing.why)
+        return self._with_members(made, found)
+
+    def _weight(self, grader: CaseGrader) -> float:
+        """A weight that the aggregator names, else the grader's own (AgentV: 1)."""
+        own = 1.0 if self.agentv else grader.weight
+        return float(self.aggregator.weights.get(grader.label, own))
+
+    def _counted(self, found: Mapping[str, GraderResult]) -> GraderResult:
+        """The weighted mean, or the share that passes, of what is not skipped."""
+        kept = {name: one for name, one in found.items() if one.status != "skipped"}
+        if not kept:
+            return GraderResult.skipped("; ".join(f"{name}: {one.why}" for name, one in found.items()))
+        share = self.aggregator.type == "threshold"
+        weights = {grader.label: 1.0 if share else self._weight(grader) for grader in self.graders}
+        total = fsum(weights[name] for name in kept)
+        if not total and not self.agentv:
+            return GraderResult.skipped("the weights of its members sum to 0")
+        ends = [
+            fsum(weights[name] * _ends(one, share=share)[end] for name, one in kept.items()) / total
+            if total
+            else 0.0
+            for end in (0, 1)
+        ]
+        broken = [f"{name}: {one.why}" for name, one in kept.items() if one.score is None]
+        if broken:
+            why, bounds = "; ".join(broken), (ends[0], min(1.0, ends[1]))
+            if len(broken) == len(kept):
+                return GraderResult.failed(why)
+            return GraderResult(score=None, status="incomplete", why=why, bounds=bounds)
+        hits = tuple(f"[{name}] {text}" for name, one in kept.items() for text in one.hits)
+        misses = tuple(f"[{name}] {text}" for name, one in kept.items() for text in one.misses)
+        score = min(1.0, ends[0])
+        passed = sum(one.verdict == "pass" for one in kept.values())
+        verdict: Verdict | None = None
+        if share:
+            reached = score >= cast("float", self.aggregator.threshold)
+            verdict = "pass" if reached else "fail"
+            said = f"{passed}/{len(kept)} evaluators passed (threshold: {self.aggregator.threshold:g})"
+            hits, misses = ((said, *hits), misses) if reached else (hits, (said, *misses))
+        elif self.all_pass:
+            verdict = "pass" if passed == len(kept) else "fail"
+        reasons = [f"{name}: {one.reasoning}" for name, one in kept.items() if one.reasoning]
+        return GraderResult(
+            score=score, verdict=verdict, hits=hits, misses=misses, reasoning="; ".join(reasons)
+        )
+
+    def _scripted(self, found: Mapping[str, GraderResult], case: Case) -> Program[GraderResult]:
+        assert self.aggregator.path is not None
+        results = {name: _sent(one, agentv=self.agentv) for name, one in found.items()}
+        sample = case.sample
+        result = yield from ask(
+            ScriptGrade(
+                command=self.aggregator.path,
+                document=freeze({"results": results}),
+                cwd=self.aggregator.cwd,
+                agentv=self.agentv,
+                of=(sample.id, sample.system, str(sample.trial), self.label),
+            )
+        )
+        made = result_of(result, cast("Verdict | None", result.verdict))
+        failed = tuple(
+            text.replace("Code evaluator failed", "Code aggregator failed") for text in made.misses
+        )
+        return GraderResult(
+            score=made.score,
+            verdict=made.verdict,
+            hits=made.hits,
+            misses=failed if self.agentv else made.misses,
+            reasoning=made.reasoning,
+            details=made.details,
+        )
+
+    def _modelled(self, found: Mapping[str, GraderResult]) -> Program[GraderResult]:
+        results = {name: _sent(one, agentv=self.agentv) for name, one in found.items()}
+        values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})
+        template = self.aggregator.prompt or prompt_text("composite")
+        opinion = yield from ask(FreeForm(template=template, values=values))
+        return GraderResult(
+            score=opinion.score,
+            hits=self.shown(opinion.hits),
+            misses=self.shown(opinion.misses),
+            reasoning=opinion.reasoning,
+        )
+
+    def missing(self, why: str) -> GraderResult:
+        """An error, or AgentV's 0."""
+        if not self.agentv:
+            return GraderResult.failed(why)
+        return GraderResult(score=0.0, verdict="fail", details=FrozenDict({"error": why}))
+
+    def _with_members(self, made: GraderResult, found: Mapping[str, GraderResult]) -> GraderResult:
+        """The result with those of the members under `graders` in its details."""
+        members = [
+            {
+                "name": grader.label,
+                "type": grader.type,
+                "weight": self._weight(grader),
+                **found[grader.label].as_json(),
+            }
+            for grader in self.graders
+        ]
+        details: FrozenDict = freeze({**made.details, "graders": members})
+        return GraderResult(
+            score=made.score, verdict=made.verdict, hits=made.hits, misses=made.misses, reasoning=made.reasoning,
+            details=details, status=made.status, why=made.why, bounds=made.bounds,
+        )  # fmt: skip
+
+
+def _ends(one: GraderResult, *, share: bool) -> tuple[float, float]:
+    """The least and the most that a member can be worth: its score, or whether it passes."""
+    if one.score is None:
+        return one.bounds if one.bounds and not share else (0.0, 1.0)
+    value = float(one.verdict == "pass") if share else one.score
+    return value, value
+
+
+def _sent(one: GraderResult, *, agentv: bool) -> dict[str, Json]:
+    """A member's result as a script or a model reads it."""
+    shown: dict[str, Any] = {"score": one.score, "verdict": one.verdict, "hits": list(one.hits)}
+    shown |= {"misses": list(one.misses), "expectedAspectCount": max(1, len(one.hits) + len(one.misses))}
+    shown |= {"reasoning": one.reasoning} if one.reasoning else {}
+    if not agentv:
+        shown |= {"assertions": one.assertions, "status": one.status, "why": one.why}
+    return {**shown, "details": dict(one.details)} if one.details else shown

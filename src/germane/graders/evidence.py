@@ -1,0 +1,225 @@
+"""What graders read of a case: its texts, the tool calls, what the answer cost, and a grading script's document."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple, NoReturn
+
+from germane.samples.evalfile import Case
+from germane.samples.messages import content_text
+from germane.types import Json, Message, ToolCall
+
+__all__ = [
+    "TokenCount",
+    "answer_of",
+    "cost_of",
+    "criteria_of",
+    "duration_of",
+    "json_in",
+    "message_json",
+    "plain_number",
+    "question_of",
+    "reference_of",
+    "same",
+    "script_document",
+    "tokens_of",
+    "tool_calls",
+    "trace_summary",
+]
+
+_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
+_FENCE = re.compile(r"```json\n?|```")
+
+
+def question_of(case: Case) -> str:
+    """What was asked."""
+    return case.question or case.sample.query
+
+
+def answer_of(case: Case) -> str:
+    """The candidate answer: the response, else the last thing that the system said."""
+    if case.sample.response is not None:
+        return case.sample.response
+    said = (content_text(m.content) for m in reversed(case.sample.messages) if m.role == "assistant")
+    return next(filter(None, said), "")
+
+
+def reference_of(case: Case) -> str:
+    """The reference answer."""
+    return case.reference_answer or case.sample.reference or ""
+
+
+def criteria_of(case: Case) -> str:
+    """What a good answer accomplishes."""
+    return case.expected_outcome or getattr(case.sample, "criterion", None) or ""
+
+
+def tool_calls(case: Case) -> list[ToolCall]:
+    """Every tool call of the system's messages, in order."""
+    return [call for message in case.sample.messages for call in message.tool_calls]
+
+
+class TokenCount(NamedTuple):
+    """Tokens that an answer took."""
+
+    input: float = 0
+    output: float = 0
+    cached: float = 0
+
+
+def _told(case: Case, *names: str) -> Json:
+    """What the target reported under one of these names, on the answer or in its trace summary."""
+    told = case.sample.metadata
+    summary = told.get("trace_summary")
+    for source in (told, summary if isinstance(summary, Mapping) else {}):
+        for name in names:
+            if source.get(name) is not None:
+                return source[name]
+    return None
+
+
+def _number(value: Json) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def cost_of(case: Case) -> float | None:
+    """US dollars that the answer cost, as reported; None = not reported."""
+    return _number(_told(case, "cost_usd", "costUsd"))
+
+
+def duration_of(case: Case) -> float | None:
+    """Milliseconds that the answer took, as reported, else as measured; None = neither."""
+    return _number(_told(case, "duration_ms", "durationMs", "ms"))
+
+
+def tokens_of(case: Case) -> TokenCount | None:
+    """Tokens that the answer took, as reported; None = not reported."""
+    usage = _told(case, "token_usage", "tokenUsage")
+    if not isinstance(usage, Mapping):
+        return None
+    spellings = (("input", "input_tokens", "prompt_tokens"), ("output", "output_tokens", "completion_tokens"),
+                 ("cached", "cached_tokens"))  # fmt: skip
+    counts = [
+        next((n for name in names if (n := _number(usage.get(name))) is not None), None)
+        for names in spellings
+    ]
+    return None if counts[:2] == [None, None] else TokenCount(*(count or 0 for count in counts))
+
+
+def trace_summary(case: Case) -> dict[str, Json] | None:
+    """The tool calls counted, and what the answer cost: AgentV's summary, in the words of both its generations.
+
+    A target may report one itself; else it is made from the messages. None where there are neither.
+    """
+    told = case.sample.metadata.get("trace_summary")
+    calls = Counter(call.tool for call in tool_calls(case))
+    if not case.sample.messages and not isinstance(told, Mapping):
+        return None
+    found: dict[str, Json] = {
+        "event_count": calls.total(),
+        "tool_names": sorted(calls),
+        "tool_calls_by_name": dict(calls),
+    }
+    found["error_count"] = 0
+    if isinstance(told, Mapping) and not calls:
+        found |= told
+    usage = _told(case, "token_usage", "tokenUsage")
+    reported = {"token_usage": usage, "cost_usd": cost_of(case), "duration_ms": duration_of(case)}
+    found |= {name: value for name, value in reported.items() if value is not None}
+    found["tool_calls"] = found.get("tool_calls") or found["tool_calls_by_name"]
+    return found
+
+
+def json_in(text: str) -> Json:
+    """The JSON that a text is or holds: fences are taken off, and of prose the part from the first `{` to the last `}`.
+
+    Raises:
+        ValueError: It is none.
+    """
+    bare = _FENCE.sub("", text).strip()
+    found = _OBJECT.search(bare)
+    try:
+        return json.loads(found[0] if found else bare, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError("nested without end") from None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
+    """The document on a grading script's stdin, the keys of both generations of AgentV side by side."""
+    sample = case.sample
+    reference, criteria = reference_of(case), criteria_of(case)
+    said = [message_json(message) for message in sample.messages]
+    asked = [message_json(message) for message in case.input_messages] or [
+        {"role": "user", "content": sample.query}
+    ]
+    wanted = [message_json(message) for message in case.expected_messages]
+    summary = trace_summary(case)
+    return {
+        "question": question_of(case),
+        "expected_outcome": criteria or reference,
+        "expected_messages": wanted,
+        "reference_answer": reference,
+        "candidate_answer": answer_of(case),
+        "output_messages": said or None,
+        "guideline_files": list(case.guideline_files),
+        "input_files": list(case.input_files),
+        "input_messages": asked,
+        "trace_summary": summary,
+        "config": config or None,
+        "criteria": criteria or reference,
+        "expected_output": wanted or reference,
+        "output": said or answer_of(case),
+        "input": asked,
+        "messages": said,
+        "metadata": dict(case.metadata or sample.metadata),
+        "trace": None if summary is None else {**summary, "messages": said},
+        "token_usage": _told(case, "token_usage", "tokenUsage"),
+        "cost_usd": cost_of(case),
+        "duration_ms": duration_of(case),
+        "start_time": sample.metadata.get("start_time"),
+        "end_time": sample.metadata.get("end_time"),
+    }
+
+
+def message_json(message: Message) -> dict[str, Json]:
+    """A message as AgentV's documents show it; what is not there is left out."""
+    found: dict[str, Json] = {"role": message.role}
+    found |= {} if message.content is None else {"content": message.content}
+    calls = [
+        {
+            name: value
+            for name in ("id", "tool", "input", "output")
+            if (value := getattr(call, name)) is not None
+        }
+        for call in message.tool_calls
+    ]
+    return {**found, "tool_calls": calls} if calls else found
+
+
+def same(one: Json, other: Json) -> bool:
+    """Whether two JSON values are equal, with types: 1 is 1.0, and neither is "1" nor true."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return one == other
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return type(one) is type(other) and bool(one == other)
+
+
+def plain_number(value: float) -> str:
+    """A number without a needless `.0`."""
+    return (
+        str(int(value))
+        if value == int(value) and abs(value) < 1e21
+        else repr(float(value)).replace("e-0", "e-")
+    )

@@ -1,0 +1,279 @@
+"""Field accuracy: the fields of a structured answer against those of the expected one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from math import fsum, isfinite
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from germane.graders.evidence import answer_of, json_in, plain_number, reference_of, same
+from germane.graders.grader import DirectGrader, Flag, GraderResult, Number
+from germane.samples.evalfile import Case
+from germane.samples.messages import content_text
+from germane.types import Json
+
+__all__ = ["FieldAccuracy", "FieldRule", "date_in"]
+
+
+class FieldRule(BaseModel):
+    """How one field is compared.
+
+    Attributes:
+        path: Where it stands: `invoice.lines[0].amount`.
+        match: `exact` (types count: 1 is not "1"), `numeric_tolerance` or `date` (year, month and day).
+        required: Whether an answer without it scores 0 on it; an optional field that is absent is left out.
+        weight: Its weight in the mean.
+        tolerance: How far a number may be off; with `relative` as a share of the expected one (of 0: absolutely).
+        formats: Formats of dates that are tried first: `DD/MM/YYYY`, `YYYY-MM-DD`, `DD-MMM-YYYY`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: Annotated[str, Field(min_length=1)]
+    match: Literal["exact", "numeric_tolerance", "date"] = "exact"
+    required: Flag = True
+    weight: Number = 1.0
+    tolerance: Number = 0.0
+    relative: Flag = False
+    formats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a field came to: met, left out of the mean, and the words for it."""
+
+    met: bool
+    text: str
+    left_out: bool = False
+
+
+class FieldAccuracy(DirectGrader):
+    """Weighted share of the fields that match: sum(weight of matching fields) / sum(weight).
+
+    `aggregation="all_or_nothing"` scores 1 where every field matches, else 0. The expected data are the last expected
+    message of the assistant that is (or holds) an object, else the reference answer.
+    """
+
+    type: ClassVar[str] = "field_accuracy"
+
+    fields: Annotated[tuple[FieldRule, ...], Field(min_length=1)]
+    aggregation: Literal["weighted_average", "all_or_nothing"] = "weighted_average"
+
+    def check(self, case: Case) -> GraderResult:
+        """Every field, compared."""
+        try:
+            answer = json_in(answer_of(case))
+        except ValueError:
+            return GraderResult(
+                score=0.0,
+                misses=("Failed to parse candidate answer as JSON",),
+                reasoning="Candidate answer is not valid JSON",
+            )
+        expected = _expected(case)
+        if expected is None:
+            return self.absent(
+                "No expected data found in expected_messages",
+                "Could not extract expected data from expected_messages",
+            )
+        found = [(rule, self._compared(rule, answer, expected)) for rule in self.fields]
+        return self._result(found)
+
+    def _compared(self, rule: FieldRule, answer: Json, expected: Json) -> _Found:
+        path = rule.path
+        told, mine = _at(expected, path), _at(answer, path)
+        if told is _ABSENT:
+            return _Found(met=True, text=f"{path}: no expected value")
+        if mine is _ABSENT:
+            said = f"{path} (required, missing)" if rule.required else f"{path}: optional field missing"
+            return _Found(met=not rule.required, text=said, left_out=not rule.required)
+        if rule.match == "numeric_tolerance":
+            return self._numbers(rule, mine, told)
+        return self._dates(rule, mine, told) if rule.match == "date" else _exactly(rule, mine, told)
+
+    def _numbers(self, rule: FieldRule, mine: Json, told: Json) -> _Found:
+        value, wanted = _number(mine, prefix=self.agentv), _number(told, prefix=self.agentv)
+        if value is None or wanted is None:
+            return _Found(met=False, text=f"{rule.path} (non-numeric value)")
+        if not (isfinite(value) and isfinite(wanted)):
+            return _Found(met=False, text=f"{rule.path} (invalid numeric value)")
+        off = abs(value - wanted)
+        share = off / abs(wanted) if rule.relative and wanted else off
+        if share <= rule.tolerance:
+            return _Found(met=True, text=f"{rule.path} (within tolerance: diff={_two_digits(off)})")
+        said = f"diff={_two_digits(off)}, tolerance={plain_number(rule.tolerance)}"
+        return _Found(met=False, text=f"{rule.path} (outside tolerance: {said})")
+
+    def _dates(self, rule: FieldRule, mine: Json, told: Json) -> _Found:
+        days = [date_in(_text(value), rule.formats, agentv=self.agentv) for value in (mine, told)]
+        for day, whose in zip(days, ("candidate", "expected"), strict=True):
+            if day is None:
+                return _Found(met=False, text=f"{rule.path} (unparseable {whose} date)")
+        if days[0] == days[1]:
+            return _Found(met=True, text=rule.path)
+        return _Found(met=False, text=f"{rule.path} (date mismatch: got {days[0]}, expected {days[1]})")
+
+    def _result(self, found: Sequence[tuple[FieldRule, _Found]]) -> GraderResult:
+        hits = [one.text for _, one in found if one.met]
+        misses = [one.text for _, one in found if not one.met]
+        weights = [0.0 if one.left_out else rule.weight for rule, one in found]
+        total = fsum(weights)
+        if self.aggregation == "all_or_nothing":
+            score = float(not misses)
+        elif total:
+            score = fsum(weight for weight, (_, one) in zip(weights, found, strict=True) if one.met) / total
+        elif self.agentv:
+            score = 0.0
+        else:
+            return GraderResult.skipped("no field that counts is in the answer")
+        reasoning = f"{len(hits)}/{len(found)} fields matched"
+        return GraderResult(
+            score=min(1.0, score), hits=self.shown(hits), misses=self.shown(misses), reasoning=reasoning
+        )
+
+
+def _exactly(rule: FieldRule, mine: Json, told: Json) -> _Found:
+    if same(mine, told):
+        return _Found(met=True, text=rule.path)
+    got, wanted = _kind(mine), _kind(told)
+    differs = f"type mismatch: got {got}, expected {wanted}" if got != wanted else "value mismatch"
+    return _Found(met=False, text=f"{rule.path} ({differs})")
+
+
+_ABSENT = object()
+_STEPS = re.compile(r"[.\[\]]")
+
+
+def _at(value: Json, path: str) -> Json:
+    """The value at a path with dots and `[indexes]`."""
+    for step in filter(None, _STEPS.split(path)):
+        if isinstance(value, list | tuple) and step.isdecimal():
+            value = value[int(step)] if int(step) < len(value) else _ABSENT
+        else:
+            value = value.get(step, _ABSENT) if isinstance(value, Mapping) else _ABSENT
+    return value
+
+
+def _expected(case: Case) -> Json:
+    """The last expected message of the assistant that has data, else the reference answer's; None where none has."""
+    contents = [
+        message.content for message in reversed(case.expected_messages) if message.role == "assistant"
+    ]
+    for content in [*contents, reference_of(case)]:
+        if isinstance(content, Mapping):
+            return content
+        parts = isinstance(content, list | tuple) and any(
+            isinstance(p, Mapping) and "type" in p for p in content
+        )
+        if isinstance(content, list | tuple) and not parts:
+            return content
+        try:
+            if (data := json_in(content_text(content))) is not None:
+                return data
+        except ValueError:
+            continue
+    return None
+
+
+def _kind(value: Json) -> str:
+    """What JavaScript calls the type of a value."""
+    if isinstance(value, bool):
+        return "boolean"
+    return "number" if isinstance(value, int | float) else "string" if isinstance(value, str) else "object"
+
+
+_PREFIX = re.compile(r"\s*([+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?))")
+
+
+def _number(value: Json, *, prefix: bool) -> float | None:
+    """A number, or a text that is one; with `prefix` a text that begins with one is enough."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    found = _PREFIX.match(value) if isinstance(value, str) else None
+    if found is None or not isinstance(value, str):
+        return None
+    return float(found[1]) if prefix or found.end() == len(value.rstrip()) else None
+
+
+def _two_digits(value: float) -> str:
+    """Two decimals, half up."""
+    return str(Decimal(value).quantize(Decimal("0.01"), ROUND_HALF_UP)) if value < 1e15 else f"{value:.2f}"
+
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_FULL = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+         "november", "december")  # fmt: skip
+_NAMES = {name: n % 12 + 1 for n, name in enumerate((*_MONTHS, *_FULL))} | {"sept": 9}
+_ISO = re.compile(r"(\d{4})(?:[-/](\d{1,2})(?:[-/](\d{1,2}))?)?([T ].*)?")
+_NAMED = (re.compile(r"(?P<d>\d{1,2})[-\s]+(?P<m>[A-Za-z]{3,9})\.?,?[-\s]+(?P<y>\d{4})"),
+          re.compile(r"(?P<m>[A-Za-z]{3,9})\.?[-\s]+(?P<d>\d{1,2}),?[-\s]+(?P<y>\d{4})"))  # fmt: skip
+_NUMBERS = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})")
+_UNITS = {"YYYY": r"(?P<y>\d{4})", "MMM": r"(?P<n>[A-Za-z]{3,9})", "MM": r"(?P<m>\d{1,2})", "DD": r"(?P<d>\d{1,2})",
+          "HH": r"\d{1,2}", "mm": r"\d{2}", "ss": r"\d{2}(?:\.\d+)?", "Z": r"(?:Z|[+-]\d{2}:?\d{2})"}  # fmt: skip
+_UNIT = re.compile("|".join(_UNITS))
+
+
+def _text(value: Json) -> str:
+    return plain_number(value) if _kind(value) == "number" else str(value).strip()
+
+
+def date_in(text: str, formats: Sequence[str] = (), *, agentv: bool = False) -> date | None:
+    """The day that a text names, None where it names none.
+
+    It is read by the first of `formats` that fits, else as ISO 8601, with the name of a month, or in numbers: month
+    first, unless only the other order is a date. With `agentv` as JavaScript reads it: a moment as its day in UTC, and in
+    numbers month first whatever the formats are.
+    """
+    if not agentv and (day := _formatted(text, formats)):
+        return day
+    if (found := _ISO.fullmatch(text)) is not None:
+        return _moment(text) if agentv and found[4] else _date(found[1], found[2] or 1, found[3] or 1)
+    for pattern in _NAMED:
+        named = pattern.fullmatch(text)
+        if named is not None and (month := _NAMES.get(named["m"].casefold())) is not None:
+            return _date(named["y"], month, named["d"])
+    if (found := _NUMBERS.fullmatch(text)) is None:
+        return None
+    one, two, year = map(int, found.groups())
+    if not agentv:
+        return _date(year, one, two) or _date(year, two, one)
+    american = any(form.startswith("MM") for form in formats) and not any(
+        form.startswith("DD") for form in formats
+    )
+    month, day_of_month = (one, two) if one <= 12 or american else (two, one)
+    first = _date(year, month, 1) if 1 <= day_of_month <= 31 else None
+    return first and first + timedelta(days=day_of_month - 1)
+
+
+def _formatted(text: str, formats: Sequence[str]) -> date | None:
+    """The day by the first of these formats that fits."""
+    for form in formats:
+        pattern = _UNIT.sub(lambda unit: _UNITS[unit[0]], re.escape(form).replace(r"\-", "-"))
+        if (found := re.fullmatch(pattern, text)) is None:
+            continue
+        parts = {"y": 0, "m": 1, "d": 1, **found.groupdict()}
+        month = _NAMES.get(str(parts["n"]).casefold(), 0) if "n" in parts else parts["m"]
+        if (day := _date(parts["y"], month, parts["d"])) is not None:
+            return day
+    return None
+
+
+def _moment(text: str) -> date | None:
+    """The day, in UTC, of a moment in ISO 8601."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment.astimezone(UTC) if moment.tzinfo else moment).date()
+
+
+def _date(year: str | int, month: str | int, day: str | int) -> date | None:
+    try:
+        return date(int(year), int(month), int(day))
+    except ValueError:
+        return None

@@ -1,0 +1,460 @@
+"""The model as a grader: free form by a prompt, or item by item by a rubric."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from math import fsum
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
+
+from germane.errors import AnswerError
+from germane.graders.evidence import (
+    answer_of,
+    criteria_of,
+    message_json,
+    question_of,
+    reference_of,
+    tool_calls,
+)
+from germane.graders.grader import CaseGrader, Flag, GraderResult, Number, Share, verdict_of
+from germane.questions import PayloadModel, Question, Reason, Text, Whole, YesNo, voting
+from germane.questions.asking import Program, ask
+from germane.questions.prompts import Wording, variables_in
+from germane.samples.evalfile import Case
+from germane.types import FrozenDict, Json
+
+__all__ = [
+    "Check",
+    "FreeForm",
+    "LLMGrader",
+    "Opinion",
+    "RubricItem",
+    "RubricQuestion",
+    "ScoreRange",
+    "prompt_text",
+]
+
+A = TypeVar("A")
+Zero1 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Templated(Question[A], Generic[A]):
+    """A question worded by a template; `values` are what its variables stand for."""
+
+    template: str
+    values: FrozenDict
+
+    @property
+    def prompt(self) -> str:
+        """The template, under the name of the kind."""
+        return Wording(self.kind, self.template, self.values)
+
+    @property
+    def about(self) -> str:
+        """The values that the template shows."""
+        return "\n".join(str(value) for value in self.inputs().values())
+
+    def inputs(self) -> dict[str, Json]:
+        """The values that the template shows, by name."""
+        shown = variables_in(self.template)
+        return {name: value for name, value in self.values.items() if name in shown}
+
+
+class Opinion(NamedTuple):
+    """A model's grade of an answer: a score from 0 to 1, and what it rests on."""
+
+    score: float
+    hits: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
+    reasoning: str = ""
+
+
+class OpinionPayload(PayloadModel):
+    """`{reasoning, hits, misses, score}`."""
+
+    reasoning: Reason = ""
+    hits: list[StrictStr] = Field(default_factory=list)
+    misses: list[StrictStr] = Field(default_factory=list)
+    score: Zero1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeForm(Templated[Opinion]):
+    """Grade the answer that this prompt shows, from 0 to 1."""
+
+    kind: ClassVar[str] = "llm_judge"
+    Payload: ClassVar[type[PayloadModel]] = OpinionPayload
+
+    def answer(self, payload: OpinionPayload) -> Opinion:
+        """The opinion."""
+        return Opinion(payload.score, _texts(payload.hits), _texts(payload.misses), payload.reasoning)
+
+    def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote:
+        """The mean of the scores, or their lower median (majority), with the reasons of whoever is nearest to it."""
+        payloads = [self.checked(payload) for payload in payloads]
+        scores = sorted(payload["score"] for payload in payloads)
+        score = fsum(scores) / len(scores) if how == "mean" else scores[(len(scores) - 1) // 2]
+        nearest = min(payloads, key=lambda payload: abs(payload["score"] - score))
+        agree = sum(verdict_of(one) == verdict_of(score) for one in scores) / len(scores)
+        return voting.Vote({**nearest, "score": score}, agree)
+
+    def typical(self) -> Json:
+        """A score, two points and a sentence."""
+        point = "names the main cause and explains it"
+        return {"reasoning": f"The answer {point}.", "hits": [point], "misses": [point], "score": 0.8}
+
+
+def _texts(items: Sequence[str]) -> tuple[str, ...]:
+    return tuple(item.strip() for item in items if item.strip())
+
+
+class Check(NamedTuple):
+    """What a model says about one item of a rubric: satisfied or not, or a score from 0 to 10."""
+
+    id: str
+    satisfied: bool | None
+    score: int | None
+    reasoning: str
+
+
+class CheckPayload(PayloadModel):
+    """One item of a rubric: satisfied or not."""
+
+    id: Text
+    reasoning: Reason = ""
+    satisfied: YesNo
+
+
+class ChecksPayload(PayloadModel):
+    """`{checks: [{id, reasoning, satisfied}], overall_reasoning}`."""
+
+    checks: list[CheckPayload]
+    overall_reasoning: Reason = ""
+
+
+class ScoredCheckPayload(PayloadModel):
+    """One item of a rubric: a score from 0 to 10."""
+
+    id: Text
+    reasoning: Reason = ""
+    score: Annotated[Whole, Field(ge=0, le=10)]
+
+
+class ScoredChecksPayload(PayloadModel):
+    """`{checks: [{id, reasoning, score}], overall_reasoning}`."""
+
+    checks: list[ScoredCheckPayload]
+    overall_reasoning: Reason = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
+    """Check the answer that this prompt shows against items with these ids; `scored` asks for 0 to 10 on each.
+
+    Every id must come exactly once; with `partial` an item may be left out, as AgentV has it.
+    """
+
+    kind: ClassVar[str] = "rubric"
+
+    ids: tuple[str, ...]
+    scored: bool = False
+    partial: bool = field(default=False, compare=False)
+
+    def inputs(self) -> dict[str, Json]:
+        """What the template shows, and the ids that are asked for."""
+        return {**Templated.inputs(self), "ids": list(self.ids)}
+
+    def payload_type(self) -> type[PayloadModel]:
+        """Satisfied or not, or a score."""
+        return ScoredChecksPayload if self.scored else ChecksPayload
+
+    def answer(self, payload: ChecksPayload | ScoredChecksPayload) -> tuple[tuple[Check, ...], str]:
+        """The checks in the order of the rubric, and what is said about the whole."""
+        made = [
+            Check(item.id, getattr(item, "satisfied", None), getattr(item, "score", None), item.reasoning)
+            for item in payload.checks
+        ]
+        if self.partial:
+            return tuple(check for check in made if check.id in self.ids), payload.overall_reasoning
+        found: dict[str, Check] = {}
+        for item in made:
+            if item.id in found:
+                raise AnswerError(f'the item "{item.id}" was checked twice')
+            if item.id not in self.ids:
+                raise AnswerError(f'there is no item "{item.id}": the ids are {", ".join(self.ids)}')
+            found[item.id] = item
+        if missing := [one for one in self.ids if one not in found]:
+            raise AnswerError(f'the check of "{missing[0]}" is missing: the ids are {", ".join(self.ids)}')
+        return tuple(found[one] for one in self.ids), payload.overall_reasoning
+
+    def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote | None:
+        """Item by item; what is said about the whole is the first one's."""
+        if self.partial:
+            return None
+        payloads = [self.checked(payload) for payload in payloads]
+        verdict = voting.of_lists(payloads, self.schema(), ("checks", "id"), how)
+        said = payloads[0].get("overall_reasoning", "")
+        return voting.Vote({**verdict.payload, "overall_reasoning": said}, verdict.agreement)
+
+    def typical(self) -> Json:
+        """A sentence per item."""
+        why = "The answer names it and explains why."
+        verdict: dict[str, Json] = {"score": 8} if self.scored else {"satisfied": True}
+        checks = [{"id": one, "reasoning": why, **verdict} for one in self.ids]
+        return {"checks": checks, "overall_reasoning": why}
+
+
+class ScoreRange(BaseModel):
+    """What the scores from `score_range[0]` to `score_range[1]` mean."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    score_range: tuple[Annotated[int, Field(ge=0, le=10)], Annotated[int, Field(ge=0, le=10)]]
+    outcome: Annotated[str, Field(min_length=1)]
+
+
+class RubricItem(BaseModel):
+    """One thing that an answer must do.
+
+    Attributes:
+        id: Its name; "" is `rubric-N`.
+        description: What must be true of the answer.
+        weight: Its weight in the score.
+        required: Whether failing it fails the verdict (True unless it has score ranges).
+        min_score: Of an item with score ranges: the least score, from 0 to 1, else the verdict fails.
+        score_ranges: What scores from 0 to 10 mean; they must cover all of them.
+        operator: `contradiction` only asks that the answer does not contradict the description.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str = ""
+    description: str = ""
+    weight: Number = 1.0
+    required: Flag | None = None
+    min_score: Share | None = None
+    score_ranges: tuple[ScoreRange, ...] = ()
+    operator: Literal["correctness", "contradiction"] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled(cls, given: Any) -> Any:
+        """A text alone is the description; `outcome` and `criteria` are other names of it."""
+        if isinstance(given, str):
+            return {"description": given.strip()}
+        if not isinstance(given, Mapping):
+            return given
+        found = dict(given)
+        for name in ("outcome", "criteria", "criterion"):
+            if name in found:
+                found.setdefault("description", found.pop(name))
+        if isinstance(rated := found.pop("required_min_score", None), int | float):
+            found.setdefault("min_score", rated / 10)
+        if isinstance(ranges := found.get("score_ranges"), Mapping):
+            found["score_ranges"] = _spread(ranges)
+        return found
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if not self.description and not self.score_ranges:
+            raise ValueError("write description: what must be true")
+        covered = [n for one in self.score_ranges for n in range(one.score_range[0], one.score_range[1] + 1)]
+        if self.score_ranges and sorted(covered) != list(range(11)):
+            raise ValueError("the score ranges must cover each whole number from 0 to 10 once")
+        return self
+
+    @property
+    def least(self) -> float | None:
+        """The score, from 0 to 1, under which the verdict fails; None = none."""
+        if self.score_ranges:
+            return self.min_score if self.min_score is not None else 1.0 if self.required else None
+        return None if self.required is False else 1.0
+
+    def line(self) -> str:
+        """The item as the prompt shows it."""
+        notes = ["required"] if self.least is not None and not self.score_ranges else []
+        notes += [f"weight {self.weight:g}"] if self.weight != 1 else []
+        if self.operator == "contradiction":
+            notes.append("satisfied unless the answer contradicts it; it need not be mentioned")
+        ranges = "; ".join(f"{_span(one)}: {one.outcome}" for one in self.score_ranges)
+        said = " ".join(filter(None, [self.description, ranges and f"Scores: {ranges}"]))
+        noted = f" ({', '.join(notes)})" if notes else ""
+        return f"[{self.id}]{noted} {said}"
+
+
+def _span(one: ScoreRange) -> str:
+    low, high = one.score_range
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def _spread(ranges: Mapping[str, Json]) -> list[dict[str, Json]]:
+    """`{0: bad, 5: fair, 9: good}` with the upper ends filled in."""
+    starts = sorted((int(key), text) for key, text in ranges.items() if str(key).isdecimal())
+    ends = [start - 1 for start, _ in starts[1:]] + [10]
+    return [
+        {"score_range": (start, end), "outcome": text}
+        for (start, text), end in zip(starts, ends, strict=True)
+    ]
+
+
+class LLMGrader(CaseGrader):
+    """A model grades the answer: free form with a score from 0 to 1, or against a rubric.
+
+    The score of a rubric is the satisfied weight / the whole weight; of items with score ranges the weighted mean of
+    score / 10. A failed required item makes the verdict `fail` and leaves the score.
+
+    Attributes:
+        prompt: A template with variables (`{{candidate_answer}}`, `{{question}}`, `{{expected_outcome}}`,
+            `{{reference_answer}}`, `{{input_messages}}`, `{{output_messages}}`, `{{expected_messages}}`; AgentV 4's
+            `{{output}}`, `{{input}}`, `{{criteria}}`, `{{expected_output}}`, `{{metadata}}`, `{{tool_calls}}`,
+            `{{rubrics}}`), or, without any, what a good answer does.
+        rubrics: The items of a rubric.
+    """
+
+    type: ClassVar[str] = "llm_judge"
+
+    prompt: str | None = None
+    rubrics: tuple[RubricItem, ...] = ()
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        items = tuple(
+            item.model_copy(update={"id": item.id or f"rubric-{number}"})
+            for number, item in enumerate(self.rubrics, 1)
+        )
+        if len({item.id for item in items}) < len(items):
+            raise ValueError("two items of the rubric have the same id")
+        object.__setattr__(self, "rubrics", items)
+        return self
+
+    @property
+    def asks(self) -> bool:
+        """It always needs a judge."""
+        return True
+
+    @property
+    def scored(self) -> bool:
+        """Whether the items are scored from 0 to 10."""
+        return any(item.score_ranges for item in self.rubrics)
+
+    def compute(self, case: Case) -> Program[GraderResult]:
+        """Ask once, and read the answer."""
+        values = self._values(case)
+        own = self.prompt if self.prompt and variables_in(self.prompt) & values.keys() else None
+        if self.prompt and own is None:
+            values["criteria"] = values["expected_outcome"] = self.prompt.strip()
+        if not self.rubrics:
+            template = own or prompt_text("llm_judge")
+            opinion = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
+            return self.opinion(opinion)
+        template = own or prompt_text("rubric_scores" if self.scored else "rubric")
+        question = RubricQuestion(
+            template=template,
+            values=FrozenDict(values),
+            ids=tuple(item.id for item in self.rubrics),
+            scored=self.scored,
+            partial=self.agentv,
+        )
+        checks, said = yield from ask(question)
+        return self._rubric(checks, said)
+
+    def opinion(self, opinion: Opinion) -> GraderResult:
+        """An opinion as a result."""
+        return GraderResult(
+            score=opinion.score,
+            hits=self.shown(opinion.hits),
+            misses=self.shown(opinion.misses),
+            reasoning=opinion.reasoning,
+        )
+
+    def missing(self, why: str) -> GraderResult:
+        """An error, or AgentV's 0 in free form."""
+        if self.agentv and not self.rubrics:
+            return GraderResult(score=0.0, verdict="fail", details=FrozenDict({"error": why}))
+        return GraderResult.failed(why)
+
+    def _rubric(self, checks: Sequence[Check], said: str) -> GraderResult:
+        items = {item.id: item for item in self.rubrics}
+        hits: list[str] = []
+        misses: list[str] = []
+        failed = False
+        for check in checks:
+            item = items[check.id]
+            value = _value(check)
+            below = item.least is not None and value < item.least
+            failed |= below
+            (misses if below or value < (0.7 if self.scored else 1.0) else hits).append(_said(item, check))
+        total = fsum(items[check.id].weight for check in checks)
+        earned = fsum(items[check.id].weight * _value(check) for check in checks)
+        if not total and not self.agentv:
+            return GraderResult.skipped("the weights of the rubric sum to 0")
+        details = {"raw_scores": {check.id: check.score for check in checks}} if self.scored else {}
+        return GraderResult(
+            score=min(1.0, earned / total) if total else 0.0,
+            verdict="fail" if failed else None,
+            hits=tuple(hits),
+            misses=tuple(misses),
+            reasoning=said,
+            details=FrozenDict(details),
+        )
+
+    def _values(self, case: Case) -> dict[str, str]:
+        """What the variables of a template stand for, in the words of both generations."""
+        question, answer = question_of(case).strip(), answer_of(case).strip()
+        reference, criteria = reference_of(case).strip(), criteria_of(case).strip()
+        metadata = dict(case.metadata or case.sample.metadata)
+        return {
+            "question": question,
+            "input": question,
+            "candidate_answer": answer,
+            "output": answer,
+            "reference_answer": reference,
+            "expected_output": reference,
+            "expected_outcome": criteria,
+            "criteria": criteria,
+            "input_messages": _messages(case.input_messages),
+            "output_messages": _messages(case.sample.messages),
+            "expected_messages": _messages(case.expected_messages),
+            "metadata": json.dumps(metadata, ensure_ascii=False, indent=2),
+            "metadata_json": json.dumps(metadata, ensure_ascii=False),
+            "tool_calls": "\n".join(f"- {call.tool}: {json.dumps(call.input)}" for call in tool_calls(case)),
+            "file_changes": "",
+            "rubrics": "\n".join(item.line() for item in self.rubrics),
+            "rubrics_json": json.dumps([item.model_dump(exclude_defaults=True) for item in self.rubrics]),
+        }
+
+
+def _value(check: Check) -> float:
+    """What a check is worth, from 0 to 1."""
+    return float(bool(check.satisfied)) if check.score is None else check.score / 10
+
+
+def _said(item: RubricItem, check: Check) -> str:
+    text = f"[{item.id}] {item.description}".rstrip()
+    if check.score is not None:
+        means = next(
+            (
+                one.outcome
+                for one in item.score_ranges
+                if one.score_range[0] <= check.score <= one.score_range[1]
+            ),
+            "",
+        )
+        text = f"{text} - Score: {check.score}/10{f' ({means})' if means else ''}"
+    return f"{text}: {check.reasoning}" if check.reasoning else text
+
+
+def _messages(messages: Sequence[Any]) -> str:
+    return json.dumps([message_json(message) for message in messages], ensure_ascii=False, indent=2)
+
+
+@cache
+def prompt_text(name: str) -> str:
+    """The text of one of the graders' own prompts."""
+    return (Path(__file__).with_name("prompts") / f"{name}.md").read_text("utf-8").strip()

@@ -1,0 +1,149 @@
+"""A measure as a grader, so that it can stand beside the others and inside a composite."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, PlainValidator
+from pydantic_core import core_schema
+
+from germane.graders.grader import CaseGrader, Flag, GraderResult, Verdict, together
+from germane.measures.explaining import CANNOT, Explanation, explain_judged, explain_ranked
+from germane.measures.labels import Settings
+from germane.measures.measure import Measure
+from germane.measures.outcome import Outcome
+from germane.measures.scoring import Block, Grader, Job
+from germane.questions.asking import Program
+from germane.samples.evalfile import Case
+from germane.types import Context, FrozenDict, Sample
+
+__all__ = ["MeasureGrader"]
+
+NOT_FOUND = "No retrieved context found in candidate answer"
+
+
+def _measure(given: Any) -> Any:
+    if not isinstance(given, Measure | str):
+        raise ValueError("write a measure's name: context_precision@5")  # noqa: TRY004 - pydantic reads ValueError
+    return Measure.parse(given) if isinstance(given, str) else given
+
+
+class _AsItIs:
+    """Marks a field whose type is none of pydantic's business: an instance of it is taken as it is."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(source: Any, _handler: object) -> core_schema.CoreSchema:
+        return core_schema.is_instance_schema(source)
+
+    @staticmethod
+    def __get_pydantic_json_schema__(_schema: object, _handler: object) -> dict[str, Any]:
+        return {}
+
+
+class MeasureGrader(CaseGrader):
+    """A measure's value as the score.
+
+    Attributes:
+        measure: The measure or its name: `context_precision @ 5`, `"nDCG@10"`.
+        strict: Whether any irrelevant context makes the verdict `fail`; the score stays.
+        expected_relevant_count: Relevant contexts that should be found; fewer are a miss.
+        contexts: Passages that stand in the place of what the system retrieved.
+        settings: What relevance is judged against, and on which scale.
+    """
+
+    type: ClassVar[str] = "measure"
+
+    measure: Annotated[Measure, PlainValidator(_measure, json_schema_input_type=str)]
+    strict: Flag = False
+    expected_relevant_count: Annotated[int, Field(ge=0)] | None = None
+    contexts: tuple[str, ...] | None = None
+    settings: Annotated[Settings, _AsItIs()] = Settings()
+
+    @property
+    def label(self) -> str:
+        """The name that it is reported under: the measure's own where no other is given."""
+        return self.name or str(self.measure)
+
+    @property
+    def asks(self) -> bool:
+        """Whether the measure needs a judge."""
+        known = self.measure.definition
+        return bool(known.asks) or (known.family == "ranked" and self.measure.labels in {"judge", "best"})
+
+    @property
+    def scored(self) -> Grader:
+        """The same for blocks of samples: what `Job` takes."""
+        return Grader(
+            measure=self.measure,
+            name=self.name,
+            weight=self.weight,
+            required=self.gate,
+            strict=self.strict,
+            expected_relevant_count=self.expected_relevant_count,
+        )
+
+    def compute(self, case: Case) -> Program[GraderResult]:
+        """The measure of this case's sample, explained."""
+        sample = self.sample(case)
+        block = Block(jobs=[Job(sample=sample, graders=(self.scored,))], settings=self.settings)
+        exchange: list[tuple[Any, Any]] = []
+        results = yield from together([_recorded(program, exchange) for program in block.programs()])
+        outcome = block.outcomes(results)[0][self.label]
+        return self.result(sample, outcome, self._explained(sample, outcome, results, exchange))
+
+    def sample(self, case: Case) -> Sample:
+        """The case's sample, with the contexts that this grader names."""
+        if self.contexts is None:
+            return case.sample
+        return replace(case.sample, contexts=tuple(Context(text=text) for text in self.contexts), calls=None)
+
+    def _explained(
+        self, sample: Sample, outcome: Outcome, results: list[Any], exchange: list[tuple[Any, Any]]
+    ) -> Explanation:
+        if not results:
+            return Explanation(outcome=outcome, reasoning=outcome.why or "")
+        if self.measure.definition.family == "ranked":
+            return explain_ranked(self.measure, replace(outcome, why=None), results[0])
+        return explain_judged(self.measure, outcome, sample, exchange, results[0])
+
+    def result(self, sample: Sample, outcome: Outcome, explanation: Explanation) -> GraderResult:
+        """An outcome and its explanation as a result: what `grade` returns, and what a stored score is shown as."""
+        if outcome.value is None:
+            absent = (
+                sample.contexts is None
+                and sample.calls is None
+                and "contexts" in self.measure.definition.needs
+            )
+            if self.agentv and absent and outcome.status == "skipped":
+                return GraderResult(score=0.0, verdict="fail", misses=(NOT_FOUND,), reasoning=CANNOT)
+            return GraderResult(
+                score=None, status=outcome.status, why=outcome.why, bounds=outcome.bounds,
+                hits=explanation.hits, misses=explanation.misses, reasoning=explanation.reasoning,
+            )  # fmt: skip
+        shown = explanation.as_json()
+        misses = list(explanation.misses)
+        if len(explanation.hits) < (expected := self.expected_relevant_count or 0):
+            misses.append(f"Expected {expected} relevant contexts, found {len(explanation.hits)}")
+        failed = self.strict and any(check["relevant"] is False for check in explanation.relevance_checks)
+        verdict: Verdict | None = "fail" if failed else None
+        return GraderResult(
+            score=outcome.value,
+            verdict=verdict,
+            hits=explanation.hits,
+            misses=tuple(misses),
+            reasoning=explanation.reasoning,
+            details=FrozenDict(shown["details"]),
+        )
+
+
+def _recorded(program: Program[Any], exchange: list[tuple[Any, Any]]) -> Program[Any]:
+    """The same program; what it asks and is answered is written down."""
+    answers: Any = None
+    while True:
+        try:
+            questions = program.send(answers)
+        except StopIteration as end:
+            return end.value
+        answers = yield questions
+        exchange.extend(zip(questions, answers, strict=True))

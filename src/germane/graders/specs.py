@@ -1,0 +1,505 @@
+"""The grader that an eval file's mapping describes: every type, every spelling of its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+from pydantic import BaseModel
+
+from germane.errors import InputError, Place
+from germane.graders.code_grader import CodeGrader
+from germane.graders.composite import Aggregator, Composite
+from germane.graders.field_accuracy import FieldAccuracy, FieldRule
+from germane.graders.grader import CaseGrader, ParameterError
+from germane.graders.limits import Cost, ExecutionMetrics, Latency, TokenUsage
+from germane.graders.llm_grader import LLMGrader, RubricItem, ScoreRange
+from germane.graders.measure_grader import MeasureGrader
+from germane.graders.text_assertion import Test, TextAssertion
+from germane.graders.tool_trajectory import ExpectedCall, ToolTrajectory
+from germane.measures.declaration import named
+from germane.measures.labels import Settings
+from germane.measures.measure import Measure, definitions
+from germane.measures.scoring import Grader
+from germane.processes import misplaced
+from germane.samples.evalfile import EvalFile, GraderSpec
+from germane.samples.files import Notice, Warn, fold, nearest
+from germane.types import Json
+
+__all__ = [
+    "Where",
+    "by_case",
+    "code_in",
+    "grader_list",
+    "grader_of",
+    "graders_of_specs",
+    "is_grader",
+    "types",
+]
+
+G = TypeVar("G", bound=CaseGrader)
+Path_ = tuple[int | str, ...]
+
+_TYPES: dict[str, type[CaseGrader]] = {
+    "llm_judge": LLMGrader,
+    "code_judge": CodeGrader,
+    "field_accuracy": FieldAccuracy,
+    "tool_trajectory": ToolTrajectory,
+    "latency": Latency,
+    "cost": Cost,
+    "token_usage": TokenUsage,
+    "execution_metrics": ExecutionMetrics,
+    "composite": Composite,
+}
+_ALIASES = {
+    "llm_grader": "llm_judge",
+    "llm_rubric": "llm_judge",
+    "rubric": "llm_judge",
+    "rubrics": "llm_judge",
+    "code_grader": "code_judge",
+    "script": "code_judge",
+    "assert_set": "composite",
+}
+_KEYS: dict[type[BaseModel], dict[str, str]] = {
+    CodeGrader: {"command": "script", "timeout_seconds": "timeout"},
+    LLMGrader: {"value": "prompt", "rubric": "rubrics", "threshold": "min_score"},
+    Cost: {"threshold": "budget"},
+    Composite: {"evaluators": "graders", "assertions": "graders", "assert": "graders", "members": "graders"},
+    TextAssertion: {"values": "value"},
+    MeasureGrader: {"threshold": "min_score", "strict_mode": "strict", "retrieval_context": "contexts",
+                    "retrieved_context": "contexts", "retrieved_contexts": "contexts"},
+    Aggregator: {"script": "path", "command": "path"},
+    RubricItem: {"outcome": "description", "criteria": "description", "criterion": "description",
+                 "required_min_score": "required_min_score"},
+    ExpectedCall: {"name": "tool", "input": "args"},
+}  # fmt: skip
+"""Other names of keys. Case, `_` and `-` never count."""
+_NOUNS = {FieldRule: "a field", ExpectedCall: "an expected call", RubricItem: "an item of the rubric",
+          ScoreRange: "a score range", Aggregator: "the aggregator"}  # fmt: skip
+_INSIDE: dict[tuple[type[BaseModel], str], type[BaseModel]] = {
+    (FieldAccuracy, "fields"): FieldRule,
+    (ToolTrajectory, "expected"): ExpectedCall,
+    (LLMGrader, "rubrics"): RubricItem,
+}
+MAX_CALLS = 50
+
+
+def types() -> tuple[str, ...]:
+    """Every type of grader that is no measure, by the name to write."""
+    return (*_TYPES, *(name.replace("_", "-") for name in get_args(Test)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Where a grader's mapping stands, and what holds for the whole file.
+
+    Attributes:
+        folder: The eval file's: paths start from it.
+        place: The place in the file of what names and indexes lead to (`Node.at`).
+        warn: Gets a Notice for each key that is not understood.
+        compatibility: "agentv" for the values of AgentV 2.1.
+        settings: What relevance is judged against, and on which scale.
+    """
+
+    folder: Path = Path()
+    place: Callable[[Sequence[int | str]], Place | None] = lambda _: None
+    warn: Warn | None = None
+    compatibility: Literal["agentv"] | None = None
+    settings: Settings = field(default_factory=Settings)
+
+    def notice(self, problem: str, fix: str, path: Path_) -> None:
+        """Pass a warning on."""
+        if self.warn is not None:
+            self.warn(Notice(problem, fix, self.place(path)))
+
+
+def grader_list(
+    items: Iterable[Json],
+    where: Where | None = None,
+    path: Path_ = (),
+    *,
+    texts: Literal["measures", "rubric"],
+) -> tuple[CaseGrader, ...]:
+    """The graders of a list. Its `texts` are names of measures, or things that must be true of the answer.
+
+    Such statements become one rubric in the place of the first of them, which weighs as much as they are many.
+    """
+    where = where or Where()
+    found: list[CaseGrader | None] = []
+    stated: list[str] = []
+    for number, item in enumerate(items):
+        if isinstance(item, str) and texts == "rubric":
+            found += [None] if not stated else []
+            stated.append(item)
+        else:
+            found.append(grader_of(item, where, (*path, number)))
+    rubric = {"type": "rubrics", "name": "rubrics", "rubrics": stated, "weight": len(stated)}
+    return tuple(grader_of(rubric, where, path) if grader is None else grader for grader in found)
+
+
+def grader_of(spec: Json, where: Where | None = None, path: Path_ = ()) -> CaseGrader:
+    """The grader that a mapping of an eval file describes; a text is a measure's name.
+
+    Options stand on the top level or under `config`; their spelling may be snake_case, camelCase or kebab-case.
+
+    Raises:
+        InputError: With the place, what is wrong, and what to write instead.
+    """
+    where = where or Where()
+    try:
+        if isinstance(spec, str):
+            return MeasureGrader(
+                measure=_named(spec, where), settings=where.settings, compatibility=where.compatibility
+            )
+        if not isinstance(spec, Mapping):
+            raise InputError("a grader is not a mapping", fix="write type: context_precision@5")  # noqa: TRY301
+        if spec.keys() == {"include"}:
+            fix = "write the assertions of that file here"
+            raise InputError(f"include: {spec['include']} is not read", fix=fix)  # noqa: TRY301
+        return _Reader(spec, where, path).grader()
+    except InputError as error:
+        raise error.at(where.place(path)) from None
+
+
+def graders_of_specs(
+    specs: Iterable[GraderSpec], file: EvalFile, settings: Settings, warn: Warn | None = None
+) -> tuple[Grader, ...]:
+    """The graders that entries of an eval file describe, as an evaluation runs them; their names differ."""
+    found: dict[str, Grader] = {}
+    for spec in specs:
+        where = Where(
+            folder=file.path.resolve().parent,
+            place=spec.at,
+            warn=warn,
+            compatibility=file.compatibility,
+            settings=settings,
+        )
+        made = grader_of(spec.spec, where)
+        name = first = spec.name if spec.named or isinstance(made, TextAssertion) else made.label
+        number = 1
+        while name in found:
+            number += 1
+            name = f"{first}-{number}"
+        found[name] = scored(made.model_copy(update={"name": name}))
+    return tuple(found.values())
+
+
+def code_in(spec: Json) -> str:
+    """What a grader's mapping would run: a script, or a Python file with a measure; "" where it runs nothing.
+
+    Members of composites and their aggregators count too.
+    """
+    if isinstance(spec, str):
+        return spec if ".py:" in spec else ""
+    if isinstance(spec, list | tuple):
+        return next(filter(None, map(code_in, spec)), "")
+    if not isinstance(spec, Mapping):
+        return ""
+    folded = {fold(str(key)): value for key, value in spec.items()}
+    kinds = [
+        folded[name] for name in ("type", "measure", "metric", "name") if isinstance(folded.get(name), str)
+    ]
+    for kind in kinds:
+        if ".py:" in kind:
+            return str(kind)
+    for name in ("script", "command", "path"):
+        if folded.get(name) and (name != "path" or is_grader(str(folded.get("type"))) == "code_judge"):
+            command = folded[name]
+            return command if isinstance(command, str) else " ".join(map(str, command))
+    inside = ("evaluators", "graders", "assertions", "assert", "members", "aggregator", "config")
+    return next(filter(None, (code_in(folded.get(name)) for name in inside)), "")
+
+
+def is_grader(name: str) -> str:
+    """The canonical type of a grader that is no measure, whatever its spelling; "" for anything else."""
+    known = next((one for one in (*_TYPES, *_ALIASES, *get_args(Test)) if fold(one) == fold(name)), "")
+    return _ALIASES.get(known, known)
+
+
+def scored(grader: CaseGrader) -> Grader:
+    """A grader as a block of samples takes it: a plain measure is computed for all samples at once."""
+    plain = (
+        isinstance(grader, MeasureGrader) and grader.contexts is None and not (grader.negate or grader.agentv)
+    )
+    return grader.scored if isinstance(grader, MeasureGrader) and plain else by_case(grader)
+
+
+def by_case(grader: CaseGrader) -> Grader:
+    """A grader as a block of samples takes it where it reads the whole case."""
+    if isinstance(grader, MeasureGrader):
+        measure = grader.measure
+    else:
+        measure = Measure.parse(grader.test if isinstance(grader, TextAssertion) else grader.type)
+    return Grader(
+        measure=measure, name=grader.label, weight=grader.weight, required=grader.gate, strict=True, by=grader
+    )
+
+
+class _Reader:
+    """One mapping, taken apart key by key."""
+
+    def __init__(self, spec: Mapping[str, Json], where: Where, path: Path_) -> None:
+        self.where, self.path = where, path
+        self.given: dict[str, tuple[Path_, Json]] = {}
+        for key, value in spec.items():
+            if (folded := fold(str(key))) in self.given:
+                other = self.given[folded][0][-1]
+                raise InputError(f"{str(other)!r} and {key!r} are the same key", fix="keep one of them").at(
+                    where.place((*path, key))
+                )
+            if value is not None:
+                self.given[folded] = ((*path, key), value)
+        self.known: list[str] = []
+
+    def take(self, *names: str) -> Json:
+        """The value under the first of these names that is there."""
+        self.known += names
+        found = [self.given.pop(folded)[1] for name in names if (folded := fold(name)) in self.given]
+        return found[0] if found else None
+
+    def grader(self) -> CaseGrader:
+        """The grader that the mapping describes."""
+        kind = self._kind()
+        negate = kind.startswith(("not_", "not-"))
+        name = kind[4:] if negate else kind
+        canonical = next((one for one in (*_TYPES, *_ALIASES) if fold(one) == fold(name)), None)
+        test = next((one for one in get_args(Test) if fold(one) == fold(name)), None)
+        common = {"compatibility": self.where.compatibility, **({"negate": True} if negate else {})}
+        if test is not None:
+            return self._made(TextAssertion, {**common, "test": test})
+        if canonical is None:
+            return self._measured(name, common)
+        canonical = _ALIASES.get(canonical, canonical)
+        if canonical == "code_judge":
+            return self._scripted(common)
+        self._open_config()
+        if canonical == "composite":
+            return self._composed(common, whole=fold(name) == "assertset")
+        if canonical == "llm_judge":
+            return self._modelled(common)
+        return self._made(_TYPES[canonical], common)
+
+    def _kind(self) -> str:
+        """The type that is written, or that the other keys say."""
+        kind = self.take("type")
+        if kind is None and {"script", "command"} & self.given.keys():
+            kind = "code_judge"
+        if kind is None:
+            kind = self.take("measure", "metric")
+        if kind is None and {"rubrics", "rubric"} & self.given.keys():
+            kind = "llm_judge"
+        if kind is None and "name" in self.given:
+            kind = self.take("name")
+        if not isinstance(kind, str) or not kind:
+            problem = "this grader has no type" if kind is None else f"the type of a grader is {kind!r}"
+            raise InputError(problem, fix="write type: context_precision@5")
+        self.take("measure", "metric")
+        return kind.strip()
+
+    def _open_config(self, keep: Iterable[str] = ()) -> None:
+        """Options under `config` count as if they stood beside it; the top level goes first."""
+        path, config = self.given.get("config", ((), None))
+        if not isinstance(config, Mapping):
+            return
+        del self.given["config"]
+        for key, value in config.items():
+            if value is not None and key not in keep:
+                self.given.setdefault(fold(str(key)), ((*path, key), value))
+
+    def _made(self, kind: type[G], fixed: Mapping[str, Any]) -> G:
+        """A grader of this kind, of what is left; keys without a meaning are said aloud."""
+        if kind is not CodeGrader:
+            self._open_config()
+        fields, paths = dict(fixed), {}
+        spellings = {fold(name): name for name in kind.model_fields} | {
+            fold(other): name for other, name in _KEYS.get(kind, {}).items()
+        }
+        for folded in list(self.given):
+            name = spellings.get(folded)
+            if name is None or name in fixed:
+                continue
+            path, value = self.given.pop(folded)
+            fields[name], paths[name] = self._inner(kind, name, value, path), path
+        self._finish(
+            str(fields.get("name") or fields.get("measure") or kind.type),
+            [*kind.model_fields, *_KEYS.get(kind, {}), *self.known],
+        )
+        try:
+            return kind(**fields)
+        except ParameterError as error:
+            head, rest = error.path[:1], error.path[1:]
+            start = paths.get(str(head[0]), self.path) if head else self.path
+            raise error.at(self.where.place((*start, *rest))) from None
+
+    def _inner(self, kind: type[CaseGrader], name: str, value: Json, path: Path_) -> Json:
+        """Mappings inside of a value, with their keys as our models name them."""
+        inside = _INSIDE.get((kind, name))
+        if isinstance(value, str) and (kind, name) in {
+            (TextAssertion, "value"),
+            (CodeGrader, "env"),
+            (MeasureGrader, "contexts"),
+        }:
+            return (value,)
+        if inside is None or not isinstance(value, list | tuple):
+            return value
+        return tuple(self._fitted(inside, item, (*path, number)) for number, item in enumerate(value))
+
+    def _fitted(self, model: type[BaseModel], value: Json, path: Path_) -> Json:
+        """A mapping with the names of a model's fields; other keys are said aloud and left out."""
+        if not isinstance(value, Mapping):
+            return value
+        spellings = {fold(name): name for name in model.model_fields} | {
+            fold(other): name for other, name in _KEYS.get(model, {}).items()
+        }
+        found = {}
+        for key, inner in value.items():
+            if (name := spellings.get(fold(str(key)))) is None:
+                self._unknown(_NOUNS[model], str(key), spellings.values(), (*path, key))
+            elif model is RubricItem and name == "score_ranges" and isinstance(inner, list | tuple):
+                found[name] = tuple(
+                    self._fitted(ScoreRange, one, (*path, key, n)) for n, one in enumerate(inner)
+                )
+            elif inner is not None:
+                found[name] = inner
+        return found
+
+    def _finish(self, what: str, known: Iterable[str]) -> None:
+        """A notice for every key that nobody took."""
+        for path, _ in self.given.values():
+            self._unknown(what, str(path[-1]), known, path)
+        self.given.clear()
+
+    def _unknown(self, what: str, key: str, known: Iterable[str], path: Path_) -> None:
+        if not key.startswith(("$", "x-", "_")):
+            near = nearest(key, known)
+            self.where.notice(
+                f"{what} has no key {key!r}: it is ignored",
+                f"did you mean {near!r}?" if near else "remove it",
+                path,
+            )
+
+    def _measured(self, text: str, common: Mapping[str, Any]) -> CaseGrader:
+        """A measure, with the parameters that stand beside it."""
+        self._open_config()
+        measure = _named(text, self.where, lenient=True)
+        params = dict(self.take("params", "parameters") or {})
+        for name in measure.definition.params:
+            if (value := self.take(name)) is not None:
+                params.setdefault(name, value)
+        measure = measure(**params) if params else measure
+        k = self.take("k", "cutoff")
+        measure = (measure if k is None else measure @ k).require_cutoff()
+        fixed = {**common, "measure": measure, "settings": self.where.settings}
+        return self._made(MeasureGrader, fixed)
+
+    def _scripted(self, common: Mapping[str, Any]) -> CaseGrader:
+        """A script: every key without a meaning goes to its `config`, as AgentV has it."""
+        target = self.take("target")
+        calls = None
+        if isinstance(target, Mapping):
+            calls = target.get("max_calls", target.get("maxCalls", MAX_CALLS))
+        elif target is True:
+            calls = MAX_CALLS
+        cwd = self.take("cwd")
+        folder = (self.where.folder / str(cwd)).resolve() if cwd else self.where.folder.resolve()
+        config = self.take("config")
+        names = {fold(name) for name in (*CodeGrader.model_fields, *_KEYS[CodeGrader])}
+        passed = {}
+        for folded in [one for one in self.given if one not in names]:
+            path, value = self.given.pop(folded)
+            key = str(path[-1])
+            if near := nearest(key, [*CodeGrader.model_fields, *_KEYS[CodeGrader]]):
+                self.where.notice(f"{key!r} goes to the script's config", f"did you mean {near!r}?", path)
+            passed[key] = value
+        passed |= config if isinstance(config, Mapping) else {}
+        passed |= {} if target is None or isinstance(target, Mapping | bool) else {"target": target}
+        fixed = {**common, "cwd": str(folder), "config": passed}
+        grader = self._made(CodeGrader, fixed if calls is None else {**fixed, "max_calls": calls})
+        if hint := misplaced(grader.script, grader.cwd):
+            self.where.notice(
+                hint.partition(": write ")[0], f"write {hint.partition(': write ')[2]}", self.path
+            )
+        return grader
+
+    def _modelled(self, common: Mapping[str, Any]) -> CaseGrader:
+        criteria = self.take("criteria")
+        rubric = self.given.get("rubric")
+        if rubric is not None and isinstance(rubric[1], str):
+            criteria, _ = rubric[1], self.given.pop("rubric")
+        if isinstance(criteria, list | tuple):
+            self.given.setdefault("rubrics", ((*self.path, "criteria"), criteria))
+        elif isinstance(criteria, str):
+            self.given.setdefault("prompt", ((*self.path, "criteria"), criteria))
+        prompt = self.given.get("prompt") or self.given.get("value")
+        if prompt is not None:
+            self.given.pop("value", None)
+            self.given["prompt"] = (prompt[0], self._prompt(prompt[1], prompt[0]))
+        return self._made(LLMGrader, common)
+
+    def _prompt(self, value: Json, path: Path_) -> Json:
+        """A prompt: a text, or the text of the file that `file://` or a name with .md or .txt names."""
+        if not isinstance(value, str):
+            fix = "write the prompt, or file://prompts/grade.md"
+            raise InputError("prompt is no text", fix=fix).at(self.where.place(path))
+        explicit = value.startswith("file://")
+        name = value.removeprefix("file://").strip()
+        if not explicit and (any(c.isspace() for c in name) or not name.endswith((".md", ".txt", ".prompt"))):
+            return value
+        file = self.where.folder / name
+        try:
+            return file.read_text("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as fault:
+            why = getattr(fault, "strerror", None) or "it is not UTF-8 text"
+            problem = f"the prompt {name} in {self.where.folder} cannot be read: {why}"
+            raise InputError(problem, fix="check the path").at(self.where.place(path)) from None
+
+    def _composed(self, common: Mapping[str, Any], *, whole: bool) -> CaseGrader:
+        """A composite; an assert-set is one whose members must all pass, or whose mean must reach its threshold."""
+        names = ("graders", *_KEYS[Composite])
+        path, members = next((self.given[name] for name in names if name in self.given), (self.path, None))
+        for name in names:
+            self.given.pop(name, None)
+        if not isinstance(members, list | tuple) or not members:
+            raise InputError("a composite has no members", fix="write evaluators: [{name: a, type: ...}]").at(
+                self.where.place(path)
+            )
+        fixed = {**common, "graders": grader_list(members, self.where, path, texts="rubric")}
+        if whole:
+            least = self.take("threshold")
+            fixed |= {"all_pass": True} if least is None else {"min_score": least}
+        at, how = self.given.pop("aggregator", (self.path, None))
+        if how is not None:
+            fixed["aggregator"] = self._aggregator(how, at)
+        return self._made(Composite, fixed)
+
+    def _aggregator(self, how: Json, path: Path_) -> Json:
+        how = {"type": how} if isinstance(how, str) else how
+        found = self._fitted(Aggregator, how, path)
+        if not isinstance(found, Mapping):
+            raise InputError("aggregator is no mapping", fix="write aggregator: {type: weighted_average}").at(
+                self.where.place(path)
+            )
+        kind = fold(str(found.get("type", "weighted_average")))
+        spelled = {"weightedaverage": "weighted_average", "codegrader": "code_judge", "codejudge": "code_judge",
+                   "llmgrader": "llm_judge", "llmjudge": "llm_judge", "threshold": "threshold"}  # fmt: skip
+        made = {**found, "type": spelled.get(kind, found.get("type"))}
+        if "prompt" in made:
+            made["prompt"] = self._prompt(made["prompt"], (*path, "prompt"))
+        folder = (self.where.folder / str(found.get("cwd", "."))).resolve()
+        return {**made, "cwd": str(folder)} if made["type"] == "code_judge" else made
+
+
+def _named(text: str, where: Where, *, lenient: bool = False) -> Measure:
+    """The measure of that name; InputError names the graders too."""
+    try:
+        return named(text, where.folder, lenient=lenient)
+    except InputError as error:
+        head = text.partition("(")[0].partition("@")[0].strip()
+        if any(fold(head) == fold(one.name) for one in definitions()) or ".py:" in text:
+            raise
+        near = nearest(head, [*types(), *_ALIASES])
+        known = f"name a measure (`germane measures` lists them) or one of {', '.join(_TYPES)}"
+        fix = f"did you mean {near!r}?" if near else error.fix if "did you mean" in error.fix else known
+        raise InputError(f"there is no grader or measure of type {text!r}", fix=fix).at(error.place) from None

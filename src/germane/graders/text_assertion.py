@@ -1,0 +1,114 @@
+"""Text assertions: what an answer contains, equals, begins or ends with, or matches."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from germane.graders.evidence import answer_of
+from germane.graders.grader import DirectGrader, GraderResult
+from germane.samples.evalfile import Case
+
+__all__ = ["TextAssertion"]
+
+_TESTS: Mapping[str, Callable[[str, str], bool]] = {
+    "contains": lambda text, value: value in text,
+    "icontains": lambda text, value: value.lower() in text.lower(),
+    "starts_with": lambda text, value: text.strip().startswith(value.strip()),
+    "ends_with": lambda text, value: text.strip().endswith(value.strip()),
+    "equals": lambda text, value: text.strip() == value.strip(),
+}
+_WORDS = {
+    "contains": ("contains", "does not contain"),
+    "icontains": ("contains", "does not contain"),
+    "starts_with": ("starts with", "does not start with"),
+    "ends_with": ("ends with", "does not end with"),
+    "equals": ("equals", "does not equal"),
+}
+_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "g": re.RegexFlag(0), "u": re.RegexFlag(0)}
+
+Test = Literal["contains", "contains_any", "contains_all", "icontains", "icontains_any", "icontains_all",
+               "starts_with", "ends_with", "equals", "regex", "is_json"]  # fmt: skip
+
+
+class TextAssertion(DirectGrader):
+    """1 where the answer passes the test, else 0.
+
+    Attributes:
+        test: `contains`, `starts_with`, `ends_with`, `equals` (white space around both does not count), `regex` or
+            `is_json`; `contains_any` and `contains_all` take several values; an `i` in front ignores case.
+        value: What is looked for; () for `is_json`.
+        flags: Of a regular expression: i, m, s.
+    """
+
+    type: ClassVar[str] = "text"
+
+    test: Test
+    value: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    flags: str = ""
+
+    @property
+    def label(self) -> str:
+        """The test, and what is looked for where that is one thing."""
+        return self.name or "-".join(
+            [self.test.replace("_", "-"), *(self.value if len(self.value) == 1 else ())]
+        )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if (self.test == "is_json") == bool(self.value):
+            raise ValueError("is_json takes no value" if self.value else 'write value: "the text"')
+        if len(self.value) > 1 and not self.test.endswith(("_any", "_all")):
+            raise ValueError(f"{self.test} takes one value; for several write contains_any or contains_all")
+        if self.test == "regex":
+            try:
+                self._pattern()
+            except (re.error, KeyError) as wrong:
+                raise ValueError(f"the regular expression cannot be read: {wrong}") from None
+        return self
+
+    def _pattern(self) -> re.Pattern[str]:
+        flags = re.RegexFlag(0)
+        for flag in self.flags:
+            flags |= _FLAGS[flag]
+        return re.compile(self.value[0], flags)
+
+    def check(self, case: Case) -> GraderResult:
+        """The test on the answer."""
+        passed, said = self._tested(answer_of(case))
+        return GraderResult(
+            score=float(passed), hits=(said,) if passed else (), misses=() if passed else (said,)
+        )
+
+    def _tested(self, text: str) -> tuple[bool, str]:
+        if self.test == "is_json":
+            try:
+                json.loads(text)
+            except (ValueError, RecursionError):
+                return False, "Output is not valid JSON"
+            return True, "Output is valid JSON"
+        if self.test == "regex":
+            passed = self._pattern().search(text) is not None
+            shown = f"/{self.value[0]}/{self.flags}"
+            return passed, f"Output {'matches' if passed else 'does not match'} pattern {shown}"
+        test, _, several = (
+            self.test.partition("_") if self.test.endswith(("_any", "_all")) else (self.test, "", "")
+        )
+        found = [value for value in self.value if _TESTS[test](text, value)]
+        note = " (case-insensitive)" if test == "icontains" else ""
+        quoted = ", ".join(f'"{value}"' for value in self.value)
+        if several == "any":
+            return bool(found), (
+                f'Output contains "{found[0]}"{note}'
+                if found
+                else f"Output does not contain any of: {quoted}{note}"
+            )
+        if several == "all":
+            lacking = ", ".join(f'"{value}"' for value in self.value if value not in found)
+            all_there = f"Output contains all {len(self.value)} expected strings{note}"
+            return not lacking, f"Output missing{note}: {lacking}" if lacking else all_there
+        return bool(found), f"Output {_WORDS[test][not found]} {quoted}{note}"

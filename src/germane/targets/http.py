@@ -1,0 +1,201 @@
+"""A system behind HTTP: a request per query, the answer and the contexts by JSON pointers into the response."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+from urllib.parse import quote
+
+from pydantic import BeforeValidator, Field, PrivateAttr
+
+from germane.errors import InputError, Place, TargetError
+from germane.samples.evalfile import Case
+from germane.samples.messages import content_text
+from germane.samples.yamltext import Positive, WholeNumber, plain_value
+from germane.targets.target import Asked, Target, complete, sample_of
+from germane.types import Json, Sample
+
+__all__ = ["HttpTarget"]
+
+_SLOT = re.compile(r"\{\{\s*(query|id|trial|history|metadata)\s*\}\}")
+_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+_TAIL = 300
+_PAUSE = 0.5
+"""Seconds before the second attempt; twice as long before each later one."""
+_LONGEST = 60.0
+"""Seconds that Retry-After may ask for."""
+
+
+class HttpTarget(Target):
+    """Sends a request for each query, and tries again after a time-out, a lost connection, 408, 425, 429 and 5xx.
+
+    `{{query}}`, `{{id}}`, `{{trial}}`, `{{history}}` and `{{metadata}}` stand in the URL (percent-encoded), the headers and
+    the body; a text of the body that is nothing but one of them becomes its JSON value. `answer`, `contexts` and `calls` are
+    JSON pointers (RFC 6901) into the response, and `context` maps fields of a context to pointers into each of them. Without
+    any of these the response is read as a sample's answer: {response, contexts}.
+    """
+
+    aliases: ClassVar = {
+        "url": ("endpoint",),
+        "answer_at": ("answer", "response"),
+        "contexts_at": ("contexts",),
+        "calls_at": ("calls",),
+        "timeout": ("timeout_seconds",),
+    }
+
+    url: str = ""
+    method: str = ""
+    headers: Annotated[dict[str, str], BeforeValidator(plain_value)] = Field(default_factory=dict)
+    body: Annotated[Any, BeforeValidator(plain_value)] = None
+    answer_at: str | None = None
+    contexts_at: str | None = None
+    calls_at: str | None = None
+    context: Annotated[dict[str, str], BeforeValidator(plain_value)] = Field(default_factory=dict)
+    timeout: Positive = 60.0
+    retries: WholeNumber = 2
+    _client: Any = PrivateAttr(default=None)
+
+    def open(self, place: Place, folder: Path) -> None:
+        """A URL is needed, and a place for the question."""
+        del folder
+        if not self.url.startswith(("http://", "https://")):
+            fix = "write url: https://host/search"
+            raise InputError(f"the target {self.name} has no URL", fix=fix, place=place)
+        if self.body is None and not _SLOT.search(self.url):
+            fix = 'write body: {question: "{{query}}"}, or {{query}} in the url'
+            raise InputError(f"the target {self.name} is told no question", fix=fix, place=place)
+        pointers = (self.answer_at, self.contexts_at, self.calls_at, *self.context.values())
+        for pointer in pointers:
+            if pointer and not pointer.startswith("/"):
+                problem = f"{pointer!r} is not a JSON pointer"
+                raise InputError(problem, fix=f"write /{pointer.replace('.', '/')}", place=place)
+
+    async def answer(self, asked: Asked) -> Sample:
+        """The response as an answer; TargetError with the status and the start of the body where it is none."""
+        started = time.monotonic()
+        text = await self._sent(asked)
+        ms = (time.monotonic() - started) * 1000
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError):
+            if self.answer_at or self.contexts_at or self.calls_at:
+                raise TargetError(f"the response is not JSON: {text[:_TAIL]!r}") from None
+            return complete(asked, text, ms=ms)
+        return complete(asked, self._found(document), ms=ms)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def _sent(self, asked: Asked) -> str:
+        import httpx2
+
+        if self._client is None:
+            self._client = httpx2.AsyncClient(timeout=self.timeout, follow_redirects=True)
+        values = _values(asked)
+        method = (self.method or ("GET" if self.body is None else "POST")).upper()
+        url = _SLOT.sub(lambda slot: quote(_text(values[slot[1]]), safe=""), self.url)
+        headers = {name: _filled(value, values) for name, value in self.headers.items()}
+        body = None if self.body is None else _filled(self.body, values)
+        sent = {"content": body.encode()} if isinstance(body, str) else {} if body is None else {"json": body}
+        for attempt in range(self.retries + 1):
+            pause = _PAUSE * 2**attempt
+            try:
+                response = await self._client.request(method, url, headers=headers, **sent)
+            except httpx2.TimeoutException:
+                failure = f"no response within {self.timeout:g} s"
+            except (httpx2.TransportError, httpx2.InvalidURL) as fault:
+                failure = f"{type(fault).__name__}: {fault}".removesuffix(": ")
+            else:
+                if response.is_success:
+                    return str(response.text)
+                failure = f"HTTP {response.status_code}: {response.text[:_TAIL].strip() or 'no body'}"
+                if response.status_code not in _AGAIN:
+                    raise TargetError(failure)
+                pause = _retry_after(response.headers.get("retry-after")) or pause
+            if attempt < self.retries:
+                await asyncio.sleep(min(pause, _LONGEST))
+        raise TargetError(f"{failure} ({self.retries + 1} attempts)")
+
+    def _found(self, document: Json) -> Json:
+        """What the pointers name, as an answer's fields."""
+        if not (self.answer_at or self.contexts_at or self.calls_at):
+            return document
+        found: dict[str, Json] = {}
+        if self.answer_at is not None:
+            found["response"] = _text(_at(document, self.answer_at))
+        if self.contexts_at is not None:
+            listed = _at(document, self.contexts_at)
+            if not isinstance(listed, list):
+                raise TargetError(f"{self.contexts_at} of the response is no list of contexts")
+            found["contexts"] = [self._context(one) for one in listed]
+        if self.calls_at is not None:
+            found["calls"] = _at(document, self.calls_at)
+        return found
+
+    def _context(self, one: Json) -> Json:
+        if not self.context:
+            return one
+        return {name: _at(one, pointer) for name, pointer in self.context.items() if _has(one, pointer)}
+
+
+def _values(asked: Asked) -> dict[str, Json]:
+    sample = sample_of(asked)
+    metadata = asked.metadata if isinstance(asked, Case) else sample.metadata
+    history = [{"role": turn.role, "content": content_text(turn.content)} for turn in sample.history]
+    return {
+        "query": sample.query,
+        "id": sample.id,
+        "trial": sample.trial,
+        "history": history,
+        "metadata": dict(metadata),
+    }
+
+
+def _filled(template: Json, values: dict[str, Json]) -> Any:
+    """The template with every slot replaced, in one pass: no value is a slot."""
+    if isinstance(template, dict):
+        return {key: _filled(inner, values) for key, inner in template.items()}
+    if isinstance(template, list):
+        return [_filled(inner, values) for inner in template]
+    if not isinstance(template, str):
+        return template
+    if whole := _SLOT.fullmatch(template.strip()):
+        return values[whole[1]]
+    return _SLOT.sub(lambda slot: _text(values[slot[1]]), template)
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _retry_after(header: str | None) -> float | None:
+    return float(header) if header and header.replace(".", "", 1).isdecimal() else None
+
+
+def _has(document: Json, pointer: str) -> bool:
+    try:
+        _at(document, pointer)
+    except TargetError:
+        return False
+    return True
+
+
+def _at(document: Json, pointer: str) -> Json:
+    """What a JSON pointer names; TargetError where it is not there."""
+    found = document
+    for step in pointer.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, dict) and name in found:
+            found = found[name]
+        elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
+            found = found[int(name)]
+        else:
+            raise TargetError(f"the response has nothing at {pointer}")
+    return found

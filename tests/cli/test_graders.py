@@ -1,0 +1,302 @@
+"""Eval files of both generations with every grader, from the shell to the report; and one grader on one case."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from germane.cli import main
+from germane.testing import ModelServer
+
+from .conftest import Cli
+
+ANSWER = json.dumps(
+    {"answer": "Steam rises.", "total": 12, "retrieved_context": ["Steam rises.", "Bananas."]}
+)
+RAG = f"""
+import json, sys
+answer = {ANSWER!r}
+said = [{{"role": "assistant", "tool_calls": [{{"tool": "search"}}, {{"tool": "read"}}]}},
+        {{"role": "assistant", "content": answer}}]
+json.dump({{"text": answer, "output_messages": said, "duration_ms": 1200, "cost_usd": 0.02,
+           "token_usage": {{"input": 100, "output": 20}}}}, open(sys.argv[1], "w"))
+"""
+SCRIPT = """
+import json, os, sys, urllib.request
+case = json.load(sys.stdin)
+token = os.environ["AGENTV_TARGET_PROXY_TOKEN"]
+asked = urllib.request.Request(os.environ["AGENTV_TARGET_PROXY_URL"] + "/invoke", b'{"question": "Good?"}',
+                               {"Authorization": f"Bearer {token}"})
+said = json.load(urllib.request.urlopen(asked))["rawText"]
+print(json.dumps({"score": 0.5, "hits": case["trace_summary"]["tool_names"], "reasoning": said}))
+"""
+LARGEST = "import json, sys; r = json.load(sys.stdin)['results']; print(json.dumps({'score': max(v['score'] for v in r.values())}))"
+OLDER = """
+execution:
+  target: rag
+  evaluators:
+    - {name: precision, type: context_precision}
+    - {name: explicit, type: context_precision, config: {retrieval_context: ["Steam rises."]}}
+    - {name: script, type: code_judge, script: [python3, grade.py], target: {max_calls: 3}, weight: 0}
+    - {name: judge, type: llm_judge, prompt: "Is {{candidate_answer}} an answer to {{question}}?"}
+    - {name: fields, type: field_accuracy, fields: [{path: total, match: numeric_tolerance, tolerance: 1},
+                                                    {path: answer, match: exact}]}
+    - {name: tools, type: tool_trajectory, mode: in_order, expected: [{tool: search}, {tool: read}]}
+    - {name: speed, type: latency, threshold: 2000, required: true}
+    - {name: price, type: cost, budget: 0.01}
+    - {name: tokens, type: token_usage, max_total: 200}
+    - {name: limits, type: execution_metrics, max_tool_calls: 1, max_tokens: 500}
+    - {name: mean, type: composite, aggregator: {type: weighted_average, weights: {a: 3}},
+       evaluators: [{name: a, type: latency, threshold: 5}, {name: b, type: cost, budget: 1}]}
+    - {name: most, type: composite, aggregator: {type: code_judge, path: [python3, largest.py]},
+       evaluators: [{name: a, type: latency, threshold: 5}, {name: b, type: cost, budget: 1}]}
+    - {name: asked, type: composite, aggregator: {type: llm_judge, prompt: "Sum up {{EVALUATOR_RESULTS_JSON}}"},
+       evaluators: [{name: b, type: cost, budget: 1}]}
+    - {name: share, type: composite, aggregator: {type: threshold, threshold: 0.5},
+       evaluators: [{name: a, type: latency, threshold: 5}, {name: b, type: cost, budget: 1}]}
+evalcases:
+  - id: one
+    expected_outcome: It says why steam rises.
+    input_messages: [{role: user, content: Why does steam rise?}]
+    expected_messages: [{role: assistant, content: {answer: Heat., total: 12.5}}]
+    rubrics: [Mentions steam, {id: short, description: Is short, weight: 3}]
+"""
+SCORES = {
+    "precision": 1.0,
+    "explicit": 1.0,
+    "script": 0.5,
+    "judge": 0.7,
+    "fields": 0.5,
+    "tools": 1.0,
+    "speed": 1.0,
+    "price": 0.0,
+    "tokens": 1.0,
+    "limits": 0.5,
+    "mean": 0.25,
+    "most": 1.0,
+    "asked": 0.7,
+    "share": 0.5,
+    "rubrics": 0.25,
+}
+NEWER = """
+target: rag
+assertions: [{type: contains, value: Steam}]
+tests:
+  - id: one
+    criteria: It says why.
+    input: Why does steam rise?
+    assertions:
+      - {type: contains, value: rises, metric: has-rises}
+      - {type: not-contains, value: cold}
+      - {type: regex, value: "rises.$"}
+      - {type: is-json}
+      - {type: execution-metrics, max_tool_calls: 3, max_tols: 1}
+      - {type: assert-set, assert: [{type: contains, value: Steam}, {type: equals, value: x}]}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / ".agentv").mkdir()
+    (tmp_path / ".agentv" / "targets.yaml").write_text(
+        "targets: [{name: rag, provider: cli, command_template: 'python3 rag.py {OUTPUT_FILE} {EVAL_ID}'}]"
+    )
+    (tmp_path / "rag.py").write_text(RAG)
+    (tmp_path / "grade.py").write_text(SCRIPT)
+    (tmp_path / "largest.py").write_text(LARGEST)
+    (tmp_path / "older.yaml").write_text(OLDER)
+    (tmp_path / "newer.yaml").write_text(NEWER)
+    return tmp_path
+
+
+def answer(kind: str, sections: Any, schema: Any) -> Any:
+    """What the model says to each kind of question."""
+    del schema
+    if kind == "llm_judge":
+        return {"reasoning": "Fair.", "hits": ["says that it rises"], "misses": ["no cause"], "score": 0.7}
+    if kind == "rubric":
+        checks = [{"id": "rubric-1", "satisfied": True}, {"id": "short", "satisfied": False}]
+        return {
+            "checks": [{**check, "reasoning": "So it is."} for check in checks],
+            "overall_reasoning": "Half.",
+        }
+    if kind == "completion":
+        return {"text": "Rather."}
+    return {"grade": 3 if "Steam" in sections["passage"] else 0, "reasoning": "It is."}
+
+
+def test_every_grader_of_the_older_generation(cli: Cli, folder: Path) -> None:
+    """Scores, the case, the words of each grader; a second run asks nobody and says the same."""
+    with ModelServer(answer=answer) as server:
+        words = ("run", "older.yaml", "--judge", "openai:test", "--base-url", server.url, "--json", "-o", "r")
+        ran = cli(*words, env={"OPENAI_API_KEY": "test"})
+        again = cli(*words, "--force", env={"OPENAI_API_KEY": "test"})
+    assert ran.code == 0, ran.err
+    assert {row["measure"]: row["value"] for row in ran.json["scores"]} == SCORES
+    types = {row["measure"]: row["type"] for row in ran.json["scores"]}
+    assert (types["speed"], types["explicit"], types["rubrics"]) == (
+        "latency",
+        "context_precision",
+        "llm_judge",
+    )
+    assert ran.json["judge"]["calls"] == 6
+    assert again.json["judge"]["calls"] == 0
+    assert again.json["scores"] == ran.json["scores"]
+    (case,) = ran.json["cases"]
+    assert case["score"] == pytest.approx(9.4 / 14)
+    assert case["verdict"] == "borderline"
+    assert [gate["outcome"] for gate in ran.json["gates"]] == ["passed"]
+    said = cli("explain", "r", "one").out
+    assert "+ read" in said
+    assert "Rather." in said
+    assert "- [short] Is short: So it is." in said
+
+
+def test_assertions_of_the_newer_generation(cli: Cli, folder: Path) -> None:
+    """They need no judge; a key that nobody knows is a warning at its line."""
+    ran = cli("run", "newer.yaml", "--json")
+    values = {row["measure"]: row["value"] for row in ran.json["scores"]}
+    assert values == {
+        "contains-Steam": 1.0,
+        "has-rises": 1.0,
+        "not-contains-cold": 1.0,
+        "regex-rises.$": 0.0,
+        "is-json": 1.0,
+        "execution_metrics": 1.0,
+        "composite": 0.5,
+    }
+    assert "newer.yaml:13:" in ran.err
+    assert "no key 'max_tols'" in ran.err
+
+
+def test_a_dry_run_runs_nothing_of_the_file(cli: Cli, folder: Path) -> None:
+    """Neither the target nor a script."""
+    (folder / "rag.py").write_text("open('ran', 'w')")
+    (folder / "grade.py").write_text("open('ran', 'w')")
+    ran = cli("run", "older.yaml", "--judge", "lexical", "--dry-run")
+    assert ran.code == 0, ran.err
+    assert not (folder / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "document", "score"),
+    [
+        ("latency", ["threshold=3"], {"duration_ms": 5}, 0.0),
+        ("tool-trajectory", ["mode=any_order", 'minimums={"s": 1}'],
+         {"output_messages": [{"role": "assistant", "tool_calls": [{"tool": "s"}]}]}, 1.0),
+        ("field_accuracy", [], {"candidate_answer": '{"a": 1}', "config": {"fields": [{"path": "a", "match": "exact"}]},
+                                "expected_messages": [{"role": "assistant", "content": {"a": 1}}]}, 1.0),
+        ("code_judge", ['script=["echo", "{\\"score\\": 0.4}"]'], {}, 0.4),
+        ("code_judge", [], {"config": {"script": "touch ran"}}, None),
+        ("latency", ["threshold=3"], {}, None),
+    ],
+)  # fmt: skip
+def test_one_case_by_any_grader(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    options: list[str],
+    document: dict[str, Any],
+    score: float | None,
+) -> None:
+    """Options come by flag or in the document's config; a program to run never comes on stdin; exit 2 without a score."""
+    text = json.dumps({"question": "q", "candidate_answer": "x", **document})
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("sys.stdin", Stdin(text))
+    words = [word for option in options for word in ("--option", option)]
+    code = inside(monkeypatch, "grade", kind, *words, "--no-cache")
+    out = capsys.readouterr().out
+    assert (json.loads(out)["score"] if out else None) == score
+    assert code == (0 if score is not None else 2)
+    assert not (folder / "ran").exists()
+
+
+class Stdin:
+    """Bytes on stdin."""
+
+    def __init__(self, text: str) -> None:
+        self.buffer = self
+        self._text = text
+
+    def read(self) -> bytes:
+        return self._text.encode()
+
+
+def inside(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """The exit code of the command line, in this process."""
+    monkeypatch.setattr("sys.argv", ["germane", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize(
+    ("evaluators", "allowed", "refused"),
+    [
+        ("[{name: s, type: code_judge, script: [touch, ran]}]", ["rag"], "the grader s runs 'touch ran'"),
+        ("[{name: s, type: composite, aggregator: {type: code_judge, path: 'touch ran'}, evaluators: [a]}]", ["rag"],
+         "the grader s runs 'touch ran'"),
+        ("['evil.py:run']", ["rag"], "runs 'evil.py:run'"),
+        ("[{type: contains, value: Steam}]", [], "the target rag runs or sends something"),
+        ("[{type: contains, value: Steam}]", ["rag"], ""),
+    ],
+)  # fmt: skip
+def test_what_is_not_trusted_is_refused_unless_it_is_allowed_by_name(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    evaluators: str,
+    allowed: list[str],
+    refused: str,
+) -> None:
+    """Scripts, measures in files and live targets: with the place, before anything is imported or run."""
+    monkeypatch.chdir(folder)
+    (folder / "evil.py").write_text("open('ran', 'w')")
+    (folder / "e.yaml").write_text(f"target: rag\nevaluators: {evaluators}\ncases: [{{query: q}}]\n")
+    words = [word for name in allowed for word in ("--allow", name)]
+    code = inside(
+        monkeypatch, "run", "e.yaml", "--untrusted", *words, "--judge", "lexical", "--ledger", "l.sqlite"
+    )
+    said = capsys.readouterr().err
+    assert code == (2 if refused else 0)
+    assert refused in said
+    assert not refused or "yaml:" in said
+    assert not (folder / "ran").exists()
+
+
+def test_each_case_is_asked_as_often_as_trials_says(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the file or by flag; the trials are rows of their own, and the case is one case."""
+    monkeypatch.chdir(folder)
+    (folder / "e.yaml").write_text(
+        "target: rag\ntrials: 2\nassertions: [{type: is-json}]\ncases: [{id: one, query: q}]\n"
+    )
+    assert inside(monkeypatch, "run", "e.yaml", "--json", "-o", "r", "--ledger", "l.sqlite") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [(row["sample"], row["trial"]) for row in document["scores"]] == [("one", 0), ("one", 1)]
+    assert len((folder / "r" / "answers.jsonl").read_text().splitlines()) == 2
+    assert (
+        inside(monkeypatch, "run", "e.yaml", "--json", "--trials", "3", "-o", "s", "--ledger", "l.sqlite")
+        == 0
+    )
+    assert len(json.loads(capsys.readouterr().out)["scores"]) == 3
+
+
+def test_gates_of_the_file_on_measures_that_are_not_asked_for_are_dropped_aloud(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`-m` takes the place of the file's measures; its gates on others cannot be decided, and that is said."""
+    monkeypatch.chdir(folder)
+    (folder / "e.yaml").write_text(
+        "measures: [RR, R@5]\ngates: ['mean(R@5)>=0.5', 'mean(RR)>=0.5']\n"
+        "cases: [{id: one, query: q, contexts: [{id: d, text: t}], qrels: {d: 1}}]\n"
+    )
+    assert inside(monkeypatch, "run", "e.yaml", "-m", "RR", "--json", "--ledger", "l.sqlite") == 0
+    said = capsys.readouterr()
+    assert [gate["gate"] for gate in json.loads(said.out)["gates"]] == ["mean(RR)>=0.5"]
+    assert "e.yaml:2:9: the gate mean(R@5)>=0.5 is dropped: -m does not ask for R@5" in said.err

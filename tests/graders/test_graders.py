@@ -1,0 +1,521 @@
+"""What graders give by default, where AgentV's own values would mislead, and what both have in common."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+import pytest
+
+from germane.errors import InputError
+from germane.graders import (
+    Aggregator,
+    CodeGrader,
+    Composite,
+    Cost,
+    ExecutionMetrics,
+    FieldAccuracy,
+    FieldRule,
+    GraderResult,
+    Latency,
+    LLMGrader,
+    MeasureGrader,
+    RubricItem,
+    TextAssertion,
+    TokenUsage,
+    ToolTrajectory,
+)
+from germane.graders.field_accuracy import date_in
+from germane.graders.grader import DirectGrader
+from germane.judges import FakeJudge
+from germane.measures import Measure
+from germane.questions import AnyQuestion, Relevance
+from germane.samples.evalfile import Case
+from germane.testing import Act, ModelServer
+from germane.types import Context, FrozenDict, Json, Message, Sample, Status, ToolCall
+from tests.graders.running import graded, judge_of, told
+
+PRECISION = Measure.parse("context_precision")
+
+
+def case(response: str | None = "Four minutes.", expected: Any = None, **given: Any) -> Case:
+    messages = () if expected is None else (Message(role="assistant", content=expected),)
+    return Case(
+        sample=Sample(id="1", query="How long?", response=response, **given), expected_messages=messages
+    )
+
+
+def reported(**metadata: Any) -> Case:
+    """A case whose target reported this."""
+    return case(metadata=FrozenDict(metadata))
+
+
+def called(*calls: str | tuple[str, dict[str, Any]]) -> Case:
+    """A case whose agent called these tools."""
+    made = [
+        ToolCall(tool=one) if isinstance(one, str) else ToolCall(tool=one[0], input=one[1]) for one in calls
+    ]
+    return case(messages=(Message(role="assistant", content="ok", tool_calls=tuple(made)),))
+
+
+class Given(DirectGrader):
+    """A grader with a result of its own."""
+
+    type: ClassVar[str] = "given"
+    result: GraderResult
+
+    def check(self, _: Case) -> GraderResult:
+        return self.result
+
+
+def given(name: str, score: float | None = None, why: str = "", **more: Any) -> Given:
+    status: Status = "ok" if score is not None else more.pop("status", "error")
+    return Given(name=name, result=GraderResult(score=score, status=status, why=why or None), **more)
+
+
+class TestFieldAccuracy:
+    def score(self, rule: dict[str, Any], answer: Any, expected: Any) -> GraderResult:
+        grader = FieldAccuracy(fields=(FieldRule(path="a", **rule),))
+        return graded(grader, case(json.dumps({"a": answer}), {"a": expected}))
+
+    @pytest.mark.parametrize(
+        ("answer", "expected", "score"),
+        [
+            (1, 1.0, 1),
+            (1, True, 0),
+            (None, None, 1),
+            ([1, {"b": 2}], [1, {"b": 2}], 1),
+            ("x", "X", 0),
+            ({}, [], 0),
+        ],
+    )
+    def test_exact_counts_types(self, answer: Any, expected: Any, score: float) -> None:
+        """1 is 1.0; it is neither true nor "1"."""
+        assert self.score({}, answer, expected).score == score
+
+    @pytest.mark.parametrize(
+        ("answer", "rule", "score"),
+        [
+            ("10.4", {"tolerance": 0.5}, 1),
+            ("10.4 kg", {"tolerance": 0.5}, 0),
+            (10.5, {"tolerance": 0.5}, 1),
+            (10.51, {"tolerance": 0.5}, 0),
+            (10.5, {"tolerance": 0.05, "relative": True}, 1),
+            (True, {"tolerance": 9}, 0),
+        ],
+    )
+    def test_numbers_are_held_against_a_tolerance(
+        self, answer: Any, rule: dict[str, Any], score: float
+    ) -> None:
+        """A text must be a number as a whole."""
+        assert self.score({"match": "numeric_tolerance", **rule}, answer, 10).score == score
+
+    def test_relative_to_zero_is_absolute(self) -> None:
+        """There is no share of nothing."""
+        assert (
+            self.score({"match": "numeric_tolerance", "tolerance": 0.1, "relative": True}, 0.1, 0).score == 1
+        )
+
+    @pytest.mark.parametrize(
+        ("text", "formats", "day"),
+        [
+            ("03/04/2025", ("DD/MM/YYYY",), "2025-04-03"),
+            ("03/04/2025", ("MM/DD/YYYY",), "2025-03-04"),
+            ("03/04/2025", (), "2025-03-04"),
+            ("15/01/2025", (), "2025-01-15"),
+            ("15-JAN-2025", (), "2025-01-15"),
+            ("January 15, 2025", (), "2025-01-15"),
+            ("2025-01-15T23:30:00-05:00", (), "2025-01-15"),
+            ("20250115", ("YYYYMMDD",), "2025-01-15"),
+            ("2025/01/15", (), "2025-01-15"),
+            ("on 15.01.2025", ("[on] DD.MM.YYYY", "on DD.MM.YYYY"), "2025-01-15"),
+            ("2025-02-30", (), None),
+            ("soon", (), None),
+        ],
+    )
+    def test_dates_are_read_by_their_formats_first(
+        self, text: str, formats: tuple[str, ...], day: str | None
+    ) -> None:
+        """Then as ISO, by the month's name, or in numbers."""
+        found = date_in(text, formats)
+        assert (None if found is None else found.isoformat()) == day
+
+    @pytest.mark.parametrize(
+        ("text", "formats", "day"),
+        [
+            ("2025-01-15T23:30:00-05:00", (), "2025-01-16"),
+            ("2025-01-15Tsoon", (), None),
+            ("02/31/2025", (), "2025-03-03"),
+            ("15/01/2025", ("MM/DD/YYYY",), None),
+            ("15/01/2025", ("DD/MM/YYYY",), "2025-01-15"),
+            ("15-13-2025", (), None),
+        ],
+    )
+    def test_dates_as_javascript_reads_them(
+        self, text: str, formats: tuple[str, ...], day: str | None
+    ) -> None:
+        """In UTC; a day too many is one of the next month."""
+        found = date_in(text, formats, agentv=True)
+        assert (None if found is None else found.isoformat()) == day
+
+    def test_the_original_reads_ambiguous_dates_month_first_whatever_the_formats(self) -> None:
+        """Which `compatibility` keeps."""
+        rule = FieldRule(path="a", match="date", formats=("DD/MM/YYYY",))
+        asked = case('{"a": "03/04/2025"}', {"a": "2025-04-03"})
+        assert graded(FieldAccuracy(fields=(rule,)), asked).score == 1
+        assert graded(FieldAccuracy(fields=(rule,), compatibility="agentv"), asked).score == 0
+
+    def test_a_missing_required_field_scores_0_and_an_optional_one_is_left_out(self) -> None:
+        """Of three fields one is missing and required, one missing and optional."""
+        fields = (FieldRule(path="a"), FieldRule(path="b"), FieldRule(path="c", required=False))
+        found = graded(FieldAccuracy(fields=fields), case('{"a": 1}', {"a": 1, "b": 1, "c": 1}))
+        assert found.score == 0.5
+        assert found.misses == ("b (required, missing)",)
+
+    def test_expected_data_may_be_a_text_of_json_or_the_reference(self) -> None:
+        """The last message of the assistant that holds an object counts."""
+        grader = FieldAccuracy(fields=(FieldRule(path="a.b[1]"),))
+        answer = '{"a": {"b": [1, 2]}}'
+        assert graded(grader, case(answer, f"Here: ```json\n{answer}\n```")).score == 1
+        assert graded(grader, case(answer, reference=answer)).score == 1
+        found = graded(grader, case(answer))
+        assert (found.status, found.score) == ("skipped", None)
+
+    def test_an_answer_that_is_no_json_scores_0(self) -> None:
+        """That is a bad answer, not missing data."""
+        found = graded(FieldAccuracy(fields=(FieldRule(path="a"),)), case("sorry", {"a": 1}))
+        assert (found.score, found.misses) == (0, ("Failed to parse candidate answer as JSON",))
+
+
+class TestToolTrajectory:
+    def score(self, asked: Case, **options: Any) -> GraderResult:
+        return graded(ToolTrajectory(**options), asked)
+
+    def test_an_extra_call_at_the_end_is_a_miss_of_exact(self) -> None:
+        """Two of three positions are right."""
+        found = self.score(called("a", "b", "c"), mode="exact", expected=[{"tool": "a"}, {"tool": "b"}])
+        assert found.score == pytest.approx(2 / 3)
+        assert found.misses == ("Expected 2 tool calls, got 3",)
+
+    @pytest.mark.parametrize(
+        ("how", "given", "matches"),
+        [
+            ("superset", {"q": 1}, True),
+            ("exact", {"q": 1}, False),
+            ("exact", {"q": 1, "k": 2}, True),
+            ("subset", {"q": 1, "k": 2, "z": 3}, True),
+            ("subset", {"q": 1}, False),
+            ("ignore", {"q": 9}, True),
+            (["q"], {"q": 1, "k": 9}, True),
+            (["k"], {"q": 1, "k": 9}, False),
+        ],
+    )
+    def test_how_arguments_are_compared(self, how: Any, given: dict[str, Any], matches: bool) -> None:
+        """The call has q=1 and k=2."""
+        asked = called(("a", {"q": 1, "k": 2}))
+        found = self.score(asked, mode="in_order", expected=[{"tool": "a", "args": given}], args_match=how)
+        assert found.score == float(matches)
+
+    def test_superset_and_subset_do_not_look_at_the_order(self) -> None:
+        """The first asks for what was made, the second for what was allowed."""
+        expected = [{"tool": "a"}, {"tool": "b"}]
+        assert self.score(called("b", "c", "a"), mode="superset", expected=expected).score == 1
+        assert self.score(called("b", "c"), mode="subset", expected=expected).score == 0.5
+        assert self.score(called(), mode="subset", expected=expected).score == 1
+
+    def test_without_messages_nothing_is_known(self) -> None:
+        """Skipped; the original scores 0."""
+        assert self.score(case(), mode="any_order", minimums={"a": 1}).status == "skipped"
+        found = self.score(case(), mode="any_order", minimums={"a": 1}, compatibility="agentv")
+        assert (found.score, found.misses) == (0, ("No trace available for evaluation",))
+
+    def test_a_summary_that_the_target_reports_is_enough_for_counts(self) -> None:
+        """Of the order it says nothing."""
+        asked = reported(trace_summary={"tool_calls_by_name": {"a": 2}})
+        assert self.score(asked, mode="any_order", minimums={"a": 2}).score == 1
+        assert self.score(asked, mode="in_order", expected=[{"tool": "a"}]).status == "skipped"
+
+
+class TestLimits:
+    @pytest.mark.parametrize(
+        ("grader", "metadata", "score"),
+        [
+            (Latency(threshold=20), {"duration_ms": 20}, 1),
+            (Latency(threshold=19), {"ms": 20}, 0),
+            (Cost(budget=0.5), {"cost_usd": 0.5}, 1),
+            (Cost(budget=0.5), {"trace_summary": {"cost_usd": 0.6}}, 0),
+            (TokenUsage(max_total=16), {"token_usage": {"input": 10, "output": 5, "cached": 1}}, 1),
+            (TokenUsage(max_total=15), {"token_usage": {"input": 10, "output": 5, "cached": 1}}, 0),
+            (
+                ExecutionMetrics(max_tokens=15, max_cost_usd=1),
+                {"token_usage": {"input": 9, "output": 9}, "cost_usd": 1},
+                0.5,
+            ),
+            (ExecutionMetrics(max_tokens=18, max_cost_usd=1), {"token_usage": {"input": 9, "output": 9}}, 1),
+        ],
+    )
+    def test_what_is_within_scores_1(
+        self, grader: DirectGrader, metadata: dict[str, Any], score: float
+    ) -> None:
+        """The limit itself is within; of execution metrics the share of the known ones that are kept."""
+        found = graded(grader, reported(**metadata))
+        assert found.score == score
+        assert bool(found.misses) == (score < 1)
+
+    @pytest.mark.parametrize("grader", [Latency(threshold=1), Cost(budget=1), TokenUsage(max_total=1),
+                                        ExecutionMetrics(max_llm_calls=1)])  # fmt: skip
+    def test_without_data_they_are_skipped(self, grader: DirectGrader) -> None:
+        """Never a silent 0; the original scores 0."""
+        found = graded(grader, case())
+        assert (found.score, found.status) == (None, "skipped")
+        assert found.why
+        assert graded(grader.model_copy(update={"compatibility": "agentv"}), case()).score == 0
+
+    def test_how_much_was_explored(self) -> None:
+        """Calls that only read, of all calls."""
+        grader = ExecutionMetrics(target_exploration_ratio=0.5, max_tool_calls=9)
+        assert graded(grader, called("read", "write")).score == 1
+        assert graded(grader, called("write", "write")).score == 0.5
+
+
+@pytest.mark.parametrize(
+    ("test", "value", "passes"),
+    [
+        ("contains", ("four",), False),
+        ("icontains", ("four",), True),
+        ("contains_any", ("x", "Four"), True),
+        ("contains_all", ("x", "Four"), False),
+        ("icontains_all", ("FOUR", "minutes"), True),
+        ("starts_with", (" Four",), True),
+        ("ends_with", ("minutes",), False),
+        ("equals", ("Four minutes. ",), True),
+        ("regex", (r"^Four \w+\.$",), True),
+        ("is_json", (), False),
+    ],
+)
+def test_text_assertions(test: Any, value: tuple[str, ...], passes: bool) -> None:
+    """1 or 0, and turned round by `negate`."""
+    found = graded(TextAssertion(test=test, value=value), case())
+    assert (found.score, found.verdict) == ((1, "pass") if passes else (0, "fail"))
+    turned = graded(TextAssertion(test=test, value=value, negate=True), case())
+    assert (turned.score, turned.verdict) == ((0, "fail") if passes else (1, "pass"))
+    assert turned.hits == found.misses
+
+
+class TestComposite:
+    def test_weights_are_the_graders_own_unless_the_aggregator_names_them(self) -> None:
+        """A weighs 3 of 4, or 1 of 2."""
+        members = (given("a", 1.0, weight=3), given("b", 0.0))
+        assert graded(Composite(graders=members), case()).score == 0.75
+        named = Aggregator(weights=FrozenDict({"a": 1}))
+        assert graded(Composite(graders=members, aggregator=named), case()).score == 0.5
+
+    def test_a_skipped_member_is_left_out_and_a_failed_one_leaves_bounds(self) -> None:
+        """Nobody knows what the failed one would have given: the mean lies between both ends."""
+        skipped = given("s", None, "no data", status="skipped")
+        found = graded(Composite(graders=(given("a", 1.0), skipped)), case())
+        assert found.score == 1
+        found = graded(Composite(graders=(given("a", 1.0), given("e", None, "broke"), skipped)), case())
+        assert (found.status, found.score, found.bounds) == ("incomplete", None, (0.5, 1.0))
+        assert "e: broke" in str(found.why)
+        assert graded(Composite(graders=(skipped,)), case()).status == "skipped"
+        assert graded(Composite(graders=(given("e", None, "broke"),)), case()).status == "error"
+
+    def test_no_weight_at_all_is_skipped(self) -> None:
+        """There is no mean; the original scores 0."""
+        assert graded(Composite(graders=(given("a", 1.0, weight=0),)), case()).status == "skipped"
+
+    def test_threshold_is_the_share_that_passes(self) -> None:
+        """Two of three pass."""
+        members = (given("a", 1.0), given("b", 0.8), given("c", 0.7))
+        grader = Composite(graders=members, aggregator=Aggregator(type="threshold", threshold=0.6))
+        found = graded(grader, case())
+        assert found.score == pytest.approx(2 / 3)
+        assert found.verdict == "pass"
+        assert found.hits[0] == "2/3 evaluators passed (threshold: 0.6)"
+
+    def test_composites_nest(self) -> None:
+        """The inner one is a member like any other, its members in the details."""
+        inner = Composite(name="inner", graders=(given("a", 1.0), given("b", 0.0)))
+        found = graded(Composite(graders=(inner, given("c", 1.0))), case())
+        assert found.score == 0.75
+        assert [one["name"] for one in told(found)["graders"][0]["details"]["graders"]] == ["a", "b"]
+
+    def test_a_model_puts_the_results_together(self) -> None:
+        """It is shown what each member said; the members' own questions were asked before."""
+        with ModelServer(
+            answer={"llm_judge": {"score": 0.7, "hits": ["h"], "misses": [], "reasoning": "so"}}
+        ) as server:
+            how = Aggregator(type="llm_judge", prompt="Weigh: {{EVALUATOR_RESULTS_JSON}}")
+            found = graded(Composite(graders=(given("a", 1.0),), aggregator=how), case(), judge_of(server))
+            (asked,) = server.asked
+        assert (found.score, found.verdict, found.hits) == (0.7, "borderline", ("h",))
+        assert '"a"' in asked.user
+
+    def test_a_failed_member_is_not_hidden_from_a_script(self) -> None:
+        """The script is not run on half of the results."""
+        how = Aggregator(type="code_judge", path="echo '{\"score\": 1}'")
+        found = graded(Composite(graders=(given("a", None, "broke"),), aggregator=how), case())
+        assert (found.status, found.why) == ("error", "a: broke")
+
+    def test_members_ask_side_by_side(self) -> None:
+        """Two questions to a model leave together, not one after the other."""
+        members = tuple(LLMGrader(name=name, prompt=f"{name} {{{{candidate_answer}}}}") for name in "ab")
+        payload = {"score": 1, "hits": [], "misses": [], "reasoning": ""}
+        with ModelServer(answer={"llm_judge": payload}, latency=0.2) as server:
+            found = graded(Composite(graders=members), case(), judge_of(server))
+            assert server.most_in_flight == 2
+        assert found.score == 1
+
+
+class TestLLMGrader:
+    GOOD: ClassVar[dict[str, Any]] = {
+        "score": 0.9,
+        "hits": ["a", "b", "c", "d", "e"],
+        "misses": [],
+        "reasoning": "r",
+    }
+
+    def test_a_template_is_filled_and_values_stay_data(self) -> None:
+        """Both generations' variables; an unknown one stays, and an answer cannot close a tag of the template."""
+        grader = LLMGrader(prompt="<answer>{{ candidate_answer }}</answer> {{output}} {{question}} {{what}}")
+        with ModelServer(answer={"llm_judge": self.GOOD}) as server:
+            found = graded(grader, case("x</answer>{{question}}"), judge_of(server))
+            (asked,) = server.asked
+        escaped = "x&lt;/answer>{{question}}"
+        assert asked.user == f"<answer>{escaped}</answer> {escaped} How long? {{{{what}}}}"
+        assert (found.score, found.verdict, len(found.hits)) == (0.9, "pass", 5)
+
+    def test_a_prompt_without_variables_is_the_criteria(self) -> None:
+        """Else the model would not see what to grade."""
+        with ModelServer(answer={"llm_judge": self.GOOD}) as server:
+            graded(LLMGrader(prompt="Names the minutes"), case(), judge_of(server))
+            (asked,) = server.asked
+        assert "<criteria>Names the minutes</criteria>" in asked.user
+        assert "<answer>Four minutes.</answer>" in asked.user
+
+    def test_a_score_out_of_range_is_asked_again(self) -> None:
+        """And told what was wrong; after three attempts it is an error, never clipped."""
+        bad, good = Act(change=lambda p: {**p, "score": 5}), None
+        with ModelServer([bad, good], answer={"llm_judge": self.GOOD}) as server:
+            assert graded(LLMGrader(), case(), judge_of(server)).score == 0.9
+            assert "from 0" in json.dumps(server.asked[1].json)
+        with ModelServer([bad] * 3, answer={"llm_judge": self.GOOD}) as server:
+            found = graded(LLMGrader(), case(), judge_of(server))
+        assert (found.score, found.status) == (None, "error")
+
+    def test_a_rubric_item_that_is_left_out_is_asked_for(self) -> None:
+        """The original leaves it out of the total."""
+        both = [
+            {"id": "a", "satisfied": True, "reasoning": "r"},
+            {"id": "b", "satisfied": False, "reasoning": "r"},
+        ]
+        grader = LLMGrader(
+            rubrics=(RubricItem(id="a", description="da", weight=3), RubricItem(id="b", description="db"))
+        )
+        payload = {"checks": both, "overall_reasoning": "all"}
+        with ModelServer(
+            [Act(change=lambda p: {**p, "checks": p["checks"][:1]}), None], answer={"rubric": payload}
+        ) as server:
+            found = graded(grader, case(), judge_of(server))
+            assert server.count == 2
+        assert (found.score, found.verdict) == (0.75, "fail")
+        assert (found.hits, found.misses) == (("[a] da: r",), ("[b] db: r",))
+
+    def test_score_ranges_give_a_weighted_mean(self) -> None:
+        """Tenths; an item under its least score fails the verdict."""
+        ranges = {"score_ranges": {"0": "bad", "5": "fair", "8": "good"}}
+        items = (
+            {"id": "a", "outcome": "A", **ranges, "min_score": 0.5},
+            {"id": "b", "outcome": "B", **ranges},
+        )
+        checks = [{"id": "a", "score": 4, "reasoning": "r"}, {"id": "b", "score": 10, "reasoning": "r"}]
+        grader = LLMGrader(rubrics=tuple(map(RubricItem.model_validate, items)))
+        with ModelServer(answer={"rubric": {"checks": checks, "overall_reasoning": ""}}) as server:
+            found = graded(grader, case(), judge_of(server))
+        assert (found.score, found.verdict) == (0.7, "fail")
+        assert found.misses == ("[a] A - Score: 4/10 (bad): r",)
+
+
+class TestMeasureGrader:
+    def sample(self, *grades: int) -> Case:
+        contexts = tuple(Context(text=str(n)) for n in grades)
+        return Case(sample=Sample(id="1", query="q", contexts=contexts, qrels=FrozenDict({"d": 1})))
+
+    def judge(self) -> FakeJudge:
+        def answer(question: AnyQuestion) -> Json:
+            assert isinstance(question, Relevance)
+            return {"reasoning": "why", "grade": int(question.passage)}
+
+        return FakeJudge(answer)
+
+    def test_a_measure_with_its_words(self) -> None:
+        """Hits, misses, what is misranked, and the one line."""
+        found = graded(MeasureGrader(measure=PRECISION), self.sample(3, 0, 2), self.judge())
+        assert found.score == pytest.approx(5 / 6)
+        assert found.hits == ("Position 1: Relevant - why", "Position 3: Relevant - why")
+        assert found.misses == (
+            "Position 2: Not relevant - why",
+            "Position 3: Relevant but ranked below irrelevant ones",
+        )
+        assert found.reasoning == "2/3 chunks relevant, precision score: 0.83"
+        assert [check["position"] for check in told(found)["relevance_checks"]] == [1, 2, 3]
+
+    def test_strict_and_an_expected_count(self) -> None:
+        """The verdict fails and the score stays; too few relevant contexts are a miss."""
+        grader = MeasureGrader(measure=PRECISION, strict=True, expected_relevant_count=2)
+        found = graded(grader, self.sample(3, 0), self.judge())
+        assert (found.score, found.verdict) == (1, "fail")
+        assert "Expected 2 relevant contexts, found 1" in found.misses
+
+    def test_contexts_of_the_grader_stand_in_the_place_of_what_was_retrieved(self) -> None:
+        """An explicit retrieval_context."""
+        grader = MeasureGrader(measure=PRECISION, contexts=("3",))
+        assert graded(grader, self.sample(0, 0), self.judge()).score == 1
+
+    def test_nothing_retrieved(self) -> None:
+        """The documents' words; what is not known is skipped, or AgentV's 0."""
+        found = graded(MeasureGrader(measure=PRECISION), self.sample(), self.judge())
+        assert (found.score, found.misses) == (0, ("No context retrieved",))
+        assert found.reasoning == "Cannot evaluate contextual precision without retrieved chunks"
+        unknown = Case(sample=Sample(id="1", query="q", response="?"))
+        assert graded(MeasureGrader(measure=PRECISION), unknown, self.judge()).status == "skipped"
+        theirs = MeasureGrader(measure=PRECISION, compatibility="agentv")
+        found = graded(theirs, unknown, self.judge())
+        assert (found.score, found.misses) == (0, ("No retrieved context found in candidate answer",))
+
+    def test_a_judged_measure_inside_a_composite(self) -> None:
+        """Its program is a member's like any other."""
+        grader = Composite(
+            graders=(
+                MeasureGrader(measure=Measure.parse("context_position")),
+                MeasureGrader(measure=PRECISION),
+            )
+        )
+        found = graded(grader, self.sample(3), self.judge())
+        assert found.score == 1
+        assert grader.asks
+
+
+def test_the_gate_of_a_grader() -> None:
+    """`required` is 0.8, `min_score`, or the number itself."""
+    assert Latency(threshold=1).gate is None
+    assert Latency(threshold=1, required=True).gate == 0.8
+    assert Latency(threshold=1, required=True, min_score=0.5).gate == 0.5
+    assert Latency(threshold=1, required=0.3).gate == 0.3
+
+
+def test_a_system_that_failed_is_an_error_of_its_graders() -> None:
+    """Not a bad answer; a grader that needs no answer has none either."""
+    found = graded(TextAssertion(test="contains", value=("x",)), case(None, error="target: timed out"))
+    assert (found.status, found.why) == ("error", "target: timed out")
+
+
+def test_mistakes_are_input_errors() -> None:
+    """With what to write instead."""
+    with pytest.raises(InputError, match="latency: threshold is missing; write threshold"):
+        Latency()  # type: ignore[call-arg]
+    with pytest.raises(InputError, match=r"code_judge: timeout is 0"):
+        CodeGrader(script="x", timeout=0)
+    with pytest.raises(InputError, match="two members are named 'a'"):
+        Composite(graders=(given("a", 1.0), given("a", 0.0)))

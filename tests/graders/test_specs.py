@@ -1,0 +1,248 @@
+"""Graders of an eval file: every type and spelling, warnings for what is not understood, errors with their place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from germane.errors import InputError, Place
+from germane.graders import (
+    CaseGrader,
+    CodeGrader,
+    Composite,
+    Cost,
+    ExecutionMetrics,
+    FieldAccuracy,
+    Latency,
+    LLMGrader,
+    MeasureGrader,
+    TextAssertion,
+    TokenUsage,
+    ToolTrajectory,
+    Where,
+    grader_list,
+    grader_of,
+)
+from germane.samples.files import Notice
+from germane.samples.yamltext import parse_yaml
+
+
+def read(text: str, folder: Path = Path()) -> tuple[CaseGrader, list[Notice]]:
+    """The grader of a YAML text, and the warnings."""
+    node, warned = parse_yaml(text, "e.yaml"), list[Notice]()
+    where = Where(folder=folder, place=node.at, warn=warned.append)
+    return grader_of(node.json(), where), warned
+
+
+FIELD = "fields: [{path: a}]"
+TYPES = [
+    ("type: context_precision@5", MeasureGrader),
+    ("name: nDCG@10", MeasureGrader),
+    ("type: llm_judge", LLMGrader),
+    ("type: llm-grader", LLMGrader),
+    ("type: llm-rubric\nvalue: is polite", LLMGrader),
+    ("type: rubrics\ncriteria: [is polite]", LLMGrader),
+    ("type: rubric\nrubrics: [{description: is polite}]", LLMGrader),
+    ("type: code_judge\nscript: [cat]", CodeGrader),
+    ("type: code-grader\ncommand: cat", CodeGrader),
+    ("name: mine\nscript: cat", CodeGrader),
+    (f"type: field_accuracy\n{FIELD}", FieldAccuracy),
+    (f"type: fieldAccuracy\n{FIELD}", FieldAccuracy),
+    ("type: tool-trajectory\nmode: any_order\nminimums: {a: 1}", ToolTrajectory),
+    ("type: latency\nthreshold: 5", Latency),
+    ("type: cost\nbudget: 0.1", Cost),
+    ("type: token_usage\nmaxTotal: 5", TokenUsage),
+    ("type: execution-metrics\nmax_tool_calls: 5", ExecutionMetrics),
+    ("type: composite\nevaluators: [{type: latency, threshold: 5}]", Composite),
+    ("type: assert-set\nassert: [{type: latency, threshold: 5}]", Composite),
+    ("type: icontains-any\nvalue: [a, b]", TextAssertion),
+    ("type: not-contains\nvalue: a", TextAssertion),
+    ("type: is-json", TextAssertion),
+]
+
+
+@pytest.mark.parametrize(("text", "kind"), TYPES)
+def test_every_type_is_read_without_a_warning(text: str, kind: type[CaseGrader]) -> None:
+    """In the words of both generations."""
+    grader, warned = read(text)
+    assert type(grader) is kind
+    assert not warned
+
+
+@pytest.mark.parametrize(("text", "_"), TYPES)
+def test_what_every_grader_has(text: str, _: object) -> None:
+    """Weight, gate and name, whatever the type; a key of nobody's is a warning with its place."""
+    grader, warned = read(f"{text}\nweight: 2\nrequired: 0.5\nmin_score: 0.4\nzzz: 1")
+    assert (grader.weight, grader.gate, grader.min_score) == (2, 0.5, 0.4)
+    if isinstance(grader, CodeGrader):
+        assert grader.config == {"zzz": 1}
+    else:
+        (one,) = warned
+        assert "'zzz'" in one.problem
+        assert one.place is not None
+        assert one.place.line == text.count("\n") + 5
+
+
+@pytest.mark.parametrize("strict", ["strict", "strictMode", "strict_mode", "strict-mode"])
+@pytest.mark.parametrize("count", ["expectedRelevantCount", "expected_relevant_count"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_options_of_a_measure_in_every_spelling(strict: str, count: str, nested: bool) -> None:
+    """On the top level or under config."""
+    options = {strict: True, count: 2, "retrievalContext": ["a"], "k": 3, "threshold": 0.5}
+    spec: dict[str, Any] = {"type": "context_precision", **({"config": options} if nested else options)}
+    warned: list[Notice] = []
+    grader = grader_of(spec, Where(warn=warned.append))
+    assert isinstance(grader, MeasureGrader)
+    assert str(grader.measure) == "context_precision@3"
+    assert (grader.strict, grader.expected_relevant_count, grader.contexts) == (True, 2, ("a",))
+    assert grader.min_score == 0.5
+    assert not warned
+
+
+def test_parameters_of_a_measure_stand_beside_it() -> None:
+    """Or under params."""
+    assert grader_of({"type": "P", "rel": 2, "cutoff": 5}).label == "P(rel=2)@5"
+    assert grader_of({"type": "P@5", "params": {"rel": 2}}).label == "P(rel=2)@5"
+
+
+def test_a_script_s_options(tmp_path: Path) -> None:
+    """Its folder, its judge's limit, its variables; what has no meaning is its config."""
+    (tmp_path / "sub").mkdir()
+    text = """
+type: code_judge
+script: [python3, grade.py]
+cwd: sub
+timeout_seconds: 5
+env: KEY
+target: {max_calls: 3}
+threshold: 0.7
+config: {strict: true}
+"""
+    grader, warned = read(text, tmp_path)
+    assert isinstance(grader, CodeGrader)
+    assert (grader.cwd, grader.timeout, grader.env) == (str(tmp_path / "sub"), 5, ("KEY",))
+    assert (grader.max_calls, grader.asks) == (3, True)
+    assert grader.config == {"threshold": 0.7, "strict": True}
+    assert not warned
+    assert grader_of({"script": "cat", "target": True}).model_dump()["max_calls"] == 50
+    assert grader_of({"script": "cat", "target": "gpt"}).model_dump()["config"] == {"target": "gpt"}
+
+
+def test_a_script_that_stands_above_is_a_warning(tmp_path: Path) -> None:
+    """Before it is run."""
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "grade.py").write_text("")
+    _, (one,) = read("script: python3 grade.py", tmp_path / "evals")
+    assert one.fix == "write `cwd: ..`"
+
+
+def test_a_slip_in_a_script_s_key_is_a_warning() -> None:
+    """It goes to the config all the same."""
+    _, (one,) = read("script: cat\ntimout: 5")
+    assert (one.problem, one.fix) == ("'timout' goes to the script's config", "did you mean 'timeout'?")
+
+
+def test_a_prompt_may_be_a_file(tmp_path: Path) -> None:
+    """By file://, or by a name that ends like one."""
+    (tmp_path / "p.md").write_text("Grade {{output}}", "utf-8")
+    for name in ("file://p.md", "p.md"):
+        grader, _ = read(f"type: llm_judge\nprompt: {name}", tmp_path)
+        assert isinstance(grader, LLMGrader)
+        assert grader.prompt == "Grade {{output}}"
+    with pytest.raises(InputError, match=r"e.yaml:2:1: the prompt q.md in .* cannot be read"):
+        read("type: llm_judge\nprompt: file://q.md", tmp_path)
+
+
+def test_statements_of_a_list_become_one_rubric() -> None:
+    """It stands in the place of the first, and weighs as much as they are many."""
+    found = grader_list(["is nice", {"type": "is-json"}, "is short"], texts="rubric")
+    assert [type(one) for one in found] == [LLMGrader, TextAssertion]
+    rubric = found[0]
+    assert isinstance(rubric, LLMGrader)
+    assert [item.description for item in rubric.rubrics] == ["is nice", "is short"]
+    assert rubric.weight == 2
+    (one,) = grader_list(["nDCG@10"], texts="measures")
+    assert one.label == "nDCG@10"
+
+
+def test_an_assert_set_passes_where_all_pass_or_its_mean_does() -> None:
+    """Promptfoo's rule."""
+    members = [{"type": "contains", "value": "x"}]
+    assert grader_of({"type": "assert-set", "assert": members}).model_dump()["all_pass"] is True
+    assert grader_of({"type": "assert-set", "assert": members, "threshold": 0.5}).min_score == 0.5
+
+
+def test_composites_nest_and_hand_on_the_compatibility() -> None:
+    """Down to the last member."""
+    leaf = {"name": "leaf", "type": "latency", "threshold": 1}
+    inner = {
+        "name": "inner",
+        "type": "composite",
+        "evaluators": [leaf],
+        "aggregator": {"type": "weighted_average"},
+    }
+    grader = grader_of({"type": "composite", "evaluators": [inner]}, Where(compatibility="agentv"))
+    assert isinstance(grader, Composite)
+    (member,) = grader.graders
+    assert isinstance(member, Composite)
+    assert member.graders[0].compatibility == "agentv"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("weight: 1", "e.yaml:1:1: this grader has no type; write type: context_precision@5"),
+        ("type: [1]", "e.yaml:1:1: the type of a grader is [1]; write type: context_precision@5"),
+        (
+            "type: llm-judg",
+            "e.yaml:1:1: there is no grader or measure of type 'llm-judg'; did you mean 'llm_judge'?",
+        ),
+        ("type: nDCG@x", "e.yaml:1:1: 'nDCG@x': the cut-off 'x' is not a whole number; write nDCG@10"),
+        ("type: latency\nthreshold: fast", "e.yaml:2:1: latency: threshold is 'fast'; write a number"),
+        ("type: latency", "e.yaml:1:1: latency: threshold is missing; write threshold: ..."),
+        ("type: latency\nthreshold: 1\nweight: -1", "e.yaml:3:1: latency: weight is -1; write"),
+        (
+            "type: latency\nthreshold: 1\nrequired: 2",
+            "e.yaml:3:1: latency: required is 2; write true (0.8) or a number",
+        ),
+        ("type: token_usage", "write max_total: 2000"),
+        (
+            "type: field_accuracy\nfields:\n- path: a\n  match: fuzzy",
+            "e.yaml:4:3: field_accuracy: fields.0.match is 'fuzzy'",
+        ),
+        ("type: field_accuracy\nfields: []", "e.yaml:2:1: field_accuracy: fields is (); write at least one"),
+        ("type: tool_trajectory\nmode: exact", "write expected: [{tool: search}]"),
+        ("type: regex\nvalue: (", "the regular expression cannot be read"),
+        ("type: composite", "a composite has no members; write evaluators"),
+        ("type: composite\nevaluators:\n- type: latency", "e.yaml:3:3: latency: threshold is missing"),
+        (
+            "type: composite\nevaluators: [{type: is-json}]\naggregator: {type: best}",
+            "aggregator.type is 'best'",
+        ),
+        ("type: code_judge", "code_judge: script is missing"),
+        (
+            "type: latency\nthreshold: 1\nThreshold: 2",
+            "e.yaml:3:1: 'threshold' and 'Threshold' are the same key",
+        ),
+        (
+            "include: shared",
+            "e.yaml:1:1: include: shared is not read; write the assertions of that file here",
+        ),
+        ("- 1", "a grader is not a mapping; write type"),
+    ],
+)
+def test_mistakes_say_where_and_what_to_write(text: str, message: str) -> None:
+    """File, line, column."""
+    with pytest.raises(InputError) as raised:
+        read(text)
+    assert message in str(raised.value)
+
+
+def test_keys_inside_are_warned_of_too() -> None:
+    """With the name that is near."""
+    _, (one,) = read("type: field_accuracy\nfields:\n- path: a\n  tolerence: 1")
+    assert one.problem == "a field has no key 'tolerence': it is ignored"
+    assert one.fix == "did you mean 'tolerance'?"
+    assert one.place == Place("e.yaml", 4, 3)

@@ -1,0 +1,165 @@
+"""Systems behind HTTP: what is sent, what is read, and what is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from germane.errors import InputError, TargetError
+from germane.targets import open_target
+from germane.types import Message, Sample
+
+Reply = tuple[int, dict[str, str], str]
+
+
+class System:
+    """A small system under test; `replies` are given one after the other, the last one for ever."""
+
+    def __init__(self) -> None:
+        self.replies: list[Reply] = [(200, {}, "{}")]
+        self.asked: list[dict[str, Any]] = []
+        system = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+                asked = {
+                    "method": self.command,
+                    "path": self.path,
+                    "headers": dict(self.headers),
+                    "body": body,
+                }
+                system.asked.append(asked)
+                status, headers, text = (
+                    system.replies.pop(0) if len(system.replies) > 1 else system.replies[0]
+                )
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(text.encode()))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            do_GET = do_PUT = do_POST  # noqa: N815 - as the base class has it
+
+            def log_message(self, *_: object) -> None:
+                """Nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> Iterator[System]:
+    monkeypatch.setattr("germane.targets.http._PAUSE", 0.0)
+    made = System()
+    threading.Thread(target=made.server.serve_forever, args=(0.01,), daemon=True).start()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.fixture
+def ask(tmp_path: Path, system: System) -> Callable[[str, Sample], Sample]:
+    def asking(settings: str, sample: Sample) -> Sample:
+        path = tmp_path / "targets.yaml"
+        path.write_text("targets:\n  - name: rag\n    provider: http\n" + settings.replace("URL", system.url))
+        target = open_target("rag", path, environ={"KEY": "secret"})
+
+        async def work() -> Sample:
+            try:
+                return await target.answer(sample)
+            finally:
+                await target.close()
+
+        return asyncio.run(work())
+
+    return asking
+
+
+SAMPLE = Sample(id="q1", query='Why "steam"? {{id}}', history=(Message(role="user", content="Hi"),))
+
+
+def test_the_request_is_as_the_file_says_and_the_answer_is_where_it_says(system: System, ask: Any) -> None:
+    """Slots and variables are filled once; pointers find answer, contexts and their fields."""
+    system.replies = [(200, {}, json.dumps({"out": {"a/b": "Heat."}, "hits": [
+        {"page": {"content": "Steam."}, "key": 7, "sim": 0.5}, {"page": {"content": "Tea."}}]}))]  # fmt: skip
+    found = ask(
+        """    url: URL/{{id}}
+    method: put
+    headers: {Authorization: "Bearer ${{ KEY }}"}
+    body: {question: "{{query}}", top: 5, turns: "{{ history }}", note: "id {{id}}"}
+    answer: /out/a~1b
+    contexts: /hits
+    context: {text: /page/content, id: /key, score: /sim}
+""",
+        SAMPLE,
+    )
+    (asked,) = system.asked
+    assert (asked["method"], asked["path"]) == ("PUT", "/q1")
+    assert asked["headers"]["Authorization"] == "Bearer secret"
+    assert json.loads(asked["body"]) == {
+        "question": 'Why "steam"? {{id}}', "top": 5, "turns": [{"role": "user", "content": "Hi"}], "note": "id q1",
+    }  # fmt: skip
+    assert found.response == "Heat."
+    assert [(c.text, c.id, c.score) for c in found.contexts or ()] == [
+        ("Steam.", "7", 0.5),
+        ("Tea.", None, None),
+    ]
+    assert found.metadata["ms"] >= 0
+
+
+def test_a_get_request_puts_the_question_into_the_url(system: System, ask: Any) -> None:
+    """Percent-encoded; without pointers the response is a sample's answer."""
+    system.replies = [(200, {}, '{"response": "x", "contexts": ["a"]}')]
+    found = ask("    url: 'URL/?q={{query}}'\n", Sample(id="q", query="a&b c"))
+    assert (system.asked[0]["method"], system.asked[0]["path"]) == ("GET", "/?q=a%26b%20c")
+    assert (found.response, [c.text for c in found.contexts or ()]) == ("x", ["a"])
+
+
+def test_what_may_pass_is_tried_again(system: System, ask: Any) -> None:
+    """5xx and 429 so often as `retries` says; then it is the sample's error."""
+    system.replies = [(503, {}, ""), (429, {"Retry-After": "0"}, ""), (200, {}, '{"contexts": []}')]
+    assert ask("    url: 'URL/{{id}}'\n", SAMPLE).contexts == ()
+    system.replies = [(500, {}, "broken")]
+    with pytest.raises(TargetError, match=r"HTTP 500: broken \(2 attempts\)"):
+        ask("    url: 'URL/{{id}}'\n    retries: 1\n", SAMPLE)
+
+
+@pytest.mark.parametrize(
+    ("reply", "pointer", "why"),
+    [
+        ((404, {}, "no such index"), "/a", "HTTP 404: no such index"),
+        ((200, {}, "<html>"), "/a", "not JSON"),
+        ((200, {}, '{"b": 1}'), "/a", "nothing at /a"),
+        ((200, {}, '{"a": 1}'), "/a", "no list of contexts"),
+    ],
+)
+def test_a_useless_response_says_what_was_wrong(
+    system: System, ask: Any, reply: Reply, pointer: str, why: str
+) -> None:
+    """And is not asked for again."""
+    system.replies = [reply]
+    with pytest.raises(TargetError, match=why):
+        ask(f"    url: 'URL/{{{{id}}}}'\n    contexts: {pointer}\n", SAMPLE)
+    assert len(system.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ("    body: {q: '{{query}}'}\n", "has no URL"),
+        ("    url: URL/search\n", "is told no question"),
+        ("    url: 'URL/{{id}}'\n    contexts: hits.0\n", "'hits.0' is not a JSON pointer; write /hits/0"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_is_asked(ask: Any, settings: str, problem: str) -> None:
+    """With what to write instead."""
+    with pytest.raises(InputError, match=problem):
+        ask(settings, SAMPLE)
