@@ -64,28 +64,38 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
 
 
 def _measures(report: ReportData) -> Table:
+    """A line per system and measure; a column in which nothing stands is left out."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     several = len(report.systems) > 1
+    counts = [name for name in COUNTS if any(getattr(summary, name) for summary in report.summaries)]
     if several:
         table.add_column("system")
     table.add_column("measure")
-    table.add_column("mean", justify="right", no_wrap=True)
-    for name in ("n", "skipped", "incomplete", "errors"):
-        table.add_column(name, justify="right")
+    table.add_column("mean", justify="right")
+    table.add_column("interval", justify="right", no_wrap=True)
+    table.add_column("n", justify="right", no_wrap=True)
+    for name in counts:
+        table.add_column(name, justify="right", no_wrap=True)
     for summary in report.summaries:
-        row = [Text(shorten(summary.measure, 50)), *_numbers(summary)]
+        row = [Text(shorten(summary.measure, 50)), *_numbers(summary, counts)]
         table.add_row(*([Text(shorten(summary.system, 20) or "-"), *row] if several else row))
     return table
 
 
-def _numbers(summary: MeasureSummary) -> list[Text]:
-    return [
+COUNTS = ("skipped", "incomplete", "errors")
+_COUNT_STYLE = {"skipped": "dim", "incomplete": "yellow", "errors": "red"}
+
+
+def _numbers(summary: MeasureSummary, counts: Sequence[str]) -> list[Text]:
+    shown = [
         Text(summary.in_words(), style="bold"),
+        Text(summary.interval_in_words()),
         Text(f"{summary.n}/{summary.total}"),
-        Text(str(summary.skipped or "-"), style="dim"),
-        Text(str(summary.incomplete or "-"), style="yellow" if summary.incomplete else "dim"),
-        Text(str(summary.errors or "-"), style="red" if summary.errors else "dim"),
     ]
+    for name in counts:
+        count = getattr(summary, name)
+        shown.append(Text(str(count or "-"), style=_COUNT_STYLE[name] if count else "dim"))
+    return shown
 
 
 def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
@@ -255,11 +265,11 @@ def _row(values: Sequence[object]) -> str:
 
 def _markdown(report: ReportData) -> Iterator[str]:
     several = len(report.systems) > 1
-    head = [*(["system"] if several else []), "measure", "mean", "n", "skipped", "incomplete", "errors"]
+    head = [*(["system"] if several else []), "measure", "mean", "interval", "n", *COUNTS]
     yield f"| {' | '.join(head)} |\n|{' --- |' * len(head)}\n"
     for s in report.summaries:
         counts = (f"{s.n}/{s.total}", str(s.skipped), str(s.incomplete), str(s.errors))
-        row = [_escaped(s.measure), s.in_words(), *counts]
+        row = [_escaped(s.measure), s.in_words(), s.interval_in_words(), *counts]
         yield f"| {' | '.join([_escaped(s.system), *row] if several else row)} |\n"
     for remark, concerned in remarks_of(report):
         yield f"\n{_escaped(remark)} ({_escaped(concerned)})\n"

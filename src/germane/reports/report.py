@@ -12,7 +12,7 @@ from germane.measures.measure import Measure
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, Verdict, check_gate, decide, required_gates
 from germane.reports.schema import Document
-from germane.reports.summary import Bases, MeasureSummary, summarise
+from germane.reports.summary import Bases, MeasureSummary, range_of, summarise
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.judgements import asked_json
 from germane.types import Json
@@ -153,12 +153,5 @@ def _counted(tables: Tables) -> dict[str, Json]:
 
 def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSummary]:
     bases = Bases(manifest, tables)
-    return [replace(summary, basis=bases.of(summary.type)) for summary in summarise(tables.scores, _range_of)]
-
-
-def _range_of(canonical: str) -> tuple[float, float]:
-    """The range of a measure by its canonical name; 0 to 1 where nothing is known of it."""
-    try:
-        return Measure.parse(canonical).definition.range
-    except InputError:
-        return 0.0, 1.0
+    summaries = summarise(tables.scores, range_of, clusters=tables.clusters())
+    return [replace(summary, basis=bases.of(summary.type)) for summary in summaries]

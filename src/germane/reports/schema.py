@@ -58,13 +58,18 @@ class BasisLine(TypedDict):
 
 
 class MeasureLine(TypedDict):
-    """One measure over all cases; `mean` is null where nothing could be measured, `interval` where there is none."""
+    """One measure over all cases; `mean` is null where nothing could be measured.
+
+    `interval` is the confidence interval of the mean at `level` over `units` cases or clusters of cases; null where there
+    is none, for the reason in `interval_why`.
+    """
 
     mean: float | None
     interval: Pair | None
     interval_method: str | None
     level: float | None
     units: int | None
+    interval_why: str | None
     mean_bounds: Pair | None
     n: int
     total: int
