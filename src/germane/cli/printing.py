@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
@@ -22,7 +22,7 @@ from germane.reports.clean import clean_lines
 from germane.reports.data import ReportData
 from germane.reports.report import Report
 
-__all__ = ["Progress", "finish", "print_json", "say"]
+__all__ = ["Progress", "finish", "print_console", "print_json", "say"]
 
 
 @contextmanager
@@ -61,10 +61,7 @@ def finish(
     if as_json:
         print_json(report)
     elif not quiet:
-        console = _Stdout(highlight=False)
-        if not console.is_terminal:
-            console.width = 120
-        console.print(formats.render(report))
+        print_console(formats.render(report))
     elif not report.verdict.passed:
         for reason in report.verdict.reasons:
             say(reason)
@@ -72,6 +69,14 @@ def finish(
         say(f"wrote {path}")
     if code:
         raise typer.Exit(report.verdict.exit_code)
+
+
+def print_console(shown: RenderableType) -> None:
+    """To stdout, 120 columns wide where that is no terminal."""
+    console = _Stdout(highlight=False)
+    if not console.is_terminal:
+        console.width = 120
+    console.print(shown)
 
 
 def print_json(report: ReportData) -> None:

@@ -53,14 +53,11 @@ class CaseValues:
             self.values, clusters=clusters, bounds=(low, high), value_range=limits, level=level
         )
 
-    def chosen(self, keep: NDArray[np.bool_]) -> CaseValues:
-        """The rows that `keep` marks."""
+    def taken(self, rows: NDArray[np.intp]) -> CaseValues:
+        """These rows."""
+        complete = self.complete[rows]
         return CaseValues(
-            self.case[keep],
-            self.low[keep],
-            self.high[keep],
-            self.complete[keep],
-            self.low[keep & self.complete],
+            self.case[rows], self.low[rows], self.high[rows], complete, self.low[rows][complete]
         )
 
 
@@ -93,12 +90,26 @@ class CaseScores:
         """The number of each case by its id."""
         return self._cases
 
-    def groups(self) -> Iterator[tuple[str, int, Ints]]:
-        """(system, number of the measure, rows) of each system and measure, in order of first appearance."""
+    def cases_of(self, system: str) -> Ints:
+        """The numbers of the cases of a system, each once, in order of first appearance."""
+        mine = (
+            self._case[self._system == self.systems.index(system)]
+            if system in self.systems
+            else self._case[:0]
+        )
+        distinct, first = np.unique(mine, return_index=True)
+        return distinct[np.argsort(first)]
+
+    def groups(self, keep: NDArray[np.bool_] | None = None) -> Iterator[tuple[str, int, Ints]]:
+        """(system, number of the measure, rows) of each system and measure, in order of first appearance.
+
+        `keep` says which of the table's samples count, shape (samples,).
+        """
         width = max(1, len(self.measures))
-        for group, rows in _groups(self._system[self._sample] * width + self._measure):
+        kept = np.arange(len(self._sample)) if keep is None else np.flatnonzero(keep[self._sample])
+        for group, rows in _groups(self._system[self._sample[kept]] * width + self._measure[kept]):
             system, number = divmod(group, width)
-            yield self.systems[system], number, rows
+            yield self.systems[system], number, kept[rows]
 
     @cached_property
     def _rows(self) -> dict[tuple[str, int], Ints]:

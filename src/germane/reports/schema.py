@@ -119,6 +119,14 @@ class SystemLine(TypedDict):
     measures: dict[str, MeasureLine]
 
 
+class SliceLine(TypedDict):
+    """The measures of one system over one slice of the cases."""
+
+    slice: str
+    system: str
+    measures: dict[str, MeasureLine]
+
+
 class Document(TypedDict):
     """The document of `--json`. `measures` where there is one system, `systems` where there are several.
 
@@ -135,6 +143,7 @@ class Document(TypedDict):
     notes: list[str]
     measures: NotRequired[dict[str, MeasureLine]]
     systems: NotRequired[list[SystemLine]]
+    slices: NotRequired[list[SliceLine]]
     scores: NotRequired[list[ScoreRow]]
     cases: list[CaseRow]
     stopped: NotRequired[str]

@@ -233,6 +233,7 @@ def summarise(
     range_of: Callable[[str], tuple[float, float]] = range_of,
     *,
     clusters: Mapping[str, str] | None = None,
+    keep: NDArray[np.bool_] | None = None,
     level: float = 0.95,
 ) -> list[MeasureSummary]:
     """One summary per (system, measure), in order of first appearance.
@@ -241,13 +242,14 @@ def summarise(
         scores: The scores, as a table or as rows.
         range_of: The smallest and largest value of a measure, by its canonical name.
         clusters: The cluster of each case that shares one with others, by the case's id.
+        keep: Which of the table's samples count, shape (samples,); None = all.
         level: Nominal coverage of the intervals.
     """
     table = scores if isinstance(scores, ScoreTable) else ScoreTable(scores)
     cases = CaseScores(table)
     return [
         _summary(cases, system, number, rows, range_of(table.measures[number][1]), clusters, level)
-        for system, number, rows in cases.groups()
+        for system, number, rows in cases.groups(keep)
     ]
 
 
