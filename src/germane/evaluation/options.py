@@ -152,6 +152,9 @@ class Options(JudgeOptions):
     folder: str = ""
     force: bool = False
     outputs: tuple[str, ...] = ()
+    baseline: str | None = None
+    fail_on_regression: bool = False
+    by: str | None = None
 
     def configured(self) -> Options:
         """These options; what no flag says is as the project's config says."""
