@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from germane.comparison.result import MeasureComparison, higher_is_better
 from germane.errors import InputError
-from germane.reports.casescores import CaseScores, CaseValues
 from germane.reports.data import ReportData
 from germane.reports.summary import range_of
 from germane.statistics.comparison import (
@@ -21,6 +20,7 @@ from germane.statistics.comparison import (
     paired_difference,
     split_difference,
 )
+from germane.tables.cases import CaseScores, CaseValues
 from germane.types import Sample
 
 __all__ = ["Compared", "Pair", "Side", "measures_in_common", "sides_of"]

@@ -204,8 +204,9 @@ def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
         "paths": list(map(found, stored.get("paths") or ())),
         "outputs": [str(cwd / path) for path in stored.get("outputs") or ()],
     }
-    if stored.get("targets_file"):
-        placed["targets_file"] = found(stored["targets_file"])
+    for name in ("targets_file", "baseline"):
+        if stored.get(name):
+            placed[name] = found(stored[name])
     return placed
 
 

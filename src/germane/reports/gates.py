@@ -125,9 +125,9 @@ def _names(samples: Sequence[str], most: int = 3) -> str:
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
-_GATE = re.compile(r"\s*(?:(?P<how>mean|min|max|lower|upper|change)\s*\()?\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*(?P<close>\))?\s*"
+_GATE = re.compile(r"\s*(?:(?P<how>min|max|change|(?:(?:lower|upper)\s*\(\s*)?mean|lower|upper)\s*\()?"
+                   r"\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*(?P<close>\)(?:\s*\))?)?\s*"
                    r"(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*")  # fmt: skip
-_OF_MEAN = re.compile(r"\s*(lower|upper)\s*\(\s*mean\s*\((.*)\)\s*\)(.*)", re.DOTALL)
 _FIX = "write e.g. mean(nDCG@10)>=0.7, lower(nDCG@10)>=0.65 or change(nDCG@10)>-0.02"
 Outcome = Literal["passed", "failed", "undecided"]
 
@@ -149,18 +149,18 @@ class Gate:
     @classmethod
     def parse(cls, text: str, place: Place | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
-        of_mean = _OF_MEAN.fullmatch(text)
-        match = _GATE.fullmatch("{}({}){}".format(*of_mean.groups()) if of_mean else text)
-        if not match or bool(match["how"]) != bool(match["close"]):
+        match = _GATE.fullmatch(text)
+        how = "".join((match["how"] or "").split()) if match else ""
+        if not match or (match["close"] or "").count(")") != (how.count("(") + 1 if how else 0):
             raise InputError(f"{text!r} is not a gate", fix=_FIX, place=place)
         limit = match["limit"]
         try:
             number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
         except ValueError:
             raise InputError(f"{text!r}: {limit!r} is not a number", fix=_FIX, place=place) from None
-        if match["how"] == "change" and match["op"] in {"=", "=="}:
+        if how == "change" and match["op"] in {"=", "=="}:
             raise InputError(f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=place)
-        return cls(match["how"] or "mean", _canonical(match["measure"]), match["op"], number, place)
+        return cls(how.partition("(")[0] or "mean", _canonical(match["measure"]), match["op"], number, place)
 
     def check_named(self, measured: Iterable[str]) -> None:
         """InputError where the gate's measure is none of these names, or reads a mix of labels."""

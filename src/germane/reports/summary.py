@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.reports.casescores import CaseScores, interval_error
 from germane.reports.schema import BasisLine, MeasureLine
+from germane.statistics.intervals import Interval, group_cases, mean_interval
+from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.folder import Tables
 from germane.tables.scores import STATUSES, ScoreTable
 from germane.types import FrozenDict, Json, Score
@@ -267,7 +268,8 @@ def _summary(
     counts = np.bincount(cases.status[rows], minlength=len(STATUSES)).tolist()
     values, low, high = found.measured, found.low, found.high
     n, due = len(values), len(low)
-    interval = found.interval(cases.clusters_of(found.case, clusters), span, level)
+    names = cases.clusters_of(found.case, clusters)
+    interval = _interval(found, names, span, level)
     return MeasureSummary(
         measure=measure,
         type=canonical,
@@ -280,7 +282,7 @@ def _summary(
         interval_why=interval.why,
         level=interval.level if interval.ends else None,
         units=interval.n if interval.ends else None,
-        error=interval_error(found, cases.clusters_of(found.case, clusters)),
+        error=_error(found, names),
         low=float(values.min()) if n else None,
         high=float(values.max()) if n else None,
         edges=(
@@ -297,6 +299,26 @@ def _summary(
         errors=counts[_ERROR],
         why=_reasons(cases.why[rows], cases.whys),
     )
+
+
+def _interval(
+    found: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float], level: float
+) -> Interval:
+    """The interval of the mean over all cases that should have been measured; `span` is the range of the measure."""
+    low, high = found.low, found.high
+    if not np.isfinite(high).all():
+        why = "what is missing could have any value"
+        return Interval(mean=None, ends=None, method="", level=level, units="cases", n=len(low), why=why)
+    inside = not len(low) or (low.min() >= span[0] and high.max() <= span[1])
+    limits = span if inside else None  # a measure that is not loaded here may have another range
+    return mean_interval(found.values, clusters=clusters, bounds=(low, high), value_range=limits, level=level)
+
+
+def _error(found: CaseValues, clusters: NDArray[np.generic] | None) -> float | None:
+    """The standard error of the mean over the complete cases; None for fewer than two."""
+    kept = None if clusters is None else clusters[found.complete]
+    units = group_cases(found.low[found.complete], kept)
+    return units.error if len(units.sums) > 1 else None
 
 
 def _reasons(codes: NDArray[np.int32], whys: list[str | None]) -> tuple[tuple[str, int], ...]:

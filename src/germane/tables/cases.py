@@ -9,10 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.statistics.intervals import Interval, group_cases, mean_interval
 from germane.tables.scores import STATUSES, ScoreTable
 
-__all__ = ["CaseScores", "CaseValues", "interval_error"]
+__all__ = ["CaseScores", "CaseValues"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -39,19 +38,6 @@ class CaseValues:
     def values(self) -> Floats:
         """The value of each case; nan where it is not complete."""
         return np.where(self.complete, self.low, np.nan)
-
-    def interval(
-        self, clusters: NDArray[np.generic] | None, span: tuple[float, float], level: float
-    ) -> Interval:
-        """The interval of the mean over all these cases; `span` is the range of the measure."""
-        low, high = self.low, self.high
-        if not np.isfinite(high).all():
-            why = "what is missing could have any value"
-            return Interval(mean=None, ends=None, method="", level=level, units="cases", n=len(low), why=why)
-        limits = span if not len(low) or (low.min() >= span[0] and high.max() <= span[1]) else None
-        return mean_interval(
-            self.values, clusters=clusters, bounds=(low, high), value_range=limits, level=level
-        )
 
     def taken(self, rows: NDArray[np.intp]) -> CaseValues:
         """These rows."""
@@ -151,12 +137,6 @@ class CaseScores:
             if (number := self._cases.get(name)) is not None:
                 codes[number] = known.setdefault(cluster, len(known))
         return codes[case]
-
-
-def interval_error(found: CaseValues, clusters: NDArray[np.generic] | None) -> float | None:
-    """The standard error of the mean over the complete cases; None for fewer than two."""
-    units = group_cases(found.low[found.complete], None if clusters is None else clusters[found.complete])
-    return units.error if len(units.sums) > 1 else None
 
 
 def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
