@@ -21,6 +21,7 @@ STEPS = (
     {"judges"},
     {"statistics", "measures", "judging"},
     {"reports"},
+    {"comparison"},
     {"graders", "labelling", "targets"},
     {"evaluation"},
     {"integrations"},

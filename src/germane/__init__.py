@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from germane.version import __version__
 
 if TYPE_CHECKING:
+    from germane.comparison.compare import Comparison, compare
     from germane.errors import GermaneError, InputError, JudgeError, LedgerError, MeasureError
     from germane.evaluation.evaluate import aevaluate, evaluate
     from germane.measures.measure import Measure
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from germane.types import Call, Context, Evidence, Judgement, Message, Sample, Score, ToolCall, Usage
 
 _HOME = {
+    "comparison.compare": ("Comparison", "compare"),
     "errors": ("GermaneError", "InputError", "JudgeError", "LedgerError", "MeasureError"),
     "evaluation.evaluate": ("aevaluate", "evaluate"),
     "measures.measure": ("Measure",),
@@ -31,6 +33,7 @@ _WHERE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "Call",
+    "Comparison",
     "Context",
     "Evidence",
     "GermaneError",
@@ -48,6 +51,7 @@ __all__ = [
     "Usage",
     "__version__",
     "aevaluate",
+    "compare",
     "evaluate",
     "read_samples",
 ]

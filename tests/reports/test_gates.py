@@ -118,3 +118,46 @@ def test_five_per_cent_may_be_missing() -> None:
     assert (
         decide([], summary(lost, *(score(str(n), 1.0) for n in range(18))), max_unmeasured=0.1).exit_code == 0
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("lower(nDCG@10) >= 0.7", "lower(nDCG@10)>=0.7"),
+        ("lower( mean( nDCG@10 ) ) >= 0.7", "lower(nDCG@10)>=0.7"),
+        ("upper(mean(P(rel=2)@5))<0.1", "upper(P(rel=2)@5)<0.1"),
+        ("change(ndcg_cut_10) > -2%", "change(nDCG@10)>-0.02"),
+    ],
+)
+def test_a_gate_may_stand_on_an_end_of_the_interval_or_on_the_change(text: str, shown: str) -> None:
+    """`lower(mean(M))` is `lower(M)`."""
+    assert str(Gate.parse(text)) == shown
+
+
+def test_a_gate_that_an_interval_cannot_meet_is_refused() -> None:
+    """A change is never exactly a number."""
+    with pytest.raises(InputError, match="can never pass"):
+        Gate.parse("change(RR)=0")
+
+
+def test_a_gate_on_the_lower_end_fails_where_the_mean_passes() -> None:
+    """0.75 of 20 has a lower end of 0.509; where there is no interval it is undecided."""
+    lines = summary(*(score(str(n), float(n < 15)) for n in range(20)))
+    (mean,), (lower,), (upper,) = (
+        check_gate(Gate.parse(f"{how}(RR)>=0.7"), lines) for how in ("mean", "lower", "upper")
+    )
+    assert (mean.outcome, lower.outcome, upper.outcome) == ("passed", "failed", "passed")
+    assert lower.detail == "lower end 0.5090 of 0.5089 to 0.9135"
+    (none,) = check_gate(Gate.parse("lower(RR)>=0.7"), summary(score("a", None, status="skipped")))
+    assert none.outcome == "failed"
+
+
+def test_a_limit_inside_the_interval_is_warned_of() -> None:
+    """As often as the prediction interval of the mean says another draw of as many cases would decide otherwise."""
+    lines = summary(*(score(str(n), n / 100) for n in range(100)))
+    (near,) = check_gate(Gate.parse("mean(RR)>=0.49"), lines)
+    (far,) = check_gate(Gate.parse("mean(RR)>=0.2"), lines)
+    assert near.outcome == far.outcome == "passed"
+    # sqrt(2 / 100) * 0.29011 = 0.041028; T99(-0.005 / 0.041028) = 0.4516
+    assert near.detail.endswith(": 45% of new draws of 100 cases would decide otherwise")
+    assert far.detail == "mean 0.4950"

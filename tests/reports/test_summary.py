@@ -66,3 +66,56 @@ def test_systems_are_told_apart() -> None:
         for system, value in (("y", 1.0), ("x", 0.0))
     ]
     assert [(line.system, line.mean) for line in summarise(scores)] == [("y", 1.0), ("x", 0.0)]
+
+
+def test_every_mean_has_an_interval_over_its_cases() -> None:
+    """Shares get the exact interval, everything else the method that its values call for; trials are one case."""
+    (share,) = summarise([score(str(n), float(n < 15)) for n in range(20)])
+    assert (share.interval_method, share.level, share.units) == ("Clopper-Pearson", 0.95, 20)
+    assert share.interval == pytest.approx((0.5090, 0.9134), abs=1e-4)  # R: binom.test(15, 20)
+    values = [n / 100 for n in range(1, 100)]
+    (mean,) = summarise([score(str(n), value) for n, value in enumerate(values)])
+    assert mean.interval_method == "Student t"
+    assert mean.interval == pytest.approx((0.44269, 0.55731), abs=1e-4)
+    (tried,) = summarise([score(str(n), v, t) for t in range(3) for n, v in enumerate(values)])
+    assert tried.units == 99
+    assert tried.interval == pytest.approx(mean.interval)
+
+
+def test_the_interval_covers_what_failures_could_be() -> None:
+    """With an error it reaches beyond the mean's bounds."""
+    rows = [score(str(n), n / 100) for n in range(100)]
+    (line,) = summarise([*rows, *(score(f"lost {n}", None) for n in range(10))])
+    assert line.interval is not None
+    assert line.mean_bounds is not None
+    assert line.interval[0] < line.mean_bounds[0] < line.mean_bounds[1] < line.interval[1]
+    assert line.interval_method == "Student t, Imbens-Manski"
+
+
+def test_clusters_are_the_unit() -> None:
+    """Sixty cases in six clusters of equal values say as little as six cases."""
+    rows = [score(str(n), (n % 6) / 10) for n in range(60)]
+    (alone,) = summarise(rows)
+    (grouped,) = summarise(rows, clusters={str(n): f"topic {n % 6}" for n in range(60)})
+    assert alone.interval
+    assert grouped.interval
+    assert grouped.units == 6
+    assert grouped.interval_method == "betting, clusters"
+    assert grouped.interval[1] - grouped.interval[0] > 2 * (alone.interval[1] - alone.interval[0])
+
+
+def test_an_interval_that_cannot_be_says_why() -> None:
+    """A count without spread has none; one that could have any value neither."""
+    count = [Score(sample=str(n), measure="num_ret", type="num_ret", value=10.0) for n in range(9)]
+    (line,) = summarise(count)
+    assert (line.interval, line.units, line.interval_why) == (None, None, "all values are equal")
+    failed = Score(sample="x", measure="num_ret", type="num_ret", status="error", why="failed")
+    (line,) = summarise([*count, failed])
+    assert (line.interval, line.interval_why) == (None, "what is missing could have any value")
+
+
+def test_a_value_outside_its_range_still_has_an_interval() -> None:
+    """A user's measure that was not loaded is thought to go from 0 to 1."""
+    rows = [Score(sample=str(n), measure="mine", type="mine", value=n / 10) for n in range(60)]
+    (line,) = summarise(rows)
+    assert line.interval == pytest.approx((2.49886, 3.40114), abs=1e-4)

@@ -13,7 +13,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from germane.cli import explain, grade, init, ledger, liverag, measures, rank, report, run, score, sweep
+from germane.cli import (
+    compare,
+    explain,
+    grade,
+    init,
+    ledger,
+    liverag,
+    measures,
+    rank,
+    report,
+    run,
+    score,
+    sweep,
+)
 from germane.errors import GermaneError, Interrupted, LimitReached
 from germane.reports.clean import clean_lines
 from germane.version import __version__
@@ -58,6 +71,7 @@ app.command("init")(init.init)
 app.command("run")(run.run)
 app.command("rank")(rank.rank)
 app.command("score")(score.score)
+app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("explain")(explain.explain)
 app.command("grade")(grade.grade)

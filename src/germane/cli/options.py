@@ -110,6 +110,23 @@ Prompt = Annotated[
 FailUnder = Annotated[
     list[str] | None, typer.Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; repeatable.")
 ]
+Baseline = Annotated[
+    Path | None,
+    typer.Option(
+        "--baseline",
+        metavar="REPORT",
+        help="For gates on change(...): a report folder, a --json document, or a folder of reports (the latest).",
+    ),
+]
+FailOnRegression = Annotated[
+    bool,
+    typer.Option(
+        "--fail-on-regression", help="With --baseline: exit 1 where a measure is worse for certain."
+    ),
+]
+By = Annotated[
+    str | None, typer.Option("--by", metavar="TAG", help="Slices: a tag, `tags`, or a field of the metadata.")
+]
 MaxUnmeasured = Annotated[
     float, typer.Option("--max-unmeasured", help="Share of scores that may be missing.", min=0.0, max=1.0)
 ]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
@@ -24,7 +24,7 @@ from germane.reports.clean import clean_lines
 from germane.reports.data import ReportData
 from germane.reports.report import Report
 
-__all__ = ["Progress", "finish", "print_json", "say"]
+__all__ = ["Progress", "finish", "print_console", "print_json", "say"]
 
 
 @contextmanager
@@ -61,10 +61,7 @@ def finish(
     if as_json:
         print_json(report)
     elif not quiet:
-        console = _Stdout(highlight=False)
-        if not console.is_terminal:
-            console.width = 120
-        console.print(formats.render(report))
+        print_console(formats.render(report))
     elif not report.verdict.passed:
         say("\n".join(report.verdict.lines()))
     for path in outputs:
@@ -82,6 +79,14 @@ def _tell_github(report: Report) -> None:
         with whoever_listens():
             for command in github_commands(report):
                 print(command, file=sys.stderr)
+
+
+def print_console(shown: RenderableType) -> None:
+    """To stdout, 120 columns wide where that is no terminal."""
+    console = _Stdout(highlight=False)
+    if not console.is_terminal:
+        console.width = 120
+    console.print(shown)
 
 
 def print_json(report: ReportData) -> None:

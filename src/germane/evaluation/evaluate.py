@@ -31,7 +31,7 @@ __all__ = ["aevaluate", "evaluate", "rescore"]
 
 T = TypeVar("T")
 
-_OF_ROWS = {"graders", "notes", "prompts", "reads", "asked", "files", "status"}
+_OF_ROWS = {"graders", "notes", "prompts", "reads", "asked", "files", "status", "changes"}
 """What a manifest says of its rows, which are others once a report is scored again."""
 
 
@@ -142,7 +142,8 @@ def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str]
     limit = report.manifest.get("max_unmeasured", 0.05)
     parsed = [Gate.parse(gate) for gate in gates]
     if not measures:
-        return Report.build(report.tables, report.manifest, gates=parsed, max_unmeasured=limit)
+        manifest = {name: value for name, value in report.manifest.items() if name != "changes"}
+        return Report.build(report.tables, manifest, gates=parsed, max_unmeasured=limit)
     settings = settings_of(report)
     answers = Recorded(report.judgements())
     graders = graders_of(tuple(measures))
@@ -151,8 +152,8 @@ def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str]
     run_coroutine(judged(jobs, settings, answers, tables))
     entry = {**(report.manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
     kept = {name: value for name, value in report.manifest.items() if name not in _OF_ROWS}
-    manifest = {**kept, "judge": entry}
-    scored = Report.build(tables, manifest, gates=parsed, max_unmeasured=limit)
+    made = {**kept, "judge": entry}
+    scored = Report.build(tables, made, gates=parsed, max_unmeasured=limit)
     for summary in scored.summaries:
         if summary.n == 0 and answers.unknown and any("no stored judgement" in why for why, _ in summary.why):
             raise InputError(

@@ -155,6 +155,9 @@ class Options(JudgeOptions):
     folder: str = ""
     force: bool = False
     outputs: tuple[str, ...] = ()
+    baseline: str | None = None
+    fail_on_regression: bool = False
+    by: str | None = None
 
     def configured(self) -> Options:
         """These options; what no flag says is as the project's config says."""
@@ -204,8 +207,9 @@ def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
         "paths": list(map(found, stored.get("paths") or ())),
         "outputs": [str(cwd / path) for path in stored.get("outputs") or ()],
     }
-    if stored.get("targets_file"):
-        placed["targets_file"] = found(stored["targets_file"])
+    for name in ("targets_file", "baseline"):
+        if stored.get(name):
+            placed[name] = found(stored[name])
     return placed
 
 

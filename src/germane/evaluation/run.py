@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from germane.comparison.documents import find_report
+from germane.comparison.regression import change_gates, regressions
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError, LimitReached
 from germane.evaluation.answers import PlannedCase, answered
 from germane.evaluation.choice import Router
@@ -23,6 +25,7 @@ from germane.judging.budget import Budget
 from germane.judging.pool import Pool
 from germane.judging.spending import Spent
 from germane.measures.scoring import Job
+from germane.reports.data import ReportData
 from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
@@ -61,6 +64,17 @@ class _Run:
         self.stored, self.resume, self.retry_errors = stored, resume, retry_errors
         self.budget = Budget(self.options.max_cost, self.options.max_calls)
         self.spent = Spent()
+        self.baseline = self._baseline()
+
+    def _baseline(self) -> ReportData | None:
+        """What the change is measured against, read before anything is paid."""
+        if self.options.baseline is None:
+            if self.options.fail_on_regression:
+                raise InputError(
+                    "--fail-on-regression needs what it is held against", fix="give --baseline REPORT"
+                )
+            return None
+        return find_report(self.options.baseline, Report.open)
 
     def go(self) -> Report:
         """Everything, then the report."""
@@ -126,11 +140,21 @@ class _Run:
         manifest = session.manifest(manifest_of(self.plan.settings, self.plan.judge, total))
         report = Report.build(
             session.folder,
-            {**manifest, **self._warnings(), "places": self.plan.suite.places()},
+            {
+                **manifest,
+                **self._warnings(),
+                "places": self.plan.suite.places(),
+                "by": self.options.by,
+            },
             gates=self.plan.gates,
             max_unmeasured=self.options.max_unmeasured,
             over=self.budget.exceeded,
         )
+        if self.baseline is not None:
+            changes = change_gates([g for g in self.plan.gates if g.how == "change"], report, self.baseline)
+            if self.options.fail_on_regression:
+                changes += regressions(report, self.baseline)
+            report.settle(changes)
         report.finish()
         if _has_failures(session.folder) and self.plan.judge is not None and _costs(self.plan.judge):
             self.watch.failed(session.command("--retry-errors"))

@@ -33,6 +33,7 @@ class ReportData:
     Attributes:
         folder: Where the report stands; None where it is in memory.
         stopped: Why the evaluation did not come to its end; "" where it did.
+        by: What the report is shown in slices by: a tag or a field of the samples' metadata; None = not in slices.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class ReportData:
         self.tables, self.manifest, self.verdict, self.summaries = tables, manifest, verdict, tuple(summaries)
         self.folder = tables.path if folder is None and isinstance(tables, ReportFolder) else folder
         self.stopped = stopped
+        self.by: str | None = manifest.get("by")
 
     # the summaries
 

@@ -25,6 +25,7 @@ from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult
 from germane.reports.manifest import spent_in_words
 from germane.reports.schema import CaseRow, Document, JudgeLine, ResultRow, ScoreRow, SystemLine
+from germane.reports.slices import Slice, slice_lines, sliced
 from germane.reports.summary import MeasureSummary
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
@@ -65,6 +66,7 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
         Text(f"  {remark} ({clean(concerned)})", style="yellow") for remark, concerned in remarks_of(report)
     )
     yield from _whys(report)
+    yield from _slices(report)
     yield from _worst(report)
     yield from _failed(report)
     yield from _notes(report)
@@ -75,28 +77,64 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
 
 
 def _measures(report: ReportData) -> Table:
+    """A line per system and measure."""
+    return _table(report, [("", summary) for summary in report.summaries])
+
+
+def _table(report: ReportData, lines: Sequence[tuple[str, MeasureSummary]], first: str = "") -> Table:
+    """A line per summary, under a `first` column where it has a heading; columns in which nothing stands are left out."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     several = len(report.systems) > 1
+    counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
+    if first:
+        table.add_column(first)
     if several:
         table.add_column("system")
     table.add_column("measure")
-    table.add_column("mean", justify="right", no_wrap=True)
-    for name in ("n", "skipped", "incomplete", "errors"):
-        table.add_column(name, justify="right")
-    for summary in report.summaries:
-        row = [Text(shorten(summary.measure, 50)), *_numbers(summary)]
-        table.add_row(*([Text(shorten(summary.system, 20) or "-"), *row] if several else row))
+    table.add_column("mean", justify="right")
+    table.add_column("interval", justify="right", no_wrap=True)
+    table.add_column("n", justify="right", no_wrap=True)
+    for name in counts:
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, summary in lines:
+        row = [Text(shorten(name, 30))] if first else []
+        row += [Text(shorten(summary.system, 20) or "-")] if several else []
+        table.add_row(*row, Text(shorten(summary.measure, 50)), *_numbers(summary, counts))
     return table
 
 
-def _numbers(summary: MeasureSummary) -> list[Text]:
-    return [
+COUNTS = ("skipped", "incomplete", "errors")
+_COUNT_STYLE = {"skipped": "dim", "incomplete": "yellow", "errors": "red"}
+
+
+def _numbers(summary: MeasureSummary, counts: Sequence[str]) -> list[Text]:
+    shown = [
         Text(summary.in_words(), style="bold"),
+        Text(summary.interval_in_words()),
         Text(f"{summary.n}/{summary.total}"),
-        Text(str(summary.skipped or "-"), style="dim"),
-        Text(str(summary.incomplete or "-"), style="yellow" if summary.incomplete else "dim"),
-        Text(str(summary.errors or "-"), style="red" if summary.errors else "dim"),
     ]
+    for name in counts:
+        count = getattr(summary, name)
+        shown.append(Text(str(count or "-"), style=_COUNT_STYLE[name] if count else "dim"))
+    return shown
+
+
+def slices_shown(report: ReportData) -> tuple[Sequence[Slice], str]:
+    """The slices that the report is shown in, or why there are none."""
+    if not report.by:
+        return (), ""
+    try:
+        return sliced(report, report.by), ""
+    except InputError as error:
+        return (), str(error)
+
+
+def _slices(report: ReportData) -> Iterator[RenderableType]:
+    slices, problem = slices_shown(report)
+    if problem:
+        yield Text(f"  no slices: {clean(problem)}", style="yellow")
+    if slices:
+        yield _table(report, [(one.name, summary) for one in slices for summary in one.summaries], "slice")
 
 
 def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
@@ -231,6 +269,8 @@ def json_document(report: ReportData, *, scores: bool = True) -> Document:
         document["measures"] = systems[0]["measures"]
     else:
         document["systems"] = systems
+    if slices := slices_shown(report)[0]:
+        document["slices"] = slice_lines(slices)
     if scores:
         document["scores"] = [cast("ScoreRow", dump_score(score)) for score in report.scores()]
     words = _words(report) if scores else {}
@@ -323,13 +363,11 @@ def _row(values: Sequence[object]) -> str:
 
 
 def _markdown(report: ReportData) -> Iterator[str]:
-    several = len(report.systems) > 1
-    head = [*(["system"] if several else []), "measure", "mean", "n", "skipped", "incomplete", "errors"]
-    yield f"| {' | '.join(head)} |\n|{' --- |' * len(head)}\n"
-    for s in report.summaries:
-        counts = (f"{s.n}/{s.total}", str(s.skipped), str(s.incomplete), str(s.errors))
-        row = [_escaped(s.measure), s.in_words(), *counts]
-        yield f"| {' | '.join([_escaped(s.system), *row] if several else row)} |\n"
+    yield from _markdown_table(report, [("", summary) for summary in report.summaries])
+    if slices := slices_shown(report)[0]:
+        yield "\n"
+        lines = [(one.name, summary) for one in slices for summary in one.summaries]
+        yield from _markdown_table(report, lines, "slice")
     for remark, concerned in remarks_of(report):
         yield f"\n{_escaped(remark)} ({_escaped(concerned)})\n"
     judge = report.manifest.get("judge") or {}
@@ -371,6 +409,20 @@ def _failed_in_markdown(report: ReportData) -> Iterator[str]:
 def _case_name(case: CaseResult) -> str:
     trial = f" trial {case.trial}" if case.trial else ""
     return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
+
+
+def _markdown_table(
+    report: ReportData, lines: Sequence[tuple[str, MeasureSummary]], first: str = ""
+) -> Iterator[str]:
+    several = len(report.systems) > 1
+    head = [first] if first else []
+    head += [*(["system"] if several else []), "measure", "mean", "interval", "n", *COUNTS]
+    yield f"| {' | '.join(head)} |\n|{' --- |' * len(head)}\n"
+    for name, s in lines:
+        row = [_escaped(name)] if first else []
+        row += [_escaped(s.system)] if several else []
+        row += [_escaped(s.measure), s.in_words(), s.interval_in_words(), f"{s.n}/{s.total}"]
+        yield f"| {' | '.join([*row, str(s.skipped), str(s.incomplete), str(s.errors)])} |\n"
 
 
 def _escaped(text: str, most: int = 200) -> str:

@@ -16,6 +16,7 @@ from germane.errors import InputError, Place
 from germane.measures.measure import Measure
 from germane.measures.scoring import BORDERLINE, PASS, STRICT, Grader
 from germane.reports.summary import MeasureSummary
+from germane.statistics.power import flip_of_mean
 from germane.tables.scores import SampleKey
 from germane.types import Json, Score
 
@@ -124,15 +125,20 @@ def _names(samples: Sequence[str], most: int = 3) -> str:
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
-_GATE = re.compile(r"\s*(?:(?P<how>mean|min|max)\s*\()?\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*(?P<close>\))?\s*"
+_GATE = re.compile(r"\s*(?:(?P<how>min|max|change|(?:(?:lower|upper)\s*\(\s*)?mean|lower|upper)\s*\()?"
+                   r"\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*(?P<close>\)(?:\s*\))?)?\s*"
                    r"(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*")  # fmt: skip
-_FIX = "write e.g. mean(nDCG@10)>=0.7"
+_FIX = "write e.g. mean(nDCG@10)>=0.7, lower(nDCG@10)>=0.65 or change(nDCG@10)>-0.02"
 Outcome = Literal["passed", "failed", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One comparison: `aggregate(measure) op limit`; `measure` is a reported name or a canonical one."""
+    """One comparison: `aggregate(measure) op limit`; `measure` is a reported name or a canonical one.
+
+    `how`: mean, min or max of the cases' values; lower or upper end of the mean's interval; change of the mean against a
+    baseline, over the whole interval of the paired difference.
+    """
 
     how: str
     measure: str
@@ -144,14 +150,17 @@ class Gate:
     def parse(cls, text: str, place: Place | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
         match = _GATE.fullmatch(text)
-        if not match or bool(match["how"]) != bool(match["close"]):
+        how = "".join((match["how"] or "").split()) if match else ""
+        if not match or (match["close"] or "").count(")") != (how.count("(") + 1 if how else 0):
             raise InputError(f"{text!r} is not a gate", fix=_FIX, place=place)
         limit = match["limit"]
         try:
             number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
         except ValueError:
             raise InputError(f"{text!r}: {limit!r} is not a number", fix=_FIX, place=place) from None
-        return cls(match["how"] or "mean", _canonical(match["measure"]), match["op"], number, place)
+        if how == "change" and match["op"] in {"=", "=="}:
+            raise InputError(f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=place)
+        return cls(how.partition("(")[0] or "mean", _canonical(match["measure"]), match["op"], number, place)
 
     def check_named(self, measured: Iterable[str]) -> None:
         """InputError where the gate's measure is none of these names, or reads a mix of labels."""
@@ -217,6 +226,8 @@ def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
     stand_in = summary.basis.stand_in
     if summary.mean_bounds is None or summary.edges is None:
         return GateResult(name, "failed", "nothing was measured", stand_in)
+    if gate.how in {"lower", "upper"}:
+        return _check_end(gate, name, summary)
     low, high = {"mean": summary.mean_bounds, "min": summary.edges[0], "max": summary.edges[1]}[gate.how]
     holds = {_COMPARE[gate.op](low, gate.limit), _COMPARE[gate.op](high, gate.limit)}
     equality = gate.op in {"=", "=="} and low < gate.limit < high
@@ -228,7 +239,33 @@ def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
     if summary.basis.references_mixed:
         mix = f"{summary.basis.with_reference} verdicts with reference, {summary.basis.without_reference} without"
         return GateResult(name, "undecided", f"{shown}, from {mix}: set --against", stand_in)
+    if gate.how == "mean":
+        shown += _may_flip(gate.limit, summary)
     return GateResult(name, "passed" if holds == {True} else "failed", shown, stand_in)
+
+
+def _check_end(gate: Gate, name: str, summary: MeasureSummary) -> GateResult:
+    """A gate on an end of the interval, which covers what is missing."""
+    stand_in = summary.basis.stand_in
+    if summary.interval is None:
+        why = f"there is no interval: {summary.interval_why or 'nothing was measured'}"
+        return GateResult(name, "undecided", why, stand_in)
+    end = summary.interval[0 if gate.how == "lower" else 1]
+    holds = _COMPARE[gate.op](end, gate.limit)
+    shown = f"{gate.how} end {end:.4f} of {summary.interval_in_words()}"
+    return GateResult(name, "passed" if holds else "failed", shown, stand_in)
+
+
+def _may_flip(limit: float, summary: MeasureSummary) -> str:
+    """A warning where the limit lies inside the interval: how often another draw of cases would decide otherwise."""
+    inside = summary.interval is not None and summary.interval[0] < limit < summary.interval[1]
+    if not inside or summary.mean is None or summary.error is None or summary.units is None:
+        return ""
+    flips = flip_of_mean(summary.mean, summary.error, summary.units, limit)
+    return (
+        f"; the limit lies inside the interval {summary.interval_in_words()}: "
+        f"{flips:.0%} of new draws of {summary.n} cases would decide otherwise"
+    )
 
 
 def _never(summary: MeasureSummary) -> bool:

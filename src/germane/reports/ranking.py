@@ -24,9 +24,11 @@ def print_table(report: ReportData, out: TextIO) -> None:
     lines = [[report[name, system] for system in report.systems] for name in report]
     if len(report.systems) == 1:
         table.add_column("mean", justify="right")
+        table.add_column("interval", justify="right")
         table.add_column("n/N", justify="right")
         for (summary,) in lines:
-            table.add_row(Text(summary.measure), _mean(summary), _count(summary))
+            interval = Text(summary.interval_in_words())
+            table.add_row(Text(summary.measure), _mean(summary), interval, _count(summary))
     else:
         for system in report.systems:
             table.add_column(Text(clean(system)), justify="right")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import fsum
 from pathlib import Path
 
@@ -11,9 +11,10 @@ from germane.errors import InputError
 from germane.measures.explaining import Explanation
 from germane.measures.measure import Measure
 from germane.reports.data import ReportData
-from germane.reports.gates import Gate, Verdict, check_gate, decide, required_gates
+from germane.reports.gates import Gate, GateResult, Verdict, check_gate, decide, required_gates
 from germane.reports.schema import Document
-from germane.reports.summary import Bases, MeasureSummary, summarise
+from germane.reports.slices import Slice, sliced
+from germane.reports.summary import Bases, MeasureSummary, range_of, summarise
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.judgements import AskedCounts, asked_json
 from germane.types import Json
@@ -48,14 +49,37 @@ class Report(ReportData):
         declared = {"gates": [str(gate) for gate in gates], "max_unmeasured": max_unmeasured, "over": over}
         made = {**_counted(tables), **manifest, **declared}
         report = cls(tables, made, Verdict(0, ()), _summaries(tables, made))
-        results = [result for gate in gates for result in check_gate(gate, report.summaries)]
+        results = [
+            result for gate in gates if gate.how != "change" for result in check_gate(gate, report.summaries)
+        ]
         if required := report.required:
             results += required_gates(report.cases(), required)
-        verdict = decide(results, report.summaries, max_unmeasured=max_unmeasured, interrupted=interrupted)
+        changes = [GateResult(**row) for row in made.get("changes", ())]
+        for gate in gates:
+            if gate.how == "change" and not any(row.gate.startswith(str(gate)) for row in changes):
+                what = "there is no baseline: give --baseline REPORT"
+                changes.append(GateResult(str(gate), "undecided", what))
+        report._decide([*changes, *results], interrupted=interrupted)
+        return report
+
+    def settle(self, changes: Sequence[GateResult]) -> None:
+        """Decide the gates on the change against a baseline, and with them the verdict; the manifest keeps them."""
+        declared = [Gate.parse(gate) for gate in self.manifest.get("gates", ())]
+        pending = {str(gate) for gate in declared if gate.how == "change"}
+        others = [gate for gate in self.verdict.gates if gate.gate not in pending]
+        self.manifest = {**self.manifest, "changes": [asdict(change) for change in changes]}
+        self._decide([*changes, *others])
+
+    def _decide(self, results: Sequence[GateResult], *, interrupted: bool = False) -> None:
+        limit, over = self.manifest.get("max_unmeasured", 0.05), self.manifest.get("over", "")
+        verdict = decide(results, self.summaries, max_unmeasured=limit, interrupted=interrupted)
         if over:
             verdict = replace(verdict, exit_code=verdict.exit_code or 3, reasons=(over, *verdict.reasons))
-        report.verdict = verdict
-        return report
+        self.verdict = verdict
+
+    def slices(self, by: str) -> Sequence[Slice]:
+        """The summaries over each slice of the cases: a tag, "tags", or the values of a field of their metadata."""
+        return sliced(self, by)
 
     @classmethod
     def so_far(
@@ -167,12 +191,5 @@ def _agreement(asked: AskedCounts) -> dict[str, int]:
 
 def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSummary]:
     bases = Bases(manifest, tables)
-    return [replace(summary, basis=bases.of(summary.type)) for summary in summarise(tables.scores, _range_of)]
-
-
-def _range_of(canonical: str) -> tuple[float, float]:
-    """The range of a measure by its canonical name; 0 to 1 where nothing is known of it."""
-    try:
-        return Measure.parse(canonical).definition.range
-    except InputError:
-        return 0.0, 1.0
+    summaries = summarise(tables.scores, range_of, clusters=tables.clusters())
+    return [replace(summary, basis=bases.of(summary.type)) for summary in summaries]

@@ -58,13 +58,18 @@ class BasisLine(TypedDict):
 
 
 class MeasureLine(TypedDict):
-    """One measure over all cases; `mean` is null where nothing could be measured, `interval` where there is none."""
+    """One measure over all cases; `mean` is null where nothing could be measured.
+
+    `interval` is the confidence interval of the mean at `level` over `units` cases or clusters of cases; null where there
+    is none, for the reason in `interval_why`.
+    """
 
     mean: float | None
     interval: Pair | None
     interval_method: str | None
     level: float | None
     units: int | None
+    interval_why: str | None
     mean_bounds: Pair | None
     n: int
     total: int
@@ -128,6 +133,14 @@ class SystemLine(TypedDict):
     measures: dict[str, MeasureLine]
 
 
+class SliceLine(TypedDict):
+    """The measures of one system over one slice of the cases."""
+
+    slice: str
+    system: str
+    measures: dict[str, MeasureLine]
+
+
 class Document(TypedDict):
     """The document of `--json`. `measures` where there is one system, `systems` where there are several.
 
@@ -144,6 +157,7 @@ class Document(TypedDict):
     notes: list[str]
     measures: NotRequired[dict[str, MeasureLine]]
     systems: NotRequired[list[SystemLine]]
+    slices: NotRequired[list[SliceLine]]
     scores: NotRequired[list[ScoreRow]]
     cases: list[CaseRow]
     stopped: NotRequired[str]

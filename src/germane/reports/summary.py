@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.schema import BasisLine, MeasureLine
+from germane.statistics.intervals import Interval, group_cases, mean_interval
+from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.folder import Tables
 from germane.tables.scores import STATUSES, ScoreTable
 from germane.types import FrozenDict, Json, Score
 
-__all__ = ["Bases", "Basis", "MeasureSummary", "summarise"]
+__all__ = ["Bases", "Basis", "MeasureSummary", "interval_in_words", "range_of", "summarise"]
 
 Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 
@@ -143,7 +145,7 @@ def _total(counts: list[Mapping[str, Any]], field: str) -> int | None:
     return sum(count.get(field, 0) for count in known) if known else None
 
 
-_OK, _SKIPPED, _INCOMPLETE, _ERROR = range(len(STATUSES))
+_SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
 _REASONS = 100
 """How many distinct reasons of one measure are kept."""
 
@@ -157,7 +159,9 @@ class MeasureSummary:
     failures cannot flatter. `low` and `high` are the smallest and largest value, `edges` what these could be under the same
     rule. `total` counts scores, of which `skipped`, `incomplete` and `errors` have no value, for the reasons in `why`.
 
-    `interval` is the interval of the mean at `level` by `interval_method` over `units`; None where there is none.
+    `interval` is the confidence interval of the mean at `level` by `interval_method` over `units` cases or clusters of
+    cases; None where there is none, for the reason in `interval_why`. It covers what incomplete scores could be. `error`
+    is the standard error of the mean of the measured cases.
     `basis` says whose labels the numbers rest on.
     """
 
@@ -170,6 +174,8 @@ class MeasureSummary:
     interval_method: str | None = None
     level: float | None = None
     units: int | None = None
+    interval_why: str = ""
+    error: float | None = None
     low: float | None = None
     high: float | None = None
     edges: tuple[tuple[float, float], tuple[float, float]] | None = None
@@ -193,6 +199,10 @@ class MeasureSummary:
         could = f"{least:.2f} or more" if most is None else f"{least:.2f} to {most:.2f}"
         return f"{self.mean:.4f} over {self.n} of {self.due} ({could} over all)"
 
+    def interval_in_words(self) -> str:
+        """The interval with four digits, rounded outwards; "-" where there is none."""
+        return interval_in_words(self.interval)
+
     def as_json(self) -> MeasureLine:
         """The summary as scripts read it; bounds without an end (a count that could not be taken) are null."""
         bounds = self.mean_bounds if self.mean_bounds and isfinite(self.mean_bounds[1]) else None
@@ -202,6 +212,7 @@ class MeasureSummary:
             "interval_method": self.interval_method,
             "level": self.level,
             "units": self.units,
+            "interval_why": self.interval_why or None,
             "mean_bounds": list(bounds) if bounds else None,
             "n": self.n,
             "total": self.total,
@@ -212,88 +223,104 @@ class MeasureSummary:
         }
 
 
-def _unit_range(_: str) -> tuple[float, float]:
-    return 0.0, 1.0
+def range_of(canonical: str) -> tuple[float, float]:
+    """The range of a measure by its canonical name; 0 to 1 where nothing is known of it."""
+    try:
+        return Measure.parse(canonical).definition.range
+    except InputError:
+        return 0.0, 1.0
 
 
 def summarise(
-    scores: ScoreTable | Iterable[Score], range_of: Callable[[str], tuple[float, float]] = _unit_range
+    scores: ScoreTable | Iterable[Score],
+    range_of: Callable[[str], tuple[float, float]] = range_of,
+    *,
+    clusters: Mapping[str, str] | None = None,
+    keep: NDArray[np.bool_] | None = None,
+    level: float = 0.95,
 ) -> list[MeasureSummary]:
-    """One summary per (system, measure), in order of first appearance; `range_of` gives a canonical measure's range."""
+    """One summary per (system, measure), in order of first appearance.
+
+    Args:
+        scores: The scores, as a table or as rows.
+        range_of: The smallest and largest value of a measure, by its canonical name.
+        clusters: The cluster of each case that shares one with others, by the case's id.
+        keep: Which of the table's samples count, shape (samples,); None = all.
+        level: Nominal coverage of the intervals.
+    """
     table = scores if isinstance(scores, ScoreTable) else ScoreTable(scores)
-    samples, measures, whys = table.samples, table.measures, table.whys
-    systems = {system: number for number, system in enumerate(dict.fromkeys(key[1] for key in samples))}
-    system = np.array([systems[key[1]] for key in samples], dtype=np.int64)
-    names = list(systems)
-    rows = _Rows(table)
-    if any(trial for _, _, trial in samples):
-        cases: dict[str, int] = {}
-        case = np.array([cases.setdefault(key[0], len(cases)) for key in samples], dtype=np.int64)
-        rows.case = case[table.sample]
-    summaries = []
-    for group, mine in _groups(system[table.sample] * len(measures) + table.measure):
-        number, at = divmod(group, len(measures))
-        measure, canonical = measures[at]
-        values, lows, highs = rows.units(mine, range_of(canonical))
-        counts = np.bincount(rows.status[mine], minlength=len(STATUSES)).tolist()
-        n = len(values)
-        summaries.append(
-            MeasureSummary(
-                measure=measure,
-                type=canonical,
-                system=names[number],
-                mean=fsum(values) / n if n else None,
-                mean_bounds=(fsum(lows) / len(lows), fsum(highs) / len(highs)) if lows else None,
-                low=min(values, default=None),
-                high=max(values, default=None),
-                edges=((min(lows), min(highs)), (max(lows), max(highs))) if lows else None,
-                n=n,
-                due=len(lows),
-                total=len(mine),
-                skipped=counts[_SKIPPED],
-                incomplete=counts[_INCOMPLETE],
-                errors=counts[_ERROR],
-                why=_reasons(rows.why[mine], whys),
-            )
+    cases = CaseScores(table)
+    return [
+        _summary(cases, system, number, rows, range_of(table.measures[number][1]), clusters, level)
+        for system, number, rows in cases.groups(keep)
+    ]
+
+
+def _summary(
+    cases: CaseScores,
+    system: str,
+    number: int,
+    rows: NDArray[np.int64],
+    span: tuple[float, float],
+    clusters: Mapping[str, str] | None,
+    level: float,
+) -> MeasureSummary:
+    measure, canonical = cases.measures[number]
+    found = cases.of_rows(rows, span)
+    counts = np.bincount(cases.status[rows], minlength=len(STATUSES)).tolist()
+    values, low, high = found.measured, found.low, found.high
+    n, due = len(values), len(low)
+    names = cases.clusters_of(found.case, clusters)
+    interval = _interval(found, names, span, level)
+    return MeasureSummary(
+        measure=measure,
+        type=canonical,
+        system=system,
+        mean=fsum(values.tolist()) / n if n else None,
+        mean_bounds=(fsum(low.tolist()) / due, fsum(high.tolist()) / due) if due else None,
+        interval=interval.ends,
+        interval_method=(interval.method if interval.ends else None)
+        and interval.method + ("" if interval.units == "cases" else ", clusters"),
+        interval_why=interval.why,
+        level=interval.level if interval.ends else None,
+        units=interval.n if interval.ends else None,
+        error=_error(found, names),
+        low=float(values.min()) if n else None,
+        high=float(values.max()) if n else None,
+        edges=(
+            (float(low.min()), float(high.min())),
+            (float(low.max()), float(high.max())),
         )
-    return summaries
+        if due
+        else None,
+        n=n,
+        due=due,
+        total=len(rows),
+        skipped=counts[_SKIPPED],
+        incomplete=counts[_INCOMPLETE],
+        errors=counts[_ERROR],
+        why=_reasons(cases.why[rows], cases.whys),
+    )
 
 
-def _groups(keys: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """The rows of each key, in order of the keys' first appearance."""
-    order = np.argsort(keys, kind="stable")
-    distinct, firsts = np.unique(keys[order], return_index=True)
-    split = np.split(order, firsts[1:]) if len(distinct) else []
-    yield from sorted(zip(distinct.tolist(), split, strict=True), key=lambda one: int(one[1][0]))
+def _interval(
+    found: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float], level: float
+) -> Interval:
+    """The interval of the mean over all cases that should have been measured; `span` is the range of the measure."""
+    low, high = found.low, found.high
+    if not np.isfinite(high).all():
+        why = "what is missing could have any value"
+        return Interval(mean=None, ends=None, method="", level=level, units="cases", n=len(low), why=why)
+    inside = not len(low) or (low.min() >= span[0] and high.max() <= span[1])
+    limits = span if inside else None  # a measure that is not loaded here may have another range
+    return mean_interval(found.values, clusters=clusters, bounds=(low, high), value_range=limits, level=level)
 
 
-class _Rows:
-    """The columns that a summary reads."""
-
-    def __init__(self, table: ScoreTable) -> None:
-        self.value, self.status, self.why = table.value, table.status, table.why
-        self.low, self.high = table.low, table.high
-        self.case: NDArray[np.int64] | None = None
-        """The case of each row, where cases have several trials."""
-
-    def units(
-        self, rows: NDArray[np.int64], span: tuple[float, float]
-    ) -> tuple[list[float], list[float], list[float]]:
-        """The values of the cases, and the least and most that every case to be measured could have."""
-        due = rows[self.status[rows] != _SKIPPED]
-        ok = self.status[due] == _OK
-        value, low, high = self.value[due], self.low[due], self.high[due]
-        low = np.where(ok, value, np.where(np.isnan(low), span[0], low))
-        high = np.where(ok, value, np.where(np.isnan(high), span[1], high))
-        if self.case is None:
-            return value[ok].tolist(), low.tolist(), high.tolist()
-        found: tuple[list[float], list[float], list[float]] = ([], [], [])
-        for _, mine in _groups(self.case[due]):
-            measured = mine[ok[mine]]
-            for means, of in zip(found, (value[measured], low[mine], high[mine]), strict=True):
-                if len(of):
-                    means.append(fsum(of.tolist()) / len(of))
-        return found
+def _error(found: CaseValues, clusters: NDArray[np.generic] | None) -> float | None:
+    """The standard error of the mean over the complete cases; None for fewer than two."""
+    kept = None if clusters is None else clusters[found.complete]
+    units = group_cases(found.low[found.complete], kept)
+    return units.error if len(units.sums) > 1 else None
 
 
 def _reasons(codes: NDArray[np.int32], whys: list[str | None]) -> tuple[tuple[str, int], ...]:
@@ -301,3 +328,12 @@ def _reasons(codes: NDArray[np.int32], whys: list[str | None]) -> tuple[tuple[st
     found, counts = np.unique(codes[codes > 0], return_counts=True)
     reasons = zip((whys[code] or "" for code in found.tolist()), counts.tolist(), strict=True)
     return tuple(sorted(reasons, key=lambda reason: (-reason[1], reason[0]))[:_REASONS])
+
+
+def interval_in_words(ends: tuple[float, float] | None, digits: int = 4) -> str:
+    """An interval as it is printed, rounded outwards; "-" where there is none."""
+    if ends is None:
+        return "-"
+    unit = 10.0**digits
+    low, high = floor(ends[0] * unit + 1e-6) / unit, -floor(-ends[1] * unit + 1e-6) / unit
+    return f"{low:.{digits}f} to {high:.{digits}f}"

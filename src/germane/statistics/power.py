@@ -8,7 +8,7 @@ from germane.errors import InputError
 from germane.statistics.distributions import normal_quantile, t_cdf, t_quantile
 from germane.statistics.intervals import Units
 
-__all__ = ["detectable_difference", "flip_probability", "power_of", "units_needed"]
+__all__ = ["detectable_difference", "flip_of_mean", "flip_probability", "power_of", "units_needed"]
 
 
 def detectable_difference(deviation: float, n: int, alpha: float = 0.05, power: float = 0.8) -> float:
@@ -72,12 +72,12 @@ def flip_probability(units: Units, threshold: float) -> float | None:
     None for one unit; 0 where all units are equal.
     """
     n = len(units.sums)
-    if n < 2:
-        return None
-    error = units.error * sqrt(2)
-    if not error:
-        return 0.0
-    return t_cdf(-abs(units.mean - threshold) / error, n - 1)
+    return flip_of_mean(units.mean, units.error, n, threshold) if n > 1 else None
+
+
+def flip_of_mean(mean: float, error: float, n: int, threshold: float) -> float:
+    """The same from a mean over n units, 2 or more, and its standard error."""
+    return t_cdf(-abs(mean - threshold) / (error * sqrt(2)), n - 1) if error else 0.0
 
 
 def _check(deviation: float, alpha: float, power: float) -> None:

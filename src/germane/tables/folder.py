@@ -257,6 +257,11 @@ class ReportFolder:
         numbered = (row for row in self._rows("samples") if row.get("graders"))
         return {(row["id"], row.get("system", ""), row.get("trial", 0)): row["graders"] for row in numbered}
 
+    def clusters(self) -> dict[str, str]:
+        """The cluster of each case that has one, by the case's id; other lines are passed over unread."""
+        rows = _rows(self._path("samples"), lambda line: b'"cluster"' in line)
+        return {row["id"]: row["cluster"] for row in rows if row.get("cluster") is not None}
+
     @cached_property
     def items(self) -> ItemTable:
         """The places where something was asked."""

@@ -50,6 +50,10 @@ class Part:
         numbered = zip(self.samples, self.graded, strict=False)
         return {(s.id, s.system, s.trial): number for s, number in numbered if number}
 
+    def clusters(self) -> dict[str, str]:
+        """The cluster of each case that has one, by the case's id."""
+        return {sample.id: sample.cluster for sample in self.samples if sample.cluster is not None}
+
     def add(self, other: Part) -> None:
         """Append another part: its rows in their order, its counts added, its grader sets numbered anew."""
         known = {canonical(graders): number for number, graders in enumerate(self.graders)}

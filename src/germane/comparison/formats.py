@@ -1,0 +1,407 @@
+"""How a comparison looks: in the terminal, and as Markdown, LaTeX, JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from germane.comparison.result import ComparisonData, MeasureComparison, MovedQuery, higher_is_better
+from germane.errors import InputError
+from germane.reports.clean import cell, clean, shorten
+from germane.types import Json
+
+__all__ = [
+    "COMPARISON_FORMATS",
+    "comparison_document",
+    "comparison_text",
+    "render_comparison",
+    "write_comparison",
+]
+
+_SHOWN = 10
+"""Ids and items that are named before the others are only counted."""
+
+_WORDS = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
+_COLOUR = {"pass": "green", "fail": "red", "undecided": "yellow"}
+
+
+def comparison_text(found: ComparisonData, width: int = 120) -> str:
+    """The comparison as plain text."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, no_color=True, highlight=False, legacy_windows=False)
+    console.print(render_comparison(found))
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
+def render_comparison(found: ComparisonData) -> RenderableType:
+    """The comparison for a rich console."""
+    return Group(*_parts(found))
+
+
+def _parts(found: ComparisonData) -> Iterator[RenderableType]:
+    first, *others = found.systems
+    yield Text(
+        f"{', '.join(map(clean, others))} against {clean(first)}: differences are against {clean(first)}"
+    )
+    yield _table(found, _whole(found))
+    for one in _whole(found):
+        for line in _remarks(found, one):
+            yield Text(f"  {line}", style="dim")
+    slices = [one for one in found.comparisons if one.slice]
+    if slices:
+        yield _table(found, slices, slices=True)
+        yield Text("  p-values of slices are not adjusted", style="dim")
+    for system in others:
+        yield from _moved(found, system)
+    for system, cases in found.only_in.items():
+        if cases:
+            yield Text(f"only in  {clean(system)}: {len(cases)} ({_some(cases)})")
+    for note in found.notes:
+        yield Text(f"note     {clean(note)}")
+    if tests := sorted({one.test for one in found.comparisons if one.test}):
+        yield Text(f"test     {', '.join(tests)}")
+    if found.verdict is not None:
+        yield _verdict(found)
+
+
+def _whole(found: ComparisonData) -> list[MeasureComparison]:
+    return [one for one in found.comparisons if not one.slice]
+
+
+def _table(found: ComparisonData, rows: Sequence[MeasureComparison], *, slices: bool = False) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    several = len(found.systems) > 2
+    adjusted = any(one.p_holm is not None and one.p_holm != one.p for one in rows)
+    for heading, wanted in (("slice", slices), ("measure", True), ("system", several)):
+        if wanted:
+            table.add_column(heading)
+    means = ("mean",) if several else tuple(map(clean, found.systems))
+    for heading in (
+        *means,
+        "difference",
+        "interval",
+        "p",
+        *(["p (Holm)"] if adjusted else []),
+        "win/tie/loss",
+    ):
+        table.add_column(Text(heading), justify="right", no_wrap=heading == "interval")
+    table.add_column("n", justify="right")
+    shown: set[tuple[str, str]] = set()
+    places = {
+        name: place for place, name in enumerate(dict.fromkeys((one.slice, one.measure) for one in rows))
+    }
+    for one in sorted(rows, key=lambda row: places[row.slice, row.measure]):
+        names = [Text(shorten(one.slice, 30))] if slices else []
+        names.append(Text(shorten(one.measure, 50)))
+        best = _best(rows, one)
+        if several and (one.slice, one.measure) not in shown:
+            shown.add((one.slice, one.measure))
+            empty = [""] * (4 + adjusted + 1)
+            table.add_row(*names, Text(clean(one.a)), _number(one.mean_a, best=best), *empty)
+        if several:
+            names.append(Text(clean(one.b)))
+        values = [one.mean_b] if several else [one.mean_a, one.mean_b]
+        cells = [_number(value, best=best) for value in values]
+        cells += [Text(_signed(one.difference)), Text(_ends(one))]
+        cells += [Text(_p(one.p)), *([Text(_p(one.p_holm))] if adjusted else [])]
+        cells += [Text(f"{one.wins}/{one.ties}/{one.losses}"), Text(_count(one))]
+        table.add_row(*names, *cells)
+    return table
+
+
+def _best(rows: Iterable[MeasureComparison], of: MeasureComparison) -> float | None:
+    """The best mean of any system on the measure."""
+    alike = [one for one in rows if (one.measure, one.slice) == (of.measure, of.slice)]
+    means = [mean for one in alike for mean in (one.mean_a, one.mean_b) if mean is not None]
+    return (max if higher_is_better(of.type) else min)(means, default=None)
+
+
+def _number(value: float | None, *, best: float | None) -> Text:
+    shown = "-" if value is None else f"{value:.4f}"
+    return Text(shown, style="bold" if value is not None and value == best else "")
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.4f}"
+
+
+def _ends(one: MeasureComparison) -> str:
+    ends = one.interval.ends
+    return "-" if ends is None else f"{ends[0]:+.4f} to {ends[1]:+.4f}"
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}" if value >= 0.00005 else f"{value:.1g}"
+
+
+def _count(one: MeasureComparison) -> str:
+    return str(one.n) if one.n == one.due else f"{one.n}/{one.due}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(shorten(name, 40) for name in names[:_SHOWN]) + more
+
+
+def _remarks(found: ComparisonData, one: MeasureComparison) -> Iterator[str]:
+    """What must be known to read a difference: what could have been shown, and what it is made of."""
+    name = clean(one.measure) + (f", {clean(one.b)}" if len(found.systems) > 2 else "")
+    if one.mde is not None and not one.distinguishable:
+        needed = f"; {one.needed:,} would show this one" if one.needed else ""
+        what = f"{one.n:,} queries show a difference of {one.mde:.4f}{needed}"
+        yield f"{name}: not distinguishable: {what}"
+    if one.interval.ends is None and one.interval.why:
+        yield f"{name}: no interval: {one.interval.why}"
+    if one.parts is not None and one.parts.verdicts:
+        whose = one.verdicts
+        over = "" if one.parts.n == one.n else f", over {one.parts.n} of {one.n} queries"
+        share = "" if one.parts.share is None else f" ({one.parts.share:.0%} of what moved is the {whose})"
+        yield f"{name}: retrieval {one.parts.retrieval:+.4f}, {whose} {one.parts.verdicts:+.4f}{share}{over}"
+
+
+def _moved(found: ComparisonData, system: str) -> Iterator[RenderableType]:
+    for word, queries in (("worse", found.worst.get(system, ())), ("better", found.best.get(system, ()))):
+        if queries:
+            of = f" in {clean(system)}" if len(found.systems) > 2 else ""
+            yield Text(f"{word} by {clean(found.primary[0])}{of}")
+            for one in queries:
+                yield Text(
+                    f"  {one.change:+.4f}  {shorten(one.sample, 30)}  {one.a:.4f} -> {one.b:.4f}  {_changes(one)}"
+                )
+
+
+def _changes(one: MovedQuery) -> str:
+    """What was added to, dropped from and moved in the list, in words."""
+    if one.lists is None:
+        return ""
+    moved = [f"{item} {old}->{new}" for item, old, new in one.lists.moved]
+    words = (("added", one.lists.added), ("dropped", one.lists.dropped), ("moved", moved))
+    shown = "; ".join(f"{word} {_few(items)}" for word, items in words if items)
+    return shown or "the same list"
+
+
+def _few(items: Sequence[str], most: int = 3) -> str:
+    return ", ".join(shorten(item, 40) for item in items[:most]) + (
+        f" and {len(items) - most} more" if len(items) > most else ""
+    )
+
+
+def _verdict(found: ComparisonData) -> Text:
+    verdict = found.verdict or "pass"
+    text = Text(f"verdict  {_WORDS[verdict]} (exit code {found.exit_code})")
+    text.stylize(f"bold {_COLOUR[verdict]}", 9, 9 + len(_WORDS[verdict]))
+    for one in found.comparisons:
+        if one.decision is not None:
+            text.append(f"\n  {_decided(found, one)}")
+    return text
+
+
+def _decided(found: ComparisonData, one: MeasureComparison) -> str:
+    assert one.decision is not None
+    of = f", {clean(one.b)}" if len(found.systems) > 2 else ""
+    needed = f"; {one.decision.needed:,} queries would decide it" if one.decision.needed else ""
+    word = _WORDS[one.decision.verdict]
+    return f"{word:9}  {clean(one.measure)}{of}, margin {one.decision.margin:g}: {_ends(one)}{needed}"
+
+
+def comparison_document(found: ComparisonData) -> dict[str, Json]:
+    """The document of `--json`."""
+    return {
+        "schema_version": 1,
+        "passed": found.exit_code == 0,
+        "exit_code": found.exit_code,
+        "verdict": found.verdict,
+        "systems": list(found.systems),
+        "primary": list(found.primary),
+        "comparisons": [_row(one) for one in found.comparisons if not one.slice],
+        "slices": [{"slice": one.slice, **_row(one)} for one in found.comparisons if one.slice],
+        "only_in": {system: list(cases) for system, cases in found.only_in.items()},
+        "moved": {
+            system: {
+                "worst": [_moved_row(one) for one in found.worst.get(system, ())],
+                "best": [_moved_row(one) for one in found.best.get(system, ())],
+            }
+            for system in found.systems[1:]
+        },
+        "notes": list(found.notes),
+    }
+
+
+def _row(one: MeasureComparison) -> dict[str, Json]:
+    parts: dict[str, Json] | None = None
+    if one.parts is not None:
+        parts = {
+            "retrieval": one.parts.retrieval,
+            "judge": one.parts.verdicts if one.verdicts == "judge" else 0.0,
+            "labels": one.parts.verdicts if one.verdicts == "labels" else 0.0,
+            "n": one.parts.n,
+            "share": one.parts.share,
+        }
+    decision = one.decision
+    return {
+        "a": one.a,
+        "b": one.b,
+        "measure": one.measure,
+        "type": one.type,
+        "n": one.n,
+        "due": one.due,
+        "mean_a": one.mean_a,
+        "mean_b": one.mean_b,
+        "difference": one.difference,
+        "interval": list(one.interval.ends) if one.interval.ends else None,
+        "interval_method": one.interval.method if one.interval.ends else None,
+        "interval_why": one.interval.why or None,
+        "level": one.interval.level,
+        "units": one.interval.n,
+        "p": one.p,
+        "p_holm": one.p_holm,
+        "test": one.test,
+        "wins": one.wins,
+        "ties": one.ties,
+        "losses": one.losses,
+        "mde": one.mde,
+        "needed": one.needed,
+        "decision": decision.verdict if decision else None,
+        "margin": decision.margin if decision else None,
+        "needed_to_decide": decision.needed if decision else None,
+        "parts": parts,
+        "parts_why": one.parts_why or None,
+    }
+
+
+def _moved_row(one: MovedQuery) -> dict[str, Json]:
+    lists = one.lists
+    return {
+        "sample": one.sample,
+        "query": one.query,
+        "a": one.a,
+        "b": one.b,
+        "change": one.change,
+        "added": list(lists.added) if lists is not None else None,
+        "dropped": list(lists.dropped) if lists is not None else None,
+        "moved": [list(move) for move in lists.moved] if lists is not None else None,
+    }
+
+
+def _json(found: ComparisonData) -> str:
+    return json.dumps(comparison_document(found), ensure_ascii=False, indent=1) + "\n"
+
+
+def _csv(found: ComparisonData) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    head: list[str] | None = None
+    for one in found.comparisons:
+        row = {"slice": one.slice, **_row(one)}
+        parts, ends = row.pop("parts") or {}, row.pop("interval") or (None, None)
+        row |= {"low": ends[0], "high": ends[1]}
+        row |= {name: parts.get(name) for name in ("retrieval", "judge", "labels")}
+        if head is None:
+            head = list(row)
+            writer.writerow(head)
+        writer.writerow([cell(row[name]) for name in head])
+    return out.getvalue()
+
+
+_HEAD = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
+
+
+def _cells(one: MeasureComparison) -> list[str]:
+    wins = f"{one.wins}/{one.ties}/{one.losses}"
+    return [_signed(one.difference), _ends(one), _p(one.p), _p(one.p_holm), wins, _count(one)]
+
+
+def _lines(found: ComparisonData, bold: str) -> Iterator[list[str]]:
+    """Rows of (measure, system, mean, ...), the first system's line of each measure first; the best mean is bold."""
+    names = {(one.measure, one.slice): one for one in reversed(found.comparisons)}
+    for one in reversed(names.values()):
+        alike = [o for o in found.comparisons if (o.measure, o.slice) == (one.measure, one.slice)]
+        best = _best(alike, one)
+        title = f"{one.measure} [{one.slice}]" if one.slice else one.measure
+
+        def mean(value: float | None, best: float | None = best) -> str:
+            shown = "-" if value is None else f"{value:.4f}"
+            return bold.replace("@", shown) if value is not None and value == best else shown
+
+        yield [title, one.a, mean(one.mean_a), *[""] * len(_HEAD)]
+        for other in alike:
+            yield [title, other.b, mean(other.mean_b), *_cells(other)]
+
+
+def _markdown(found: ComparisonData) -> str:
+    head = ["measure", "system", "mean", *_HEAD]
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    for title, system, mean, *more in _lines(found, "**@**"):
+        lines.append(f"| {' | '.join([_escaped(title), _escaped(system), mean, *more])} |")
+    lines.append("")
+    lines += [f"- {_escaped(line)}" for one in _whole(found) for line in _remarks(found, one)]
+    for system, cases in found.only_in.items():
+        if cases:
+            lines.append(f"- only in {_escaped(system)}: {len(cases)} ({_escaped(_some(cases))})")
+    lines += [f"- {_escaped(note)}" for note in found.notes]
+    if found.verdict is not None:
+        lines += ["", f"**{_WORDS[found.verdict].capitalize()}** (exit code {found.exit_code})", ""]
+        lines += [f"- {_escaped(_decided(found, one))}" for one in found.comparisons if one.decision]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    shown = shorten(text, 300)
+    for char in "\\|`*_<>[]":
+        shown = shown.replace(char, f"\\{char}")
+    return shown
+
+
+def _latex(found: ComparisonData) -> str:
+    head = ["measure", "system", "mean", *_HEAD]
+    lines = [
+        r"\begin{tabular}{ll" + "r" * (len(head) - 2) + "}",
+        r"\hline",
+        " & ".join(head) + r" \\",
+        r"\hline",
+    ]
+    for title, system, mean, *more in _lines(found, r"\textbf{@}"):
+        lines.append(" & ".join([_tex(title), _tex(system), mean, *map(_tex, more)]) + r" \\")
+    return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
+
+
+_TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+
+
+def _tex(text: str) -> str:
+    escaped = {**_TEX, **{char: f"\\{char}" for char in "&%$#_{}"}}
+    return "".join(escaped.get(char, char) for char in clean(text))
+
+
+def _text(found: ComparisonData) -> str:
+    return comparison_text(found) + "\n"
+
+
+COMPARISON_FORMATS: dict[str, Callable[[ComparisonData], str]] = {
+    ".json": _json,
+    ".csv": _csv,
+    ".md": _markdown,
+    ".tex": _latex,
+    ".txt": _text,
+}
+"""What a comparison can be written as, by the file's extension."""
+
+
+def write_comparison(found: ComparisonData, path: Path) -> None:
+    """Write a comparison to a file; InputError where it has no known extension."""
+    render = COMPARISON_FORMATS.get(path.suffix.lower())
+    if render is None:
+        raise InputError(
+            f"{path}: no comparison is written as {path.suffix or 'a folder'}",
+            fix=f"use {', '.join(COMPARISON_FORMATS)}",
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(render(found), "utf-8")

@@ -1,0 +1,151 @@
+"""What a comparison says: a row per measure, the queries that moved, the verdict. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from germane.errors import InputError
+from germane.measures.measure import Measure
+from germane.statistics.comparison import Decision, DifferenceParts, decide_change
+from germane.statistics.intervals import Interval
+from germane.statistics.ranking import ListChanges
+
+__all__ = [
+    "ComparisonData",
+    "MeasureComparison",
+    "MovedQuery",
+    "canonical_name",
+    "higher_is_better",
+]
+
+
+def canonical_name(name: str) -> str:
+    """The canonical spelling of a measure; a name that an eval file gave stays as it is."""
+    try:
+        return str(Measure.parse(name))
+    except InputError:
+        return name.strip()
+
+
+def higher_is_better(canonical: str) -> bool:
+    """Whether more of a measure is better; so it is where nothing is known of it."""
+    try:
+        return Measure.parse(canonical).definition.better == "higher"
+    except InputError:
+        return True
+
+
+def oriented(interval: Interval, canonical: str) -> Interval:
+    """The interval of a difference, turned round where lower is better."""
+    if higher_is_better(canonical):
+        return interval
+    ends = interval.ends and (-interval.ends[1], -interval.ends[0])
+    return replace(interval, mean=None if interval.mean is None else -interval.mean, ends=ends)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureComparison:
+    """One measure of system `b` against system `a` over the same cases; `difference` is B minus A.
+
+    `difference`, wins, ties and losses (a win is a better score of B, also where lower is better) are over the `n` cases
+    of which both were measured, of `due` that should have been; the interval covers what the others could be. `p` is None
+    where any is missing. `p_holm` is adjusted over the primary measures and all systems; None for other measures.
+    `mde` is the smallest difference that so many cases would have shown with probability 0.8, `needed` the number
+    of cases that would show the observed one. `decision` is against a margin, None where none is given. `parts` splits the
+    difference into retrieval and verdicts over `parts.n` cases, with whose verdicts these are in `verdicts`; where that
+    is not possible `parts_why` says why. `slice` names the cases that were compared; "" = all.
+    """
+
+    a: str
+    b: str
+    measure: str
+    type: str
+    slice: str = ""
+    n: int
+    due: int
+    mean_a: float | None
+    mean_b: float | None
+    difference: float | None
+    interval: Interval
+    p: float | None
+    p_holm: float | None = None
+    test: str | None
+    wins: int
+    ties: int
+    losses: int
+    mde: float | None
+    needed: int | None
+    decision: Decision | None = None
+    parts: DifferenceParts | None = None
+    verdicts: str = ""
+    parts_why: str = ""
+
+    @property
+    def distinguishable(self) -> bool:
+        """Whether the difference is at least the smallest one that so many cases could have shown."""
+        return self.difference is not None and self.mde is not None and abs(self.difference) >= self.mde
+
+    def decide(self, margin: float) -> Decision:
+        """Whether B is worse than A by the margin or more."""
+        return decide_change(oriented(self.interval, self.type), margin)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedQuery:
+    """A query whose score changed: the scores of A and B, and what became of A's list; None where lists are not known.
+
+    `change` is B minus A. What is listed are the ids of the passages, or the beginnings of their texts.
+    """
+
+    sample: str
+    query: str = ""
+    a: float
+    b: float
+    lists: ListChanges[str] | None = None
+
+    @property
+    def change(self) -> float:
+        """B minus A."""
+        return self.b - self.a
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonData:
+    """Two or more systems over the same cases, each against the first.
+
+    `comparisons` hold one row per system and measure, after those
+    over all cases the ones per slice. `verdict` is "pass", "fail" or "undecided" against the margins, None where none was
+    given. `only_in` lists the cases that another system does not have, `worst` and `best` the queries that moved
+    most by `primary[0]`, by the name of the system.
+    """
+
+    systems: tuple[str, ...]
+    primary: tuple[str, ...]
+    comparisons: tuple[MeasureComparison, ...]
+    only_in: Mapping[str, Sequence[str]]
+    worst: Mapping[str, Sequence[MovedQuery]] = field(default_factory=dict)
+    best: Mapping[str, Sequence[MovedQuery]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Literal["pass", "fail", "undecided"] | None:
+        """The worst of the decisions: undecided before failed, as in every verdict; None where there are none."""
+        found = {one.decision.verdict for one in self.comparisons if one.decision is not None}
+        words: tuple[Literal["pass", "fail", "undecided"], ...] = ("undecided", "fail", "pass")
+        return next((word for word in words if word in found), None)
+
+    @property
+    def exit_code(self) -> int:
+        """0 passed or no margin was given, 1 failed, 3 undecided."""
+        return {"fail": 1, "undecided": 3}.get(self.verdict or "pass", 0)
+
+    def __getitem__(self, name: str | tuple[str, str]) -> MeasureComparison:
+        """The comparison of a measure over all cases, of the second system or the one named: `["nDCG@10", "B"]`."""
+        measure, system = name if isinstance(name, tuple) else (name, self.systems[1])
+        wanted = {measure, canonical_name(measure)}
+        for one in self.comparisons:
+            if one.b == system and not one.slice and not wanted.isdisjoint({one.measure, one.type}):
+                return one
+        raise KeyError(f"{measure} was not compared for {system}")

@@ -1,0 +1,154 @@
+"""The scores of each case, as arrays: trials averaged, what is missing put at its bounds. The unit of every statistic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.tables.scores import STATUSES, ScoreTable
+
+__all__ = ["CaseScores", "CaseValues"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_OK, _SKIPPED = STATUSES.index("ok"), STATUSES.index("skipped")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseValues:
+    """One measure of one system, one row per case that should have been measured; arrays of shape (cases,).
+
+    `case` is the number of the case in `CaseScores.cases`. `low` and `high` are the smallest and largest value that the
+    mean of its trials could have: equal where all of them were measured, which `complete` says. `measured` holds the
+    means of the trials that were measured, of the cases that have any.
+    """
+
+    case: Ints
+    low: Floats
+    high: Floats
+    complete: NDArray[np.bool_]
+    measured: Floats
+
+    @property
+    def values(self) -> Floats:
+        """The value of each case; nan where it is not complete."""
+        return np.where(self.complete, self.low, np.nan)
+
+    def taken(self, rows: NDArray[np.intp]) -> CaseValues:
+        """These rows."""
+        complete = self.complete[rows]
+        return CaseValues(
+            self.case[rows], self.low[rows], self.high[rows], complete, self.low[rows][complete]
+        )
+
+
+class CaseScores:
+    """A table of scores by case.
+
+    `cases` are the ids of its cases, `systems` the names of its systems, both in order of first appearance.
+    """
+
+    def __init__(self, table: ScoreTable) -> None:
+        self.value, self.status, self.why = table.value, table.status, table.why
+        self.whys, self.measures = table.whys, table.measures
+        self._low, self._high = table.low, table.high
+        self._measure, self._sample = table.measure, table.sample
+        samples = table.samples
+        systems: dict[str, int] = {}
+        cases: dict[str, int] = {}
+        self._system = np.array([systems.setdefault(key[1], len(systems)) for key in samples], np.int64)
+        self._case = np.array([cases.setdefault(key[0], len(cases)) for key in samples], np.int64)
+        self.systems, self._cases = list(systems), cases
+        self._trials = any(key[2] for key in samples)
+
+    @cached_property
+    def cases(self) -> list[str]:
+        """The ids of the cases."""
+        return list(self._cases)
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The number of each case by its id."""
+        return self._cases
+
+    def cases_of(self, system: str) -> Ints:
+        """The numbers of the cases of a system, each once, in order of first appearance."""
+        mine = (
+            self._case[self._system == self.systems.index(system)]
+            if system in self.systems
+            else self._case[:0]
+        )
+        distinct, first = np.unique(mine, return_index=True)
+        return distinct[np.argsort(first)]
+
+    def groups(self, keep: NDArray[np.bool_] | None = None) -> Iterator[tuple[str, int, Ints]]:
+        """(system, number of the measure, rows) of each system and measure, in order of first appearance.
+
+        `keep` says which of the table's samples count, shape (samples,).
+        """
+        width = max(1, len(self.measures))
+        kept = np.arange(len(self._sample)) if keep is None else np.flatnonzero(keep[self._sample])
+        for group, rows in _groups(self._system[self._sample[kept]] * width + self._measure[kept]):
+            system, number = divmod(group, width)
+            yield self.systems[system], number, kept[rows]
+
+    @cached_property
+    def _rows(self) -> dict[tuple[str, int], Ints]:
+        return {(system, number): rows for system, number, rows in self.groups()}
+
+    def of(self, system: str, measure: tuple[str, str], span: tuple[float, float]) -> CaseValues:
+        """One measure, by its reported and its canonical name, of one system; KeyError where there is none."""
+        return self.of_rows(self._rows[system, self.measures.index(measure)], span)
+
+    def of_rows(self, rows: Ints, span: tuple[float, float]) -> CaseValues:
+        """The cases in these rows of one system and measure; `span` bounds a score of which nothing is known."""
+        due = rows[self.status[rows] != _SKIPPED]
+        ok = self.status[due] == _OK
+        value, low, high = self.value[due], self._low[due], self._high[due]
+        low = np.where(ok, value, np.where(np.isnan(low), span[0], low))
+        high = np.where(ok, value, np.where(np.isnan(high), span[1], high))
+        case = self._case[self._sample[due]]
+        if not self._trials:
+            return CaseValues(case, low, high, ok, value[ok])
+        names, first, codes = np.unique(case, return_index=True, return_inverse=True)
+        order = np.argsort(np.argsort(first))  # from sorted cases to those in order of appearance
+        codes = order[codes]
+        measured, counted = _means(value[ok], codes[ok], len(names))
+        return CaseValues(
+            names[np.argsort(first)],
+            _means(low, codes, len(names))[0],
+            _means(high, codes, len(names))[0],
+            np.bincount(codes, ~ok, len(names)) == 0,
+            measured[counted],
+        )
+
+    def clusters_of(self, case: Ints, clusters: Mapping[str, str] | None) -> NDArray[np.generic] | None:
+        """The cluster of each of these cases, a case without one alone in its own; None where none has one."""
+        if not clusters:
+            return None
+        known: dict[str, int] = {}
+        codes = np.arange(len(self._cases), dtype=np.int64) + len(clusters)
+        for name, cluster in clusters.items():
+            if (number := self._cases.get(name)) is not None:
+                codes[number] = known.setdefault(cluster, len(known))
+        return codes[case]
+
+
+def _groups(keys: Ints) -> Iterator[tuple[int, Ints]]:
+    """The rows of each key, in order of the keys' first appearance."""
+    order = np.argsort(keys, kind="stable")
+    distinct, firsts = np.unique(keys[order], return_index=True)
+    split = np.split(order, firsts[1:]) if len(distinct) else []
+    yield from sorted(zip(distinct.tolist(), split, strict=True), key=lambda one: int(one[1][0]))
+
+
+def _means(values: Floats, codes: Ints, n: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """The mean of the values of each code, and which codes have any; the same bits in whatever order they come."""
+    order = np.lexsort((values, codes))
+    counts = np.bincount(codes, minlength=n)
+    return np.bincount(codes[order], values[order], n) / np.maximum(counts, 1), counts > 0

@@ -1,0 +1,332 @@
+"""Systems compared over the same queries: differences, what they are made of, what moved, and the verdict."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from germane import Report, compare, evaluate
+from germane.comparison.formats import COMPARISON_FORMATS
+from germane.errors import InputError
+from germane.judges.fake import FakeJudge
+from germane.judges.judge import Reply
+from germane.questions import AnyQuestion
+from germane.types import Json
+
+DOCS = [f"d{number}" for number in range(8)]
+
+
+def rows(share: float, seed: int, n: int = 40, **more: Any) -> list[dict[str, Any]]:
+    """Queries for which the best document stands first with the probability `share`."""
+    rng = random.Random(seed)
+    found = []
+    for number in range(n):
+        ids = DOCS[:]
+        rng.shuffle(ids)
+        if rng.random() < share:
+            ids.remove("d0")
+            ids.insert(0, "d0")
+        contexts = [{"id": name, "text": f"{name} of {number}"} for name in ids[:5]]
+        row = {
+            "id": f"q{number}",
+            "query": f"query {number}",
+            "qrels": {"d0": 2, "d1": 1},
+            "contexts": contexts,
+        }
+        found.append(
+            {**row, "tags": ["odd" if number % 2 else "even"], "metadata": {"topic": number // 4}, **more}
+        )
+    return found
+
+
+def values(report: Report, measure: str) -> dict[str, float]:
+    return {s.sample: s.value for s in report.scores() if s.measure == measure and s.value is not None}
+
+
+@pytest.fixture(scope="module")
+def before() -> Report:
+    return evaluate(rows(0.2, 1), "nDCG@5 R@5 RR")
+
+
+@pytest.fixture(scope="module")
+def after() -> Report:
+    return evaluate(rows(0.8, 2, n=42), "nDCG@5 R@5 P@3")
+
+
+def test_queries_are_paired_by_id(before: Report, after: Report) -> None:
+    """The difference, its interval, wins and ties are those of the pairs, as computed by hand and by scipy."""
+    found = compare(before, after)["nDCG@5"]
+    a, b = values(before, "nDCG@5"), values(after, "nDCG@5")
+    change = np.array([b[query] - a[query] for query in a])
+    assert found.n == found.due == 40
+    assert found.difference == pytest.approx(change.mean())
+    low, high = stats.t.interval(0.95, 39, change.mean(), stats.sem(change))
+    assert found.interval.ends == pytest.approx((low, high))
+    assert (found.wins, found.ties, found.losses) == (
+        (change > 1e-9).sum(),
+        (abs(change) <= 1e-9).sum(),
+        (change < -1e-9).sum(),
+    )
+    oracle = stats.permutation_test((change,), np.mean, permutation_type="samples", n_resamples=20_000, rng=1)
+    assert found.p == pytest.approx(oracle.pvalue, abs=0.002)
+
+
+def test_what_is_not_in_both_is_listed(before: Report, after: Report) -> None:
+    """Queries of one report only, and measures of one report only."""
+    found = compare(before, after)
+    assert found.only_in == {"A": [], "B": ["q40", "q41"]}
+    assert [one.measure for one in found.comparisons] == ["nDCG@5", "R@5"]
+    assert found.notes == ("not in all of them, not compared: RR, P@3",)
+
+
+def test_holm_is_over_the_primary_measures(before: Report, after: Report) -> None:
+    """One primary measure needs no adjustment; of two the smaller p is doubled."""
+    one = compare(before, after, primary="nDCG@5")
+    assert one["nDCG@5"].p_holm == one["nDCG@5"].p
+    assert one["R@5"].p_holm is None
+    both = compare(before, after)
+    assert both["nDCG@5"].p is not None
+    assert both["nDCG@5"].p_holm == pytest.approx(2 * both["nDCG@5"].p)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "margin", "verdict", "code"),
+    [(0.2, 0.8, 0.02, "pass", 0), (0.8, 0.2, 0.02, "fail", 1), (0.5, 0.5, 0.02, "undecided", 3)],
+)
+def test_a_margin_decides_three_ways(
+    first: float, second: float, margin: float, verdict: str, code: int
+) -> None:
+    """The interval is above the margin, below it, or holds it: then it says how many queries would decide."""
+    a, b = (evaluate(rows(share, seed), "nDCG@5") for share, seed in ((first, 1), (second, 2)))
+    found = compare(a, b, margin={"ndcg_cut_5": margin})
+    assert (found.verdict, found.exit_code) == (verdict, code)
+    decision = found["nDCG@5"].decision
+    assert decision is not None
+    assert (decision.needed is not None) == (verdict == "undecided")
+    assert compare(a, b).verdict is None
+    assert found.to_json()["passed"] is (code == 0)
+
+
+def test_where_lower_is_better_a_rise_is_a_loss() -> None:
+    """Wins, the margin and the worst queries follow what is better; the difference stays B minus A."""
+
+    def leaky(more: int) -> list[dict[str, Any]]:
+        both = [{"id": name, "text": name} for name in ("secret", "withdrawn")]
+        row = {"query": "q", "forbidden": ["secret", "withdrawn"]}
+        return [{**row, "id": f"q{n}", "contexts": both[: 1 + n % 2 * more]} for n in range(20)]
+
+    a, b = (evaluate(leaky(more), "leaks") for more in (0, 1))
+    found = compare(a, b, margin={"leaks": 0.1})["leaks"]
+    assert found.difference == 0.5
+    assert (found.wins, found.losses) == (0, 10)
+    assert found.decision is not None
+    assert found.decision.verdict == "fail"
+    assert all(one.change > 0 for one in compare(a, b).worst["B"])
+
+
+def test_missing_scores_widen_the_interval_and_leave_no_p() -> None:
+    """A query that failed in one report could be anything: it is in the interval, not in the mean."""
+
+    def judge(question: AnyQuestion) -> Json | Reply:
+        failed = "of 3" in str(getattr(question, "passage", ""))
+        return Reply(error="no answer") if failed else {"grade": 3, "reasoning": ""}
+
+    a = evaluate(rows(0.2, 1, n=20), "context_precision@5", judge=FakeJudge(judge))
+    b = evaluate(rows(0.8, 2, n=20), "context_precision@5", judge=FakeJudge())
+    found = compare(a, b)["context_precision@5"]
+    assert (found.n, found.due, found.p) == (19, 20, None)
+    assert found.interval.ends is not None
+    assert found.interval.ends[1] > 0
+
+
+def test_the_most_moved_queries_say_what_changed_in_their_lists() -> None:
+    """Added, dropped and moved documents, with ranks from 1."""
+    contexts = [{"id": name, "text": name} for name in "abcd"]
+    a = [{"id": "q", "query": "why?", "qrels": {"c": 1}, "contexts": contexts[:3]}]
+    b = [{"id": "q", "query": "why?", "qrels": {"c": 1}, "contexts": [contexts[2], contexts[0], contexts[3]]}]
+    found = compare(evaluate(a, "RR"), evaluate(b, "RR"))
+    (moved,) = found.best["B"]
+    assert found.worst["B"] == []
+    assert (moved.sample, moved.query, moved.b) == ("q", "why?", 1.0)
+    assert moved.a == pytest.approx(1 / 3)
+    assert moved.lists is not None
+    assert (moved.lists.added, moved.lists.dropped) == (("d",), ("b",))
+    assert moved.lists.moved == (("c", 3, 1), ("a", 1, 2))
+    assert "q  0.3333 -> 1.0000  added d; dropped b; moved c 3->1, a 1->2" in str(found)
+
+
+def grading(grade: int) -> FakeJudge:
+    """A judge that grades even documents 3, and odd ones so."""
+
+    def answer(question: AnyQuestion) -> Json:
+        odd = int(str(getattr(question, "passage", "d0"))[1]) % 2
+        return {"grade": grade if odd else 3, "reasoning": ""}
+
+    return FakeJudge(answer, name=f"grades-{grade}")
+
+
+def test_two_judges_are_not_compared_in_silence() -> None:
+    """Refused, unless the difference is split; gold measures need no judge."""
+    a, b = (evaluate(rows(0.5, 1), "context_precision@5 nDCG@5", judge=grading(grade)) for grade in (0, 2))
+    with pytest.raises(InputError, match=r"judged by grades-0.*across_judges=True") as refused:
+        compare(a, b)
+    assert "--across-judges" in str(refused.value)
+    found = compare(a, b, across_judges=True)["context_precision@5"]
+    assert found.parts is not None
+    assert found.verdicts == "judge"
+    assert found.parts.retrieval == 0.0  # the same lists: all of the difference is the judge's
+    assert found.parts.verdicts == pytest.approx(found.difference)
+    assert found.parts.share == 1.0
+    assert compare(a, b, measures="nDCG@5")["nDCG@5"].difference == 0.0
+
+
+def test_a_difference_is_split_exactly() -> None:
+    """B's lists, graded by A's judge where A holds the item and by B's elsewhere, stand between A and B."""
+    a = evaluate(rows(0.2, 1), "context_precision@5", judge=grading(0))
+    b = evaluate(rows(0.8, 2), "context_precision@5", judge=grading(2))
+    found = compare(a, b, across_judges=True)["context_precision@5"]
+    assert found.parts is not None
+    assert found.parts.n == 40
+    assert found.parts.retrieval + found.parts.verdicts == pytest.approx(found.difference)
+    held = {row["id"]: {c["text"] for c in row["contexts"]} for row in rows(0.2, 1)}
+    mixed = []
+    for row in rows(0.8, 2):
+        relevant = [not int(c["id"][1]) % 2 or c["text"] not in held[row["id"]] for c in row["contexts"]]
+        found_at = [rank for rank, good in enumerate(relevant, 1) if good]
+        shares = [(i + 1) / rank for i, rank in enumerate(found_at)]
+        mixed.append(sum(shares) / max(1, len(shares)))
+    assert found.mean_a is not None
+    assert found.parts.retrieval == pytest.approx(np.mean(mixed) - found.mean_a)
+    row = compare(a, b, across_judges=True).to_json()["comparisons"][0]
+    assert row["parts"]["judge"] == pytest.approx(found.parts.verdicts)
+    assert row["parts"]["labels"] == 0.0
+
+
+def test_changed_gold_is_the_part_of_the_labels() -> None:
+    """The same lists under new gold: nothing is retrieval."""
+    a = evaluate(rows(0.5, 1), "nDCG@5")
+    b = evaluate(rows(0.5, 1, qrels={"d0": 2, "d2": 1}), "nDCG@5")
+    found = compare(a, b)
+    row = found.to_json()["comparisons"][0]
+    assert row["difference"] != 0
+    assert row["parts"]["retrieval"] == 0.0
+    assert row["parts"]["labels"] == pytest.approx(row["difference"])
+    assert row["parts"]["judge"] == 0.0
+
+
+def test_where_a_split_is_not_possible_it_says_why(tmp_path: Path, before: Report, after: Report) -> None:
+    """A document of --json holds scores alone: the difference is the same, and its parts are null."""
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    for path, report in zip(paths, (before, after), strict=True):
+        path.write_text(json.dumps(report.to_json()))
+    found = compare(*paths)
+    row, direct = (one.to_json()["comparisons"][0] for one in (found, compare(before, after)))
+    assert row["difference"] == direct["difference"]
+    assert row["interval"] == direct["interval"]
+    assert row["parts"] is None
+    assert row["parts_why"] == "it takes the samples of both, which only report folders of germane run hold"
+    assert found.systems == ("a", "b")
+
+
+def test_several_systems_of_one_report() -> None:
+    """Each against the first; the best mean is bold in Markdown and LaTeX."""
+    both = [
+        row
+        for name, share in (("one", 0.2), ("two", 0.9), ("three", 0.5))
+        for row in rows(share, 3, system=name)
+    ]
+    report = evaluate(both, "nDCG@5")
+    found = compare(report)
+    assert found.systems == ("one", "two", "three")
+    assert [(one.a, one.b) for one in found.comparisons] == [("one", "two"), ("one", "three")]
+    assert compare(report, systems=["two", "one"])["nDCG@5"].difference == pytest.approx(
+        -(found["nDCG@5", "two"].difference or 0)
+    )
+    best = f"{report['nDCG@5', 'two'].mean:.4f}"
+    assert f"| nDCG@5 | two | **{best}** |" in COMPARISON_FORMATS[".md"](found)
+    assert rf"nDCG@5 & two & \textbf{{{best}}} &" in COMPARISON_FORMATS[".tex"](found)
+    lines = list(csv.DictReader(io.StringIO(COMPARISON_FORMATS[".csv"](found))))
+    assert [line["b"] for line in lines] == ["two", "three"]
+    assert float(lines[0]["difference"]) == found["nDCG@5", "two"].difference
+
+
+def test_slices_have_rows_of_their_own(before: Report, after: Report) -> None:
+    """A tag against the rest; a field of the metadata by value."""
+    found = compare(before, after, measures="nDCG@5", by="odd")
+    slices = found.to_json()["slices"]
+    assert [(row["slice"], row["n"]) for row in slices] == [("odd", 20), ("not odd", 20)]
+    a, b = values(before, "nDCG@5"), values(after, "nDCG@5")
+    odd = [b[f"q{n}"] - a[f"q{n}"] for n in range(1, 40, 2)]
+    assert slices[0]["difference"] == pytest.approx(np.mean(odd))
+    assert len(compare(before, after, measures="nDCG@5", by="topic").to_json()["slices"]) == 10
+    with pytest.raises(InputError, match="tags: even, odd; metadata: topic"):
+        compare(before, after, by="language")
+
+
+def test_clusters_are_flipped_and_counted_together(before: Report, after: Report) -> None:
+    """Ten topics of four queries each are ten units."""
+    found = compare(before, after, cluster="topic")["nDCG@5"]
+    assert (found.interval.units, found.interval.n, found.n) == ("clusters", 10, 40)
+    assert found.test == "sign-flip, exact"
+
+
+def test_above_twenty_thousand_queries_the_normal_approximation_is_named() -> None:
+    """No random flips at that size, and the method says so."""
+    from germane.reports.report import Report as Built
+    from germane.tables.part import Part
+    from germane.tables.scores import ScoreTable
+
+    rng = np.random.default_rng(0)
+    n = 20_001
+    keys = [[(f"q{number}", system, 0) for number in range(n)] for system in "ab"]
+    tables = [
+        ScoreTable.of_values(one, {"RR": rng.random(n)}, counted=np.ones(n, bool), why="") for one in keys
+    ]
+    found = compare(Built.build(Part(scores=tables[0].extend(tables[1])), {}))
+    assert found["RR"].test == "sign-flip, normal approximation"
+    assert "test     sign-flip, normal approximation" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"measures": "AP"}, "the measure AP is not in all of them"),
+        ({"margin": {"RR": 0.1}}, "the margin's measure RR is not in all of them"),
+        ({"margin": ["nDCG@5 0.1"]}, "write 'nDCG@10: 0.02'"),
+        ({"systems": ["bm25"]}, "no system 'bm25'"),
+        ({"cluster": "language"}, "no sample has the metadata 'language'"),
+    ],
+)
+def test_what_cannot_be_compared_is_an_error(
+    before: Report, after: Report, given: dict[str, Any], message: str
+) -> None:
+    """With what to write instead."""
+    with pytest.raises(InputError, match=message):
+        compare(before, after, **given)
+
+
+def test_one_system_alone_cannot_be_compared(before: Report) -> None:
+    """Nor two reports without a query in common."""
+    with pytest.raises(InputError, match="one system cannot be compared"):
+        compare(before)
+    other = evaluate([{**row, "id": f"other {row['id']}"} for row in rows(0.5, 1)], "nDCG@5")
+    with pytest.raises(InputError, match="no query in common"):
+        compare(before, other)
+
+
+def test_a_folder_of_reports_names_its_latest(tmp_path: Path, before: Report, after: Report) -> None:
+    """By the time in their manifests."""
+    for name, report, created in (("x", after, "2026-01-02"), ("y", before, "2026-01-01")):
+        report.manifest = {**report.manifest, "created": created}
+        report.save(tmp_path / "reports" / name)
+    found = compare(tmp_path / "reports" / "y", tmp_path / "reports")
+    assert found["nDCG@5"].difference == compare(before, after)["nDCG@5"].difference
+    assert found.systems == ("y", "reports")

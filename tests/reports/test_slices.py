@@ -1,0 +1,68 @@
+"""Slices: each tag or value with its own means, counts and intervals."""
+
+from __future__ import annotations
+
+import pytest
+
+from germane import evaluate
+from germane.errors import InputError
+from germane.reports.formats import FORMATS
+from germane.reports.summary import summarise
+
+SAMPLES = [
+    {
+        "id": f"q{n}",
+        "query": "q",
+        "qrels": {"a": 1},
+        "contexts": [{"id": "a" if n % 3 else "b", "text": "t"}],
+        "tags": ["lang:de" if n % 2 else "lang:en", *(["hard"] if n < 4 else [])],
+        "metadata": {"topic": n // 5},
+    }
+    for n in range(10)
+]
+
+
+@pytest.mark.parametrize(
+    ("by", "counts"),
+    [
+        ("lang", {"lang=de": 5, "lang=en": 5}),
+        ("topic", {"topic=0": 5, "topic=1": 5}),
+        ("hard", {"hard": 4, "not hard": 6}),
+        ("tags", {"hard": 4, "lang:de": 5, "lang:en": 5}),
+    ],
+)
+def test_slices_are_tags_or_values(by: str, counts: dict[str, int]) -> None:
+    """A field of the metadata, the part of a tag before the colon, one tag, or every tag."""
+    report = evaluate(SAMPLES, "RR")
+    assert {one.name: one.summaries[0].n for one in report.slices(by)} == counts
+
+
+def test_a_slice_is_the_report_over_its_cases_alone() -> None:
+    """Mean and interval are those of an evaluation of just these samples."""
+    hard, _ = evaluate(SAMPLES, "RR").slices("hard")
+    (alone,) = summarise(evaluate(SAMPLES[:4], "RR").scores())
+    assert hard.summaries[0].mean == alone.mean == 0.5
+    assert hard.summaries[0].interval == alone.interval
+
+
+def test_slices_are_in_every_format() -> None:
+    """The table, Markdown and the document; none where nobody asked."""
+    report = evaluate(SAMPLES, "RR")
+    assert "slices" not in report.to_json()
+    report.by = "lang"
+    assert "lang=de" in str(report)
+    assert "| lang=de | RR | 0.6000 |" in "".join(FORMATS[".md"](report))
+    lines = report.to_json()["slices"]
+    assert [line["slice"] for line in lines] == ["lang=de", "lang=en"]
+    assert lines[0]["measures"]["RR"]["n"] == 5
+
+
+def test_an_unknown_slice_names_what_there_is() -> None:
+    """As an error where it was asked for; in a report that is being printed as a line."""
+    report = evaluate(SAMPLES, "RR")
+    with pytest.raises(
+        InputError, match=r"metadata 'color'; tags: hard, lang:de, lang:en; metadata: lang, topic"
+    ):
+        report.slices("color")
+    report.by = "color"
+    assert "no slices: no sample has the tag or metadata 'color'" in str(report)
