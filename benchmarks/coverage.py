@@ -68,7 +68,7 @@ SETTINGS = (
 def main(*, quick: bool = False, peers: tuple[str, ...] = ()) -> None:
     """Print one row per distribution and size."""
     del peers
-    rounds = 200 if quick else 1000
+    rounds = 200 if quick else 2000
     print(f"== coverage of 95% intervals, {rounds:,} samples each; width in brackets ==")
     print(f"{'':30}{'n':>5}  {'germane':>14}{'Student t':>15}{'bootstrap':>15}   method")
     worst: tuple[float, str] = (1.0, "")

@@ -207,13 +207,13 @@ def corrected_query_mean(
     known = ~np.isnan(y_all)
     n, total = int(known.sum()), len(f_all)
     sizes = np.bincount(codes)
-    base = CorrectedMean(
-        mean=None, ends=None, method="PPI++ by query", level=level, judged=float((np.bincount(codes, f_own) / sizes).mean()),
-        human=None, human_ends=None, weight=0.0, labels=n, total=total, queries=0, ess=None,
-    )  # fmt: skip
     counts_all = np.bincount(codes[known], minlength=len(sizes))
     held = np.flatnonzero(counts_all)
-    base = replace(base, queries=len(held))
+    base = CorrectedMean(
+        mean=None, ends=None, method="PPI++ by query", level=level,
+        judged=float((np.bincount(codes, f_own) / sizes).mean()), human=None, human_ends=None, weight=0.0,
+        labels=n, total=total, queries=len(held), ess=None,
+    )  # fmt: skip
     if n < FEWEST:
         return replace(base, why=f"{n} labels: at least {FEWEST} are needed")
     if len(held) < 3:
@@ -237,8 +237,9 @@ def corrected_query_mean(
     inner = _fit(y_in, f_in, stages.scale, stages.free, group)
     gap = f_query[held] - f_mean
     d = y_mean + inner.weight * gap
-    outer, shift = _NO_FIT, float(f_query.mean() - f_query[held].mean())
+    outer, shift = _NO_FIT, 0.0
     if len(held) < len(sizes):
+        shift = float(f_query.mean() - f_query[held].mean())
         outer = _fit(d - d.mean(), f_query[held] - f_query[held].mean(), np.ones(len(held)), len(held) - 1)
     mean = float(d.mean()) + outer.weight * shift
     doubt = float(gap.mean()) ** 2 * inner.weight_variance + shift**2 * outer.weight_variance
