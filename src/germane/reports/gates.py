@@ -124,7 +124,8 @@ def _names(samples: Sequence[str], most: int = 3) -> str:
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
-_GATE = re.compile(r"\s*(?:(?P<how>mean|min|max)\s*\()?\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*(?P<close>\))?\s*"
+_GATE = re.compile(r"\s*(?:(?P<how>mean|min|max|(?:(?:lower|upper)\s*\(\s*)?corrected)\s*\()?"
+                   r"\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*(?P<close>\)(?:\s*\))?)?\s*"
                    r"(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*")  # fmt: skip
 _FIX = "write e.g. mean(nDCG@10)>=0.7"
 Outcome = Literal["passed", "failed", "undecided"]
@@ -144,14 +145,15 @@ class Gate:
     def parse(cls, text: str, place: Place | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
         match = _GATE.fullmatch(text)
-        if not match or bool(match["how"]) != bool(match["close"]):
+        how = "".join((match["how"] or "").split()) if match else ""
+        if not match or (match["close"] or "").count(")") != (how.count("(") + 1 if how else 0):
             raise InputError(f"{text!r} is not a gate", fix=_FIX, place=place)
         limit = match["limit"]
         try:
             number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
         except ValueError:
             raise InputError(f"{text!r}: {limit!r} is not a number", fix=_FIX, place=place) from None
-        return cls(match["how"] or "mean", _canonical(match["measure"]), match["op"], number, place)
+        return cls(how or "mean", _canonical(match["measure"]), match["op"], number, place)
 
     def check_named(self, measured: Iterable[str]) -> None:
         """InputError where the gate's measure is none of these names, or reads a mix of labels."""
@@ -178,7 +180,7 @@ class Gate:
         )
 
     def __str__(self) -> str:
-        return f"{self.how}({self.measure}){self.op}{self.limit:g}"
+        return f"{self.how}({self.measure}{')' * (self.how.count('(') + 1)}{self.op}{self.limit:g}"
 
 
 def _canonical(name: str) -> str:
@@ -214,6 +216,8 @@ def check_gate(gate: Gate, summaries: Sequence[MeasureSummary]) -> list[GateResu
 
 def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
     name = f"{gate}" + (f" [{summary.system}]" if summary.system else "")
+    if gate.how.endswith("corrected"):
+        return _check_corrected(gate, summary, name)
     stand_in = summary.basis.stand_in
     if summary.mean_bounds is None or summary.edges is None:
         return GateResult(name, "failed", "nothing was measured", stand_in)
@@ -222,6 +226,8 @@ def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
     equality = gate.op in {"=", "=="} and low < gate.limit < high
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     shown = "not measured" if value is None else f"{gate.how} {value:.4f}"
+    if value is not None and summary.basis.source == "judge" and not (summary.basis.calibrated or stand_in):
+        shown += ", uncalibrated"
     if summary.n == 0 or len(holds) > 1 or equality:
         detail = f"{shown}, could be {low:.4f} to {high:.4f} once everything is judged"
         return GateResult(name, "undecided", detail, stand_in)
@@ -229,6 +235,19 @@ def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
         mix = f"{summary.basis.with_reference} verdicts with reference, {summary.basis.without_reference} without"
         return GateResult(name, "undecided", f"{shown}, from {mix}: set --against", stand_in)
     return GateResult(name, "passed" if holds == {True} else "failed", shown, stand_in)
+
+
+def _check_corrected(gate: Gate, summary: MeasureSummary, name: str) -> GateResult:
+    """A gate on the corrected mean, or on an end of its interval; undecided where there is none."""
+    found = summary.corrected
+    if found is None or found.mean is None or found.ends is None:
+        return GateResult(
+            name, "undecided", f"no corrected mean: {summary.corrected_why or 'nothing is judged'}"
+        )
+    value = {"lower": found.ends[0], "upper": found.ends[1]}.get(gate.how.partition("(")[0], found.mean)
+    holds = _COMPARE[gate.op](value, gate.limit)
+    shown = f"corrected {found.mean:.4f} ({found.ends[0]:.4f} to {found.ends[1]:.4f}, {found.labels} labels)"
+    return GateResult(name, "passed" if holds else "failed", shown)
 
 
 def _never(summary: MeasureSummary) -> bool:

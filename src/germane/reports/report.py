@@ -9,6 +9,7 @@ from pathlib import Path
 from germane.errors import InputError
 from germane.measures.explaining import Explanation
 from germane.measures.measure import Measure
+from germane.reports.correct import Corrections
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, Verdict, check_gate, decide, required_gates
 from germane.reports.schema import Document
@@ -152,8 +153,14 @@ def _counted(tables: Tables) -> dict[str, Json]:
 
 
 def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSummary]:
-    bases = Bases(manifest, tables)
-    return [replace(summary, basis=bases.of(summary.type)) for summary in summarise(tables.scores, _range_of)]
+    bases, corrections = Bases(manifest, tables), Corrections(tables, manifest)
+    summaries = []
+    for summary in summarise(tables.scores, _range_of):
+        basis = bases.of(summary.type)
+        corrected, why = corrections.of(summary) if basis.source == "judge" else (None, "")
+        basis = replace(basis, calibrated=basis.calibrated or corrected is not None)
+        summaries.append(replace(summary, basis=basis, corrected=corrected, corrected_why=why))
+    return summaries
 
 
 def _range_of(canonical: str) -> tuple[float, float]:

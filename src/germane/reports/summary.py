@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.reports.schema import BasisLine, MeasureLine
+from germane.reports.schema import BasisLine, CorrectedLine, MeasureLine
+from germane.statistics.correction import CorrectedMean
 from germane.tables.folder import Tables
 from germane.tables.scores import STATUSES, ScoreTable
 from germane.types import FrozenDict, Json, Score
@@ -156,7 +157,8 @@ class MeasureSummary:
     rule. `total` counts scores, of which `skipped`, `incomplete` and `errors` have no value, for the reasons in `why`.
 
     `interval` is the interval of the mean at `level` by `interval_method` over `units`; None where there is none.
-    `basis` says whose labels the numbers rest on.
+    `basis` says whose labels the numbers rest on. `corrected` is a judged mean corrected with people's labels; None where
+    there is none, and why in `corrected_why`.
     """
 
     measure: str
@@ -179,6 +181,8 @@ class MeasureSummary:
     errors: int
     why: tuple[tuple[str, int], ...] = ()
     basis: Basis = field(default_factory=Basis)
+    corrected: CorrectedMean | None = None
+    corrected_why: str = ""
 
     def in_words(self) -> str:
         """The mean, and where failures took cases out of it, over how many it is and what it would be over all."""
@@ -207,7 +211,22 @@ class MeasureSummary:
             "incomplete": self.incomplete,
             "errors": self.errors,
             "basis": self.basis.as_json(),
+            "corrected": _corrected_line(self.corrected),
+            "corrected_why": self.corrected_why or None,
         }
+
+
+def _corrected_line(found: CorrectedMean | None) -> CorrectedLine | None:
+    if found is None or found.mean is None or found.ends is None:
+        return None
+    return {
+        "mean": found.mean,
+        "interval": list(found.ends),
+        "method": found.method,
+        "labels": found.labels,
+        "queries": found.queries,
+        "ess": found.ess,
+    }
 
 
 def _unit_range(_: str) -> tuple[float, float]:
