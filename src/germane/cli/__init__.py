@@ -13,7 +13,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from germane.cli import explain, grade, init, ledger, liverag, measures, rank, report, run, score, sweep
+from germane.cli import (
+    explain,
+    grade,
+    init,
+    label,
+    ledger,
+    liverag,
+    measures,
+    rank,
+    report,
+    run,
+    score,
+    sweep,
+)
 from germane.errors import GermaneError, Interrupted, LimitReached
 from germane.reports.clean import clean_lines
 from germane.version import __version__
@@ -61,6 +74,7 @@ app.command("score")(score.score)
 app.command("report")(report.report)
 app.command("explain")(explain.explain)
 app.command("grade")(grade.grade)
+app.command("label")(label.label)
 app.add_typer(ledger.app, name="ledger")
 app.command("liverag")(liverag.liverag)
 app.command("measures")(measures.measures)
