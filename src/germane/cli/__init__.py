@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from germane.cli import (
+    audit,
     explain,
     grade,
     init,
@@ -75,6 +76,7 @@ app.command("report")(report.report)
 app.command("explain")(explain.explain)
 app.command("grade")(grade.grade)
 app.command("label")(label.label)
+app.command("audit")(audit.audit)
 app.add_typer(ledger.app, name="ledger")
 app.command("liverag")(liverag.liverag)
 app.command("measures")(measures.measures)

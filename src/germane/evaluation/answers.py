@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
@@ -21,7 +21,15 @@ from germane.samples.rows import sample_to_json
 from germane.targets.target import Target
 from germane.types import FrozenDict, Json, Sample, freeze
 
-__all__ = ["PlannedCase", "answered", "answers_at_hand", "prepared", "script_document", "script_of"]
+__all__ = [
+    "PlannedCase",
+    "answered",
+    "answers_at_hand",
+    "models_of",
+    "prepared",
+    "script_document",
+    "script_of",
+]
 
 _FILE = "answers.jsonl"
 
@@ -90,6 +98,18 @@ async def answered(
             for target in targets.values():
                 await target.close()
     return [task.result() for task in tasks]
+
+
+def models_of(cases: Iterable[PlannedCase]) -> dict[str, dict[str, str]]:
+    """The models that the systems to ask declare, by system and role; only systems that declare any."""
+    from germane.targets.targetsfile import declared_models
+
+    asked = {planned.system: planned for planned in cases if planned.target}
+    found = {
+        name: declared_models(name, planned.targets_file or planned.folder)
+        for (name, _), planned in asked.items()
+    }
+    return {name: models for name, models in found.items() if models}
 
 
 async def answers_at_hand(

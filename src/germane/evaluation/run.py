@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError, LimitReached
-from germane.evaluation.answers import PlannedCase, answered
+from germane.evaluation.answers import PlannedCase, answered, models_of
 from germane.evaluation.choice import Router
 from germane.evaluation.options import Options, Watch
 from germane.evaluation.plan import Plan
@@ -61,10 +61,12 @@ class _Run:
         self.stored, self.resume, self.retry_errors = stored, resume, retry_errors
         self.budget = Budget(self.options.max_cost, self.options.max_calls)
         self.spent = Spent()
+        self.models: dict[str, dict[str, str]] = {}
 
     def go(self) -> Report:
         """Everything, then the report."""
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
+        self.models = models_of(cases or ())
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
         session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors)
         try:
@@ -124,7 +126,7 @@ class _Run:
         manifest = session.manifest(manifest_of(self.plan.settings, self.plan.judge, total))
         report = Report.build(
             session.folder,
-            {**manifest, **self._warnings()},
+            {**manifest, **({"targets": self.models} if self.models else {}), **self._warnings()},
             gates=self.plan.gates,
             max_unmeasured=self.options.max_unmeasured,
             over=self.budget.exceeded,

@@ -16,7 +16,7 @@ from germane.targets.fixed import MockTarget, RecordedTarget
 from germane.targets.python import PythonTarget
 from germane.targets.target import Target
 
-__all__ = ["PROVIDERS", "find_targets_file", "open_target"]
+__all__ = ["PROVIDERS", "declared_models", "find_targets_file", "open_target"]
 
 PROVIDERS: Mapping[str, type[Target]] = {
     "mock": MockTarget,
@@ -55,6 +55,15 @@ def open_target(
     target = read_model(PROVIDERS[kind.text], expanded, folder=folder, warn=warn)
     target.open(entry.place, folder)
     return target
+
+
+def declared_models(name: str, where: str | Path) -> dict[str, str]:
+    """The models that a target's entry declares, by their role: {"generator": "gpt-4o-mini"}."""
+    where = Path(where)
+    entry = _entry(name, find_targets_file(where) if where.is_dir() else where)
+    models = (entry.pairs or {}).get("models")
+    named = _expanded(models, os.environ).pairs or {} if models is not None else {}
+    return {role: node.text for role, node in named.items() if node.text}
 
 
 def find_targets_file(folder: Path) -> Path:
