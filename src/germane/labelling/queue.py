@@ -192,9 +192,9 @@ class LabelQueue:
         chance = more.pop("probability") if more else float(self._chances[place])
         return FrozenDict({**known, "probability": chance, **more})
 
-    @property
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(self.seed)
+    def _rng(self, purpose: int = 0) -> np.random.Generator:
+        """A source of randomness for each purpose, independent of the others'."""
+        return np.random.default_rng([self.seed, purpose])
 
     @cached_property
     def _cases(self) -> Ints:
@@ -203,7 +203,7 @@ class LabelQueue:
     @cached_property
     def _shuffled(self) -> Ints:
         """All tasks in random order."""
-        return self._rng.permutation(len(self.tasks)).astype(np.intp)
+        return self._rng().permutation(len(self.tasks)).astype(np.intp)
 
     @cached_property
     def _doubtful(self) -> Ints:
@@ -212,15 +212,19 @@ class LabelQueue:
 
     @cached_property
     def _rounds(self) -> Ints:
-        """One random passage of every query, then the next of every query, ..., to the budget."""
-        order = np.argsort(_turns(self._cases[self._shuffled]), kind="stable")
+        """One random passage of every query, then the next of every query, ..., to the budget.
+
+        Queries come in a random order of their own: that of their passages would favour long ones.
+        """
+        cases = self._cases[self._shuffled]
+        order = np.lexsort((self._rng(1).permutation(int(cases.max()) + 1)[cases], _turns(cases)))
         return self._shuffled[order][: self.size]
 
     @cached_property
     def _queries(self) -> Ints:
         """Whole queries in random order, as many as the budget covers, at least one."""
         mixed = self._cases[self._shuffled]
-        order, _ = draw_clusters(mixed, int(mixed.max()) + 1, self._rng)
+        order, _ = draw_clusters(mixed, int(mixed.max()) + 1, self._rng(1))
         cases = mixed[order]
         starts = np.flatnonzero(np.diff(cases, prepend=-1))
         ends = np.append(starts[1:], len(cases))
@@ -243,7 +247,7 @@ class LabelQueue:
         names = np.array([str(int(task.verdict)) for task in self.tasks])
         strata, codes = np.unique(names, return_inverse=True)
         sizes = np.bincount(codes)
-        order, _ = draw_stratified(codes, sizes, self._rng)
+        order, _ = draw_stratified(codes, sizes, self._rng())
         turn = np.empty(len(order), np.intp)
         turn[order] = _turns(codes[order])
         pilot = neyman_allocation(sizes, np.zeros(len(sizes)), max(round(_PILOT * self.size), 2 * len(sizes)))

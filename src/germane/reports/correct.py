@@ -264,7 +264,7 @@ class Corrections:
     def _of_draw(self, rows: _Things, summary: MeasureSummary) -> CorrectedMean | str:
         """The mean corrected with a random sample of labels, or why it is not."""
         items = set(rows.items)
-        mine = [label for label in self._drawn if label.item in items and label.answer is not None]
+        mine = [label for label in self._drawn if label.item in items]
         if not mine:
             kinds = sorted({label.kind for label in self._drawn})
             return f"people labelled {' and '.join(kinds)}, this measure rests on other {rows.kind} verdicts"
