@@ -347,7 +347,7 @@ _FAMILIES = (
     ("anthropic", r"claude"),
     ("google", r"gemini|gemma|palm"),
     ("meta", r"llama"),
-    ("mistral", r"[a-z]*stral"),
+    ("mistral", r"[a-z]*stral|mixtral"),
     ("qwen", r"qwen|qwq"),
     ("deepseek", r"deepseek"),
     ("cohere", r"command|cohere|rerank-"),
