@@ -181,3 +181,22 @@ def test_an_audit_without_labels_says_what_to_do(tmp_path: Path) -> None:
     warnings = audit_judge(report_at(tmp_path / "r", "context_relevance", judge=Mute()))["warnings"]
     assert warnings[0].startswith("no labels to hold the judge against: germane label")
     assert warnings[1] == f"{QUERIES * PASSAGES} questions have no usable answer (relevance)"
+
+
+class Beyond(GradeJudge):
+    """Grades 5 where it should say 3."""
+
+    def one(self, question: AnyQuestion) -> Reply:
+        reply = super().one(question)
+        return Reply(payload={"grade": 5, "reasoning": ""}) if reply.payload["grade"] == 3 else reply
+
+
+def test_grades_outside_the_scale_are_told_and_not_clipped(tmp_path: Path) -> None:
+    """They are errors in the scores, and grades of their own in the agreement."""
+    report = label(report_at(tmp_path / "r", "context_relevance", judge=Beyond()))
+    found = audit_judge(report)
+    (line,) = found["kinds"]
+    threes = sum("judge=3" in task.passages[0] for task in label_tasks(report))
+    assert line["illegal"] == {"5": threes}
+    assert line["confusion"]["grades"] == [0, 1, 2, 3, 5]
+    assert f"relevance: the judge gave grades outside the scale: 5 ({threes})" in found["warnings"]

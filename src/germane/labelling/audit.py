@@ -35,6 +35,8 @@ Grades: TypeAlias = Mapping[str, tuple[float, str]]
 
 FEW = 30
 """Labels below which an agreement says little."""
+_OFF_SCALE = re.compile(r'"grade" must be .* not (-?\d+(?:\.\d+)?)$')
+"""How the error of a judgement ends whose grade is outside the scale."""
 _SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1)}
 
 
@@ -58,7 +60,7 @@ class AuditedJudge:
                 parts[row.of].append((row.part, row.item))
         kinds: dict[str, dict[str, tuple[float, str]]] = defaultdict(dict)
         for judgement in report.judgements():
-            if judgement.parent is None and judgement.error is None:
+            if judgement.parent is None:
                 graded = kinds[judgement.kind]
                 for item, grade, scale in _graded(judgement, parts.get(judgement.item, ())):
                     graded.setdefault(item, (grade, scale))
@@ -79,9 +81,12 @@ class AuditedJudge:
 
 
 def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
-    """The items that a judgement grades, each with its grade and scale."""
+    """The items that a judgement grades, each with its grade and scale; a grade outside the scale is one, too."""
     answer: Any = judgement.answer
-    if judgement.kind == "relevance":
+    if judgement.error is not None:
+        if (found := _OFF_SCALE.search(judgement.error)) and judgement.kind == "relevance":
+            yield judgement.item, float(found[1]), "graded"
+    elif judgement.kind == "relevance":
         if "grade" in answer:
             yield judgement.item, float(answer["grade"]), "graded"
         else:
