@@ -14,10 +14,12 @@ import typer
 from typer.core import TyperGroup
 
 from germane.cli import (
+    audit,
     compare,
     explain,
     grade,
     init,
+    label,
     ledger,
     liverag,
     measures,
@@ -75,6 +77,8 @@ app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("explain")(explain.explain)
 app.command("grade")(grade.grade)
+app.command("label")(label.label)
+app.command("audit")(audit.audit)
 app.add_typer(ledger.app, name="ledger")
 app.command("liverag")(liverag.liverag)
 app.command("measures")(measures.measures)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
@@ -20,7 +20,7 @@ from germane.samples.rows import sample_to_json
 from germane.targets.target import Target
 from germane.types import Sample
 
-__all__ = ["PlannedCase", "answered", "answers_at_hand", "prepared"]
+__all__ = ["PlannedCase", "answered", "answers_at_hand", "models_of", "prepared"]
 
 _FILE = "answers.jsonl"
 
@@ -94,6 +94,18 @@ def _opened_log(folder: Path, *, resumed: bool) -> IO[str]:
     if resumed:
         log.write("\n")  # ends a line that a killed run left half written
     return log
+
+
+def models_of(cases: Iterable[PlannedCase]) -> dict[str, dict[str, str]]:
+    """The models that the systems to ask declare, by system and role; only systems that declare any."""
+    from germane.targets.targetsfile import declared_models
+
+    asked = {planned.system: planned for planned in cases if planned.target}
+    found = {
+        name: declared_models(name, planned.targets_file or planned.folder)
+        for (name, _), planned in asked.items()
+    }
+    return {name: models for name, models in found.items() if models}
 
 
 async def answers_at_hand(

@@ -24,6 +24,7 @@ from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.samples.reading import samples_from
+from germane.tables.labels import by_people
 from germane.tables.part import Part
 from germane.types import Json, Sample
 
@@ -150,6 +151,7 @@ def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str]
     tables = Part()
     jobs = (Job(sample=sample, graders=graders) for sample in report.samples())
     run_coroutine(judged(jobs, settings, answers, tables))
+    tables.labels.extend(filter(by_people, report.labels()))
     entry = {**(report.manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
     kept = {name: value for name, value in report.manifest.items() if name not in _OF_ROWS}
     made = {**kept, "judge": entry}

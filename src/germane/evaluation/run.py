@@ -14,7 +14,7 @@ from typing import Any
 from germane.comparison.documents import find_report
 from germane.comparison.regression import change_gates, regressions
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError, LimitReached
-from germane.evaluation.answers import PlannedCase, answered
+from germane.evaluation.answers import PlannedCase, answered, models_of
 from germane.evaluation.choice import Router
 from germane.evaluation.options import Options, Watch
 from germane.evaluation.plan import Plan
@@ -64,6 +64,7 @@ class _Run:
         self.stored, self.resume, self.retry_errors = stored, resume, retry_errors
         self.budget = Budget(self.options.max_cost, self.options.max_calls)
         self.spent = Spent()
+        self.models: dict[str, dict[str, str]] = {}
         self.baseline = self._baseline()
 
     def _baseline(self) -> ReportData | None:
@@ -79,6 +80,7 @@ class _Run:
     def go(self) -> Report:
         """Everything, then the report."""
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
+        self.models = models_of(cases or ())
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
         session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors)
         try:
@@ -142,6 +144,7 @@ class _Run:
             session.folder,
             {
                 **manifest,
+                **({"targets": self.models} if self.models else {}),
                 **self._warnings(),
                 "places": self.plan.suite.places(),
                 "by": self.options.by,

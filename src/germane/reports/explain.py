@@ -23,6 +23,7 @@ from germane.questions.question import AnyQuestion
 from germane.questions.script import ScriptGrade
 from germane.reports.clean import shorten
 from germane.reports.data import ReportData
+from germane.tables.labels import LabelBook, by_people
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
 __all__ = [
@@ -61,8 +62,9 @@ class StoredJudge:
 
 
 def settings_of(report: ReportData) -> Settings:
-    """What relevance was judged against."""
-    return Settings(**(report.manifest.get("settings") or {}))
+    """What relevance was judged against, and the labels of people that stand beside the samples."""
+    people = LabelBook(filter(by_people, report.labels()))
+    return Settings(**(report.manifest.get("settings") or {}), labels=people or None)
 
 
 def recorded(report: ReportData) -> Recorded:

@@ -20,6 +20,7 @@ from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.ci import junit
 from germane.reports.clean import cell, clean, shorten
+from germane.reports.correct import corrected_in_words
 from germane.reports.data import ReportData
 from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult
@@ -65,6 +66,7 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     yield from (
         Text(f"  {remark} ({clean(concerned)})", style="yellow") for remark, concerned in remarks_of(report)
     )
+    yield from (Text(f"  {clean(line)}") for line in corrected_in_words(report.summaries))
     yield from _whys(report)
     yield from _slices(report)
     yield from _worst(report)
@@ -160,9 +162,15 @@ def remarks_of(report: ReportData) -> Iterator[tuple[str, str]]:
     """What must be said of the means' basis, each with the measures that it concerns."""
     measures: dict[str, list[str]] = {}
     for summary in report.summaries:
-        for remark in summary.basis.remarks() if summary.mean is not None else ():
+        for remark in _remarks(summary) if summary.mean is not None else ():
             measures.setdefault(remark, []).append(summary.measure)
     return ((remark, ", ".join(dict.fromkeys(concerned))) for remark, concerned in measures.items())
+
+
+def _remarks(summary: MeasureSummary) -> Iterator[str]:
+    yield from summary.basis.remarks()
+    if summary.basis.labels and summary.corrected_why:
+        yield f"not corrected: {summary.corrected_why}"
 
 
 def notes_of(report: ReportData) -> Iterator[str]:
@@ -370,6 +378,8 @@ def _markdown(report: ReportData) -> Iterator[str]:
         yield from _markdown_table(report, lines, "slice")
     for remark, concerned in remarks_of(report):
         yield f"\n{_escaped(remark)} ({_escaped(concerned)})\n"
+    for line in corrected_in_words(report.summaries):
+        yield f"\n{_escaped(line)}\n"
     judge = report.manifest.get("judge") or {}
     if judge.get("source"):
         yield f"\nJudge: {_escaped(judge['source'])}: {spent_in_words(judge)}.\n"

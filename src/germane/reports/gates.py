@@ -125,7 +125,7 @@ def _names(samples: Sequence[str], most: int = 3) -> str:
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
-_GATE = re.compile(r"\s*(?:(?P<how>min|max|change|(?:(?:lower|upper)\s*\(\s*)?mean|lower|upper)\s*\()?"
+_GATE = re.compile(r"\s*(?:(?P<how>min|max|change|(?:(?:lower|upper)\s*\(\s*)?(?:mean|corrected)|lower|upper)\s*\()?"
                    r"\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*(?P<close>\)(?:\s*\))?)?\s*"
                    r"(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*")  # fmt: skip
 _FIX = "write e.g. mean(nDCG@10)>=0.7, lower(nDCG@10)>=0.65 or change(nDCG@10)>-0.02"
@@ -160,7 +160,8 @@ class Gate:
             raise InputError(f"{text!r}: {limit!r} is not a number", fix=_FIX, place=place) from None
         if how == "change" and match["op"] in {"=", "=="}:
             raise InputError(f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=place)
-        return cls(how.partition("(")[0] or "mean", _canonical(match["measure"]), match["op"], number, place)
+        how = how if how.endswith("corrected") else how.partition("(")[0] or "mean"
+        return cls(how, _canonical(match["measure"]), match["op"], number, place)
 
     def check_named(self, measured: Iterable[str]) -> None:
         """InputError where the gate's measure is none of these names, or reads a mix of labels."""
@@ -187,7 +188,7 @@ class Gate:
         )
 
     def __str__(self) -> str:
-        return f"{self.how}({self.measure}){self.op}{self.limit:g}"
+        return f"{self.how}({self.measure}{')' * (self.how.count('(') + 1)}{self.op}{self.limit:g}"
 
 
 def _canonical(name: str) -> str:
@@ -223,6 +224,8 @@ def check_gate(gate: Gate, summaries: Sequence[MeasureSummary]) -> list[GateResu
 
 def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
     name = f"{gate}" + (f" [{summary.system}]" if summary.system else "")
+    if gate.how.endswith("corrected"):
+        return _check_corrected(gate, summary, name)
     stand_in = summary.basis.stand_in
     if summary.mean_bounds is None or summary.edges is None:
         return GateResult(name, "failed", "nothing was measured", stand_in)
@@ -233,6 +236,8 @@ def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
     equality = gate.op in {"=", "=="} and low < gate.limit < high
     value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
     shown = "not measured" if value is None else f"{gate.how} {value:.4f}"
+    if value is not None and summary.basis.source == "judge" and not (summary.basis.calibrated or stand_in):
+        shown += ", uncalibrated"
     if summary.n == 0 or len(holds) > 1 or equality:
         detail = f"{shown}, could be {low:.4f} to {high:.4f} once everything is judged"
         return GateResult(name, "undecided", detail, stand_in)
@@ -266,6 +271,19 @@ def _may_flip(limit: float, summary: MeasureSummary) -> str:
         f"; the limit lies inside the interval {summary.interval_in_words()}: "
         f"{flips:.0%} of new draws of {summary.n} cases would decide otherwise"
     )
+
+
+def _check_corrected(gate: Gate, summary: MeasureSummary, name: str) -> GateResult:
+    """A gate on the corrected mean, or on an end of its interval; undecided where there is none."""
+    found = summary.corrected
+    if found is None or found.mean is None or found.ends is None:
+        return GateResult(
+            name, "undecided", f"no corrected mean: {summary.corrected_why or 'nothing is judged'}"
+        )
+    value = {"lower": found.ends[0], "upper": found.ends[1]}.get(gate.how.partition("(")[0], found.mean)
+    holds = _COMPARE[gate.op](value, gate.limit)
+    shown = f"corrected {found.mean:.4f} ({found.ends[0]:.4f} to {found.ends[1]:.4f}, {found.labels} labels)"
+    return GateResult(name, "passed" if holds else "failed", shown)
 
 
 def _never(summary: MeasureSummary) -> bool:

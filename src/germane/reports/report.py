@@ -10,6 +10,7 @@ from pathlib import Path
 from germane.errors import InputError
 from germane.measures.explaining import Explanation
 from germane.measures.measure import Measure
+from germane.reports.correct import Corrections
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateResult, Verdict, check_gate, decide, required_gates
 from germane.reports.schema import Document
@@ -190,6 +191,11 @@ def _agreement(asked: AskedCounts) -> dict[str, int]:
 
 
 def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSummary]:
-    bases = Bases(manifest, tables)
-    summaries = summarise(tables.scores, range_of, clusters=tables.clusters())
-    return [replace(summary, basis=bases.of(summary.type)) for summary in summaries]
+    bases, corrections = Bases(manifest, tables), Corrections(tables, manifest)
+    summaries = []
+    for summary in summarise(tables.scores, range_of, clusters=tables.clusters()):
+        basis = bases.of(summary.type)
+        corrected, why = corrections.of(summary) if basis.source == "judge" else (None, "")
+        basis = replace(basis, calibrated=basis.calibrated or corrected is not None)
+        summaries.append(replace(summary, basis=basis, corrected=corrected, corrected_why=why))
+    return summaries

@@ -57,6 +57,20 @@ class BasisLine(TypedDict):
     mixed: float | None
 
 
+class CorrectedLine(TypedDict):
+    """A judged mean corrected with people's labels, with its 95% interval.
+
+    `labels` were given, in `queries` queries; `ess` labels without the judge would be worth as much.
+    """
+
+    mean: float
+    interval: Pair
+    method: str
+    labels: int
+    queries: int | None
+    ess: float | None
+
+
 class MeasureLine(TypedDict):
     """One measure over all cases; `mean` is null where nothing could be measured.
 
@@ -77,6 +91,8 @@ class MeasureLine(TypedDict):
     incomplete: int
     errors: int
     basis: BasisLine
+    corrected: CorrectedLine | None
+    corrected_why: str | None
 
 
 class ScoreRow(TypedDict):

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.reports.schema import BasisLine, MeasureLine
+from germane.reports.schema import BasisLine, CorrectedLine, MeasureLine
+from germane.statistics.correction import CorrectedMean
 from germane.statistics.intervals import Interval, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.folder import Tables
@@ -162,7 +163,8 @@ class MeasureSummary:
     `interval` is the confidence interval of the mean at `level` by `interval_method` over `units` cases or clusters of
     cases; None where there is none, for the reason in `interval_why`. It covers what incomplete scores could be. `error`
     is the standard error of the mean of the measured cases.
-    `basis` says whose labels the numbers rest on.
+    `basis` says whose labels the numbers rest on. `corrected` is a judged mean corrected with people's labels; None where
+    there is none, and why in `corrected_why`.
     """
 
     measure: str
@@ -187,6 +189,8 @@ class MeasureSummary:
     errors: int
     why: tuple[tuple[str, int], ...] = ()
     basis: Basis = field(default_factory=Basis)
+    corrected: CorrectedMean | None = None
+    corrected_why: str = ""
 
     def in_words(self) -> str:
         """The mean, and where failures took cases out of it, over how many it is and what it would be over all."""
@@ -220,6 +224,8 @@ class MeasureSummary:
             "incomplete": self.incomplete,
             "errors": self.errors,
             "basis": self.basis.as_json(),
+            "corrected": _corrected_line(self.corrected),
+            "corrected_why": self.corrected_why or None,
         }
 
 
@@ -229,6 +235,19 @@ def range_of(canonical: str) -> tuple[float, float]:
         return Measure.parse(canonical).definition.range
     except InputError:
         return 0.0, 1.0
+
+
+def _corrected_line(found: CorrectedMean | None) -> CorrectedLine | None:
+    if found is None or found.mean is None or found.ends is None:
+        return None
+    return {
+        "mean": found.mean,
+        "interval": list(found.ends),
+        "method": found.method,
+        "labels": found.labels,
+        "queries": found.queries,
+        "ess": found.ess,
+    }
 
 
 def summarise(

@@ -18,7 +18,7 @@ from germane.errors import InputError, Place
 from germane.samples.rows import RowReader, sample_to_json
 from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement
-from germane.tables.labels import Label, LabelTable, dump_label, load_label
+from germane.tables.labels import Label, LabelTable, by_people, dump_label, load_label
 from germane.tables.lock import WriterLock
 from germane.tables.part import GraderSet, Part
 from germane.tables.scores import SampleKey, ScoreTable
@@ -166,7 +166,7 @@ class ReportFolder:
         written = set(map(load_label, _rows(added)))
         with _open(added, os.O_APPEND) as file:
             for label in self.labels:
-                if label.queue != "import" and label not in written:
+                if by_people(label) and label not in written:
                     file.write(encode(dump_label(label)) + b"\n")
         added.replace(self._path("labels"))
         self.__dict__.pop("labels", None)

@@ -11,7 +11,16 @@ from germane.errors import InputError
 from germane.tables.columns import Kind, RowTable
 from germane.types import Context, FrozenDict, Json, Sample, freeze
 
-__all__ = ["Label", "LabelBook", "LabelTable", "dump_label", "label_rows", "load_label", "relevance_item"]
+__all__ = [
+    "Label",
+    "LabelBook",
+    "LabelTable",
+    "by_people",
+    "dump_label",
+    "label_rows",
+    "load_label",
+    "relevance_item",
+]
 
 Queue = Literal["random", "stratified", "targeted", "import"]
 
@@ -21,7 +30,7 @@ class Label:
     """The answer of one person about one item.
 
     `scale` names the scale of the answer: "graded" (0 to 3), "binary" (true or false), or the ends of another one
-    ("0-4"). `who` is None where nobody is named, `at` the time (ISO 8601). `queue` says how the item came to be labelled,
+    ("0-4"). An `answer` of None takes back what the person said before, or says that they are unsure (`reason`). `who` is None where nobody is named, `at` the time (ISO 8601). `queue` says how the item came to be labelled,
     `design` with which probabilities. `blind` = the person did not see the judge's verdict; `guideline` names what they
     were told. `sample`, `system`, `call` and `rank` say where they saw it.
     """
@@ -75,7 +84,8 @@ class LabelBook:
     """The label that counts for each item.
 
     Of each person it is the newest (by `at`, then by order in the file); of several people the lower median, on the scale
-    of the newest label. An answer that is no number has no median: the newest counts.
+    of the newest label. An answer that is no number has no median: the newest counts. Whoever is unsure, or took back an
+    answer, says nothing.
     """
 
     def __init__(self, labels: Iterable[Label] = ()) -> None:
@@ -86,7 +96,11 @@ class LabelBook:
             if known is None or known[0] <= (label.at or ""):
                 people.pop(label.who, None)
                 people[label.who] = (label.at or "", label)
-        self._labels = {item: _agreed(list(people.values())) for item, people in newest.items()}
+        given = {
+            item: [one for one in people.values() if one[1].answer is not None]
+            for item, people in newest.items()
+        }
+        self._labels = {item: _agreed(people) for item, people in given.items() if people}
 
     def get(self, item: str) -> Label | None:
         """The label of an item, or None."""
@@ -123,6 +137,11 @@ def _agreed(dated: list[tuple[str, Label]]) -> Label:
     if len(votes) == 1 or not all(isinstance(label.answer, bool | int | float) for label in votes):
         return latest
     return sorted(votes, key=lambda label: float(label.answer))[(len(votes) - 1) // 2]
+
+
+def by_people(label: Label) -> bool:
+    """Whether a person gave the label beside the samples; the others stand on the samples' contexts."""
+    return label.who is not None or label.queue != "import"
 
 
 def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] = ()) -> str:

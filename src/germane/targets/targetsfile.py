@@ -17,7 +17,7 @@ from germane.targets.http import HttpTarget
 from germane.targets.python import PythonTarget
 from germane.targets.target import Target
 
-__all__ = ["PROVIDERS", "find_targets_file", "kind_of", "open_target"]
+__all__ = ["PROVIDERS", "declared_models", "find_targets_file", "kind_of", "open_target"]
 
 PROVIDERS: Mapping[str, type[Target]] = {
     "mock": MockTarget,
@@ -68,6 +68,15 @@ def _found(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
         place = kind.place if kind else entry.place
         raise InputError(problem, fix=f"write {' or '.join(PROVIDERS)}", place=place)
     return entry, path, PROVIDERS[kind.text]
+
+
+def declared_models(name: str, where: str | Path) -> dict[str, str]:
+    """The models that a target's entry declares, by their role: {"generator": "gpt-4o-mini"}."""
+    where = Path(where)
+    entry = _entry(name, find_targets_file(where) if where.is_dir() else where)
+    models = (entry.pairs or {}).get("models")
+    named = _expanded(models, os.environ).pairs or {} if models is not None else {}
+    return {role: node.text for role, node in named.items() if node.text}
 
 
 def find_targets_file(folder: Path) -> Path:

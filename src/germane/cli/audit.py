@@ -1,0 +1,40 @@
+"""`germane audit`: how far a report's judge can be trusted."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def audit(
+    folder: Annotated[
+        Path, typer.Argument(metavar="REPORT", help="A report folder that `germane run` wrote.")
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write it as Markdown.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Count labels that were not drawn at random, too.")
+    ] = False,
+) -> None:
+    """Hold the judge against people, against itself, and against how it was asked; corrected means; warnings."""
+    from germane.cli.printing import say
+    from germane.errors import InputError
+    from germane.labelling.audit import audit_judge, audit_lines
+    from germane.reports.report import Report
+    from germane.tables.folder import OWN
+
+    if output is not None and output.resolve() in {(folder / name).resolve() for name in OWN}:
+        raise InputError(f"{output} is the report's own", fix="write to another file")
+    found = audit_judge(Report.open(folder), every=every)
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text("".join(f"{line}\n" for line in audit_lines(found)), "utf-8")
+        say(f"wrote {output}")
+    if json:
+        print(jsonlib.dumps(found, ensure_ascii=False))
+    elif output is None:
+        for line in audit_lines(found):
+            print(line)

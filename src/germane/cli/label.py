@@ -1,0 +1,248 @@
+"""`germane label`: people's labels, in the terminal by keys, from and to files."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import shlex
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from germane.labelling.queue import LabelTask
+    from germane.labelling.session import LabellingSession
+    from germane.reports.correct import Corrections
+    from germane.reports.report import Report
+
+_EVERY = 10
+"""Labels after which the corrected means so far are shown."""
+
+_GRADES = {
+    "graded": (
+        "3  answers the query, and is about nothing else",
+        "2  answers it in part, or among other things",
+        "1  is about the topic and does not answer",
+        "0  has nothing to do with it",
+    ),
+    "binary": ("y  yes", "n  no"),
+}
+_KEYS = ("u  unsure: not counted, not asked again", "z  undo the last answer", "s  skip, come back later",
+         "?  this help", "q  quit; all answers are stored")  # fmt: skip
+
+
+def label(
+    folder: Annotated[
+        Path, typer.Argument(metavar="REPORT", help="A report folder that `germane run` wrote.")
+    ],
+    who: Annotated[str | None, typer.Option("--who", help="Your name; else the user's.")] = None,
+    budget: Annotated[int | None, typer.Option("--budget", help="How many labels; else all.", min=1)] = None,
+    design: Annotated[
+        str, typer.Option("--design", help="passages: some of every query; queries: whole queries.")
+    ] = "passages",
+    queue: Annotated[str, typer.Option("--queue", help="random | stratified | targeted.")] = "random",
+    seed: Annotated[int, typer.Option("--seed", help="Of the random draw.")] = 0,
+    kind: Annotated[
+        str, typer.Option("--kind", help="relevance of passages, or support of claims by them.")
+    ] = "relevance",
+    scale: Annotated[
+        str | None, typer.Option("--scale", help="graded (0-3) | binary (y, n); else as judged.")
+    ] = None,
+    guideline: Annotated[
+        Path | None, typer.Option("--guideline", help="What labellers were told: shown by ?, kept as a hash.")
+    ] = None,
+    take: Annotated[
+        Path | None, typer.Option("--import", help="Add labels from a file: .jsonl, .csv or TREC qrels.")
+    ] = None,
+    give: Annotated[
+        Path | None, typer.Option("--export", help="Write the labels to a file: .jsonl, .csv or TREC qrels.")
+    ] = None,
+) -> None:
+    """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once."""
+    from germane.cli.printing import say
+    from germane.labelling.files import export_labels, import_labels
+    from germane.labelling.queue import LabelQueue, label_tasks
+    from germane.labelling.session import LabellingSession
+    from germane.reports.report import Report
+
+    report = Report.open(folder)
+    person = who or getpass.getuser()
+    told = _read(guideline) if guideline else ""
+    fingerprint = hashlib.sha256(told.encode()).hexdigest()[:16] if guideline else None
+    if take is not None:
+        found = import_labels(take, report, person, fingerprint)
+        _append(report, *found.labels)
+        others = f"; {found.others} rows are about nothing in this report" if found.others else ""
+        say(f"{len(found.labels)} labels added to {folder}{others}")
+    if give is not None:
+        say(f"wrote {export_labels(give, Report.open(folder))} labels to {give}")
+    if take is not None or give is not None:
+        return
+    tasks = label_tasks(report, kind)
+    settings = report.manifest.get("settings") or {}
+    session = LabellingSession(
+        LabelQueue(tasks=tasks, queue=queue, design=design, budget=budget, seed=seed),  # type: ignore[arg-type]
+        person,
+        lambda label: _append(report, label),
+        report.labels(),
+        scale=scale or ("binary" if kind == "support" else settings.get("scale", "graded")),
+        guideline=fingerprint,
+    )
+    _label(session, report, told)
+
+
+def _read(path: Path) -> str:
+    from germane.errors import InputError
+
+    try:
+        return path.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"the guideline {path} cannot be read: {error}") from None
+
+
+def _append(report: Report, *labels: object) -> None:
+    report.tables.append_labels(labels)  # type: ignore[union-attr, arg-type]
+
+
+def _label(session: LabellingSession, report: Report, told: str) -> None:
+    """Ask until everything is labelled, the person quits, or the input ends."""
+    from germane.errors import Interrupted
+    from germane.reports.correct import Corrections
+
+    begun, corrections = session.done, Corrections(report.tables, report.manifest)
+    _show_start(session)
+    try:
+        with _keyboard() as keys:
+            while (one := session.next) is not None:
+                _show(one.task, session)
+                if not _answered(session, keys, told):
+                    break
+                if session.done > begun and session.done % _EVERY == 0:
+                    _show_so_far(report, corrections)
+                begun = max(begun, session.done)
+    except KeyboardInterrupt:
+        again = shlex.join(["germane", *sys.argv[1:]])
+        raise Interrupted(f"{session.done} labels of {session.who} are stored; go on with: {again}") from None
+    print(f"\n{session.done} of {session.total} labelled by {session.who}")
+    _show_so_far(report, corrections)
+
+
+def _answered(session: LabellingSession, keys: Iterator[str], told: str) -> bool:
+    """Take one key that changes something; False where the person quits or the input ends."""
+    prompt = "y or n" if session.scale == "binary" else "0-3"
+    while True:
+        print(f"{prompt}, u unsure, z undo, s skip, ? help, q quit: ", end="", flush=True)
+        key = next(keys, "q")
+        print(key if key.isprintable() else "")
+        if key == "q":
+            return False
+        if session.scale == "binary" and key in "yn10":
+            session.answer(key in "y1")
+        elif session.scale != "binary" and key in "0123":
+            session.answer(int(key))
+        elif key == "u":
+            session.unsure()
+        elif key == "s":
+            session.skip()
+        elif key == "z":
+            if not session.undo():
+                print("there is no answer to take back")
+                continue
+        else:
+            _help(session, told)
+            continue
+        return True
+
+
+def _help(session: LabellingSession, told: str) -> None:
+    from germane.reports.clean import clean
+
+    print("\n".join(f"  {line}" for line in (*_GRADES[session.scale], *_KEYS)))
+    for line in told.splitlines():
+        print(f"  | {clean(line)}")
+
+
+def _show_start(session: LabellingSession) -> None:
+    how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
+    print(f"{session.total} to label ({how}), {session.done} done; labels of {session.who}")
+
+
+def _show(task: LabelTask, session: LabellingSession) -> None:
+    """What is judged, harmless to a terminal. Nothing tells who retrieved it, where it stood or what a judge said."""
+    print(f"\n─── {session.done + 1} of {session.total} ───")
+    for role, text in task.history:
+        _paragraph(role, text)
+    if task.claim is None:
+        _paragraph("query", task.query)
+        for name, text in task.beside:
+            _paragraph(name, text)
+        _paragraph("passage", task.passages[0])
+        print(
+            "Is the passage relevant to the query?"
+            if session.scale == "binary"
+            else "How relevant is the passage?"
+        )
+        return
+    for number, text in enumerate(task.passages, 1):
+        _paragraph(f"[{number}]", text)
+    _paragraph("claim", task.claim)
+    print("Do the passages support the claim?")
+
+
+def _paragraph(name: str, text: str) -> None:
+    from germane.reports.clean import clean
+
+    width = min(shutil.get_terminal_size((100, 24)).columns, 110)
+    lines = [line for part in text.splitlines() for line in textwrap.wrap(clean(part), width - 10) or [""]]
+    for number, line in enumerate(lines or [""]):
+        print(f"{name if number == 0 else '':9} {line}".rstrip())
+
+
+def _show_so_far(report: Report, corrections: Corrections) -> None:
+    """The corrected means that the labels so far make, in a sentence each."""
+    from dataclasses import replace
+
+    from germane.reports.correct import corrected_in_words
+
+    now = corrections.with_labels(report.labels())
+    judged = [one for one in report.summaries if one.basis.source == "judge"]
+    for line in corrected_in_words(replace(one, corrected=now.of(one)[0]) for one in judged):
+        print(f"so far   {line}")
+
+
+@contextmanager
+def _keyboard() -> Iterator[Iterator[str]]:
+    """Single keys of a terminal without Enter; characters of any other input, white space left out."""
+    if not sys.stdin.isatty():
+        yield (char for line in sys.stdin for char in line if not char.isspace())
+        return
+    if os.name == "nt":
+        import msvcrt
+
+        yield iter(msvcrt.getwch, "\x1a")  # type: ignore[attr-defined, unused-ignore]
+        return
+    import termios
+    import tty
+
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin)
+        yield _presses()
+    finally:
+        with suppress(termios.error):
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _presses() -> Iterator[str]:
+    """What is pressed, escape sequences of arrows and the like left out."""
+    while data := os.read(sys.stdin.fileno(), 64).decode(errors="ignore"):
+        if data == "\x04":
+            return
+        yield from (char for char in data if char.isprintable() and not data.startswith("\x1b"))

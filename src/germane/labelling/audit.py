@@ -1,0 +1,499 @@
+"""How far a judge can be trusted: against people, against itself, and by how it was asked."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import nan
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from germane.measures.labels import HELPS
+from germane.reports.clean import shorten
+from germane.reports.data import ReportData
+from germane.statistics.agreement import (
+    JudgeAgreement,
+    agreement,
+    cohen_kappa,
+    confusion,
+    krippendorff_alpha,
+    spread_between,
+)
+from germane.statistics.intervals import Interval
+from germane.statistics.ranking import kendall_tau
+from germane.tables.labels import Label, LabelBook, by_people
+from germane.types import Json, Judgement
+
+__all__ = ["audit_judge", "audit_lines", "model_family"]
+
+Grades: TypeAlias = Mapping[str, tuple[float, str]]
+"""The judge's grade of each item, and its scale."""
+
+FEW = 30
+"""Labels below which an agreement says little."""
+_OFF_SCALE = re.compile(r'"grade" must be .* not (-?\d+(?:\.\d+)?)$')
+"""How the error of a judgement ends whose grade is outside the scale."""
+_SCALES: dict[str, tuple[float, ...]] = {"graded": (0, 1, 2, 3), "binary": (0, 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedJudge:
+    """What an audit reads of a report: the judge's grades by kind, where items stand, and the labels that count."""
+
+    kinds: Mapping[str, Grades]
+    places: Mapping[str, tuple[tuple[str, str], ...]]
+    labels: tuple[Label, ...]
+    chosen: int
+
+    @classmethod
+    def of(cls, report: ReportData, *, every: bool) -> AuditedJudge:
+        """Read a report. Labels count that were drawn at random, or all: with `every`, or where all is labelled."""
+        places: dict[str, dict[tuple[str, str], None]] = defaultdict(dict)
+        parts: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for row in report.items():
+            places[row.item][row.sample, row.system] = None
+            if row.of is not None and row.part is not None:
+                parts[row.of].append((row.part, row.item))
+        kinds: dict[str, dict[str, tuple[float, str]]] = defaultdict(dict)
+        for judgement in report.judgements():
+            if judgement.parent is None:
+                graded = kinds[judgement.kind]
+                for item, grade, scale in _graded(judgement, parts.get(judgement.item, ())):
+                    graded.setdefault(item, (grade, scale))
+        labels = tuple(report.labels())
+        book = LabelBook(labels)
+        counted = []
+        for kind, graded in kinds.items():
+            census = bool(graded) and all(item in book for item in graded)
+            counted += [
+                label
+                for label in labels
+                if label.kind == kind
+                and (every or census or (label.queue in {"random", "stratified"} and label.design))
+            ]
+        where = {item: tuple(found) for item, found in places.items()}
+        people = sum(by_people(label) for label in labels)
+        return cls(kinds, where, tuple(counted), people - sum(map(by_people, counted)))
+
+
+def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[tuple[str, float, str]]:
+    """The items that a judgement grades, each with its grade and scale; a grade outside the scale is one, too."""
+    answer: Any = judgement.answer
+    if judgement.error is not None:
+        if (found := _OFF_SCALE.search(judgement.error)) and judgement.kind == "relevance":
+            yield judgement.item, float(found[1]), "graded"
+    elif judgement.kind == "relevance":
+        if "grade" in answer:
+            yield judgement.item, float(answer["grade"]), "graded"
+        else:
+            yield judgement.item, float(answer["relevant"]), "binary"
+    elif judgement.kind == "support":
+        verdicts = {one["claim"]: float(bool(one["contexts"])) for one in answer["claims"]}
+        yield from ((item, verdicts[part], "binary") for part, item in parts if part in verdicts)
+
+
+def audit_judge(report: ReportData, *, every: bool = False) -> dict[str, Json]:
+    """The audit as the JSON document of `germane audit --json`.
+
+    `every`: labels count whatever queue they come from; their agreement is then that of what people chose to label.
+    """
+    read = AuditedJudge.of(report, every=every)
+    kinds = [line for kind, graded in sorted(read.kinds.items()) for line in _kinds(kind, graded, read)]
+    return {
+        "schema_version": 1,
+        "judge": (report.manifest.get("judge") or {}).get("source"),
+        "kinds": kinds,
+        "people": list(_people(report.labels())),
+        "self_consistency": list(_replicas(report.judgements())),
+        "asked": list(_asked(report.judgements(), LabelBook(read.labels))),
+        "corrected": _corrected(report),
+        "ranking": list(_ranking(report)),
+        "warnings": [*_label_warnings(read, kinds), *_judge_warnings(report)],
+    }
+
+
+# against people
+
+
+def _kinds(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, Json]]:
+    """One line for each scale that both the judge and people used; a grade beside a yes or no becomes one."""
+    book = LabelBook(label for label in read.labels if label.kind == kind)
+    pairs: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
+    for label in book:
+        if label.item in graded:
+            grade, scale = graded[label.item]
+            if scale == label.scale:
+                pairs[scale].append((label.item, grade, float(label.answer)))
+            elif {scale, label.scale} == {"graded", "binary"}:
+                yes = _yes(grade, scale), _yes(float(label.answer), label.scale)
+                pairs["binary"].append((label.item, *yes))
+    weights = _weights(read.labels, graded)
+    for scale, rows in pairs.items():
+        items = [item for item, _, _ in rows]
+        judge, people = (np.array([row[column] for row in rows], float) for column in (1, 2))
+        queries = [read.places.get(item, ((item, ""),))[0][0] for item in items]
+        heavy = [weights.get(item, nan) for item in items]
+        found = agreement(
+            judge,
+            people,
+            scale=_SCALES.get(scale, tuple(sorted({*judge.tolist(), *people.tolist()}))),
+            queries=queries,
+            weights=None if np.isnan(heavy).any() else heavy,
+        )
+        yield {**_line(kind, scale, found), "between_systems": _systems(items, judge - people, read)}
+
+
+def _yes(grade: float, scale: str) -> float:
+    return float(grade >= (1 if scale == "binary" else HELPS))
+
+
+def _weights(labels: Iterable[Label], graded: Grades) -> dict[str, float]:
+    """1 / the share of its stratum that is labelled, for items of a stratified queue."""
+    strata: dict[str, set[str]] = defaultdict(set)
+    for label in labels:
+        if label.queue == "stratified" and label.answer is not None and label.item in graded:
+            strata[str(dict(label.design or ()).get("stratum"))].add(label.item)
+    sizes = Counter(str(int(grade)) for grade, _ in graded.values())
+    return {item: sizes[name] / len(items) for name, items in strata.items() for item in items}
+
+
+def _line(kind: str, scale: str, found: JudgeAgreement) -> dict[str, Json]:
+    between = found.between_queries
+    return {
+        "kind": kind,
+        "scale": scale,
+        "n": found.n,
+        "queries": found.queries,
+        "raw": found.raw,
+        "base_rate": found.base_rate,
+        "kappa": found.kappa,
+        "kappa_quadratic": found.kappa_quadratic,
+        "alpha_ordinal": found.alpha_ordinal,
+        "confusion": {
+            "grades": list(found.confusion.grades),
+            "people_by_judge": found.confusion.table.tolist(),
+        },
+        "bias": {"mean": found.bias.mean, "interval": _ends(found.bias)},
+        "between_queries": between
+        and {"deviation": between.deviation, "low": between.low, "high": between.high},
+        "illegal": {f"{grade:g}": count for grade, count in found.illegal.items()},
+    }
+
+
+def _ends(interval: Interval) -> list[float] | None:
+    return list(interval.ends) if interval.ends else None
+
+
+def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Json:
+    """The judge's bias on each system, and how much that differs beyond chance; None where there is one system."""
+    rows = [
+        (system, float(wrong))
+        for item, wrong in zip(items, error.tolist(), strict=True)
+        for system in {system for _, system in read.places.get(item, ())}
+    ]
+    names = sorted({system for system, _ in rows})
+    if len(names) < 2:
+        return None
+    spread = spread_between([wrong for _, wrong in rows], [system for system, _ in rows])
+    means = {name: float(np.mean([wrong for system, wrong in rows if system == name])) for name in names}
+    return {"deviation": spread.deviation, "low": spread.low, "high": spread.high, "bias": means}
+
+
+def _people(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
+    """People against people: each pair on what both labelled, then all of them together."""
+    newest: dict[tuple[str, str], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for label in labels:
+        if label.who is not None:
+            mine = newest[label.kind, label.scale][label.who]
+            if label.answer is None:
+                mine.pop(label.item, None)
+            else:
+                mine[label.item] = float(label.answer)
+    for (kind, scale), people in sorted(newest.items()):
+        for one, other in combinations(sorted(people), 2):
+            both = [item for item in people[one] if item in people[other]]
+            if both:
+                first, second = ([people[name][item] for item in both] for name in (one, other))
+                pairs = confusion(first, second, scale=_SCALES.get(scale, ()))
+                yield {
+                    "kind": kind,
+                    "scale": scale,
+                    "people": [one, other],
+                    "n": len(both),
+                    "raw": float(np.mean(np.array(first) == np.array(second))),
+                    "kappa": cohen_kappa(pairs),
+                    "kappa_quadratic": cohen_kappa(pairs, quadratic=True),
+                    "alpha_ordinal": krippendorff_alpha([first, second]),
+                }
+
+
+# against itself
+
+
+def _leaves(judgements: Iterable[Judgement]) -> Iterator[Judgement]:
+    """The answers as models gave them: without what was merged of several."""
+    merged, rows = set(), []
+    for judgement in judgements:
+        if judgement.error is None:
+            rows.append(judgement)
+            merged.add(judgement.parent)
+    return (one for one in rows if one.key not in merged)
+
+
+def _values(judgement: Judgement) -> tuple[float, ...]:
+    parts = [(number, "") for number in range(1, 1 + len((judgement.answer or {}).get("claims", ())))]
+    return tuple(grade for _, grade, _ in _graded(judgement, parts))
+
+
+def _replicas(judgements: Iterable[Judgement]) -> Iterator[dict[str, Json]]:
+    """How often a judge that was asked the same again said the same."""
+    asked: dict[tuple[str, str], dict[tuple[str | None, str], list[Judgement]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for one in judgements:
+        if one.parent is not None and one.error is None:
+            asked[one.kind, one.judge][one.parent, one.item].append(one)
+    for (kind, judge), groups in sorted(asked.items()):
+        repeated = [
+            list(map(_values, rows))
+            for rows in groups.values()
+            if len(rows) > 1 and any("replica" in row.provenance for row in rows)
+        ]
+        columns = [
+            column for rows in repeated if len(set(map(len, rows))) == 1 for column in zip(*rows, strict=True)
+        ]
+        if columns:
+            most = max(map(len, columns))
+            table = np.array([[*column, *[nan] * (most - len(column))] for column in columns]).T
+            equal = [a == b for column in columns for a, b in combinations(column, 2)]
+            yield {
+                "kind": kind,
+                "judge": judge,
+                "n": len(columns),
+                "times": most,
+                "raw": float(np.mean(equal)),
+                "alpha_ordinal": krippendorff_alpha(table),
+            }
+
+
+def _asked(judgements: Iterable[Judgement], book: LabelBook) -> Iterator[dict[str, Json]]:
+    """Fused against single, listed against alone, and the place in the list: grades, and agreement where labelled."""
+    groups: dict[tuple[str, str, str], list[tuple[float, bool | None]]] = defaultdict(list)
+    for one in _leaves(judgements):
+        how, (grade, *_) = one.provenance, (*_values(one), nan)
+        if one.kind != "relevance" or grade != grade:  # noqa: PLR0124 - nan
+            continue
+        label = book.get(one.item)
+        scale = "graded" if "grade" in one.answer else "binary"
+        agreed = None if label is None or label.scale != scale else grade == float(label.answer)
+        listed = (how.get("list_size") or 1) > 1
+        groups[one.kind, "request", "fused" if how.get("fused") else "single"].append((grade, agreed))
+        groups[one.kind, "passages", "listed" if listed else "alone"].append((grade, agreed))
+        if listed and how.get("place"):
+            groups[one.kind, "place in list", str(how["place"])].append((grade, agreed))
+    several = Counter((kind, aspect) for kind, aspect, _ in groups)
+    for (kind, aspect, value), rows in groups.items():
+        if several[kind, aspect] > 1:
+            known = [agreed for _, agreed in rows if agreed is not None]
+            yield {
+                "kind": kind,
+                "aspect": aspect,
+                "value": value,
+                "n": len(rows),
+                "mean": float(np.mean([grade for grade, _ in rows])),
+                "labelled": len(known),
+                "raw": float(np.mean(known)) if known else None,
+            }
+
+
+# what follows for the numbers
+
+
+def _corrected(report: ReportData) -> list[Json]:
+    return [
+        {
+            "measure": one.measure,
+            "system": one.system,
+            "judged": one.mean,
+            "corrected": one.as_json()["corrected"],
+            "why": one.corrected_why or None,
+        }
+        for one in report.summaries
+        if one.basis.source == "judge"
+    ]
+
+
+def _ranking(report: ReportData) -> Iterator[dict[str, Json]]:
+    """How the order of systems changes by correction, per measure with a corrected mean of several systems."""
+    for measure in report.measures:
+        means = {
+            one.system: (one.mean, one.corrected.mean)
+            for one in report.summaries
+            if one.measure == measure and one.mean is not None
+            if one.corrected is not None and one.corrected.mean is not None
+        }
+        if len(means) > 1:
+            orders = [
+                [name for name, _ in sorted(means.items(), key=lambda pair: -pair[1][column])]
+                for column in (0, 1)
+            ]
+            tau = kendall_tau(
+                [judged for judged, _ in means.values()], [corrected for _, corrected in means.values()]
+            )
+            yield {"measure": measure, "judged": orders[0], "corrected": orders[1], "tau": tau}
+
+
+_FAMILIES = (
+    ("openai", r"gpt|chatgpt|o[134]\b|davinci|text-embedding"),
+    ("anthropic", r"claude"),
+    ("google", r"gemini|gemma|palm"),
+    ("meta", r"llama"),
+    ("mistral", r"[a-z]*stral|mixtral"),
+    ("qwen", r"qwen|qwq"),
+    ("deepseek", r"deepseek"),
+    ("cohere", r"command|cohere|rerank-"),
+    ("microsoft", r"phi-?\d"),
+    ("xai", r"grok"),
+    ("amazon", r"nova|titan"),
+    ("zhipu", r"glm"),
+    ("moonshot", r"kimi"),
+    ("baai", r"bge"),
+    ("jina", r"jina"),
+)
+
+
+def model_family(model: str) -> str:
+    """Who made a model, by its name: gpt-4o -> openai; of a name that is not known its first word."""
+    name = re.split(r"[/:@]", model.casefold().strip())
+    for part in reversed(name):
+        for family, pattern in _FAMILIES:
+            if re.match(pattern, part):
+                return family
+    return re.split(r"[-_ .\d]", name[-1])[0] or name[-1]
+
+
+def _judge_models(report: ReportData) -> list[str]:
+    identity = (report.manifest.get("judge") or {}).get("identity") or {}
+    members = identity.get("panel") or [identity]
+    return list(dict.fromkeys(str(one["model"]) for one in members if one.get("model")))
+
+
+def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> Iterator[str]:
+    """What limits what the labels say."""
+    if read.chosen:
+        yield (
+            f"{read.chosen} labels are not counted: they were not drawn at random (targeted or imported; --all counts them)"
+        )
+    if not kinds:
+        yield "no labels to hold the judge against: germane label REPORT --budget 100"
+    for line in kinds:
+        if line["n"] < FEW:
+            yield f"{line['kind']}: {line['n']} labels are few; an agreement on fewer than {FEW} says little"
+        if line["illegal"]:
+            found = ", ".join(f"{grade} ({count})" for grade, count in line["illegal"].items())
+            yield f"{line['kind']}: the judge gave grades outside the scale: {found}"
+    if sighted := sum(by_people(label) and not label.blind for label in read.labels):
+        yield f"{sighted} labels were given by people who may have seen the verdict"
+    guidelines = {label.guideline for label in read.labels if by_people(label)}
+    if len(guidelines) > 1:
+        yield f"labels follow {len(guidelines)} guidelines: agreement on them is not of one question"
+
+
+def _judge_warnings(report: ReportData) -> Iterator[str]:
+    """What limits what the judge says: it stands in for a model, failed, or is of the family that it judges."""
+    if stand_in := (report.manifest.get("judge") or {}).get("stand_in"):
+        yield str(stand_in)
+    failed = Counter(one.kind for one in report.judgements() if one.error and one.parent is None)
+    if failed:
+        yield f"{failed.total()} questions have no usable answer ({', '.join(sorted(failed))})"
+    used = [
+        (system, role, model)
+        for system, roles in (report.manifest.get("targets") or {}).items()
+        for role, model in roles.items()
+    ]
+    for judge in _judge_models(report):
+        for system, role, model in used:
+            if model_family(judge) == model_family(model):
+                yield (
+                    f"circular: the judge {judge} is of the same family as the {role} {model} of {system}, whose output "
+                    "it may favour"
+                )
+
+
+# in words
+
+
+def audit_lines(found: Mapping[str, Json]) -> Iterator[str]:
+    """The audit as Markdown, which a terminal shows as well."""
+    yield f"# Audit of {_text(found['judge'] or 'no judge')}"
+    for line in found["kinds"]:
+        yield from _of_kind(line)
+    yield from _table("People against people", found["people"], ("kind", "people", "n", "raw", "kappa", "kappa_quadratic",
+                      "alpha_ordinal"))  # fmt: skip
+    yield from _table("The judge against itself", found["self_consistency"], ("kind", "judge", "times", "n", "raw",
+                      "alpha_ordinal"))  # fmt: skip
+    yield from _table(
+        "How it was asked", found["asked"], ("kind", "aspect", "value", "n", "mean", "labelled", "raw")
+    )
+    rows = [
+        {
+            "measure": one["measure"],
+            "system": one["system"] or "-",
+            "judged": one["judged"],
+            "corrected": "-" if one["corrected"] is None else _interval(one["corrected"]),
+            "labels": None if one["corrected"] is None else one["corrected"]["labels"],
+            "why": one["why"] or "",
+        }
+        for one in found["corrected"]
+    ]
+    yield from _table("Corrected means", rows, ("measure", "system", "judged", "corrected", "labels", "why"))
+    yield from _table("Order of the systems", found["ranking"], ("measure", "judged", "corrected", "tau"))
+    if found["warnings"]:
+        yield "\n## Warnings\n"
+        yield from (f"- {_text(warning)}" for warning in found["warnings"])
+
+
+def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
+    yield f"\n## {line['kind']} ({line['scale']}): {line['n']} labels in {line['queries']} queries\n"
+    kappa, quadratic, alpha = (_text(line[name]) for name in ("kappa", "kappa_quadratic", "alpha_ordinal"))
+    yield (
+        f"- equal grades {_text(line['raw'])}; always giving people's commonest grade would reach {_text(line['base_rate'])}"
+    )
+    yield f"- Cohen's kappa {kappa}, quadratic {quadratic}; Krippendorff's ordinal alpha {alpha}"
+    yield f"- bias of the mean (judge - people) {_interval(line['bias'])}"
+    if between := line["between_queries"]:
+        yield (
+            f"- bias by query: from {between['low']:.3f} to {between['high']:.3f}, spread {between['deviation']:.3f}"
+        )
+    if systems := line["between_systems"]:
+        means = ", ".join(f"{_text(name or '-')} {mean:+.3f}" for name, mean in systems["bias"].items())
+        yield f"- bias by system: {means}; spread {systems['deviation']:.3f}"
+    grades = [f"{grade:g}" for grade in line["confusion"]["grades"]]
+    yield f"\n| people \\ judge | {' | '.join(grades)} |\n|{' --- |' * (1 + len(grades))}"
+    for grade, counts in zip(grades, line["confusion"]["people_by_judge"], strict=True):
+        yield f"| {grade} | {' | '.join(f'{count:g}' for count in counts)} |"
+
+
+def _table(title: str, rows: Sequence[Mapping[str, Json]], names: Sequence[str]) -> Iterator[str]:
+    if rows:
+        yield f"\n## {title}\n"
+        yield f"| {' | '.join(name.replace('_', ' ') for name in names)} |\n|{' --- |' * len(names)}"
+        for row in rows:
+            yield f"| {' | '.join(_text(row[name]) for name in names)} |"
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value))
+    return "-" if value is None else shorten(str(value), 200).replace("|", "\\|")
+
+
+def _interval(found: Mapping[str, Json]) -> str:
+    ends = found["interval"]
+    return _text(found["mean"]) + (f" ({ends[0]:.3f} to {ends[1]:.3f})" if ends else "")

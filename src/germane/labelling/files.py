@@ -1,0 +1,232 @@
+"""Labels from and to files: our own JSON lines (the page's too), CSV, and TREC qrels."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from germane.encoding import decode, encode, now
+from germane.errors import InputError, Place
+from germane.measures.labels import turns
+from germane.reports.clean import cell
+from germane.reports.data import ReportData
+from germane.samples.trec import read_qrels
+from germane.tables.labels import Label, dump_label, load_label, passage_of, relevance_item
+from germane.types import Json, Sample
+
+__all__ = ["ImportedLabels", "export_labels", "import_labels"]
+
+_COLUMNS = (
+    "sample",
+    "system",
+    "id",
+    "answer",
+    "scale",
+    "who",
+    "at",
+    "queue",
+    "guideline",
+    "reason",
+    "item",
+    "kind",
+)
+_YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedLabels:
+    """Labels of a file that are about things in the report, and how many rows were about anything else."""
+
+    labels: tuple[Label, ...]
+    others: int
+
+
+def import_labels(path: Path, report: ReportData, who: str, guideline: str | None = None) -> ImportedLabels:
+    """The labels in a file, by its extension: .jsonl, .csv, anything else is TREC qrels.
+
+    A row of JSON lines names its `item`, or like a row of CSV its sample and its document (`id`), with `grade`, `relevant`
+    or `answer`. Rows keep their queue only where they hold the design that they were drawn by; else it is `import`.
+
+    Raises:
+        InputError: The file cannot be read, or no row is about anything in the report.
+    """
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        raise InputError(f"there is no file {path}", fix="name a .jsonl, .csv or qrels file")
+    if suffix == ".jsonl":
+        rows: Iterable[tuple[int, Mapping[str, Json]]] = _json_rows(path)
+    elif suffix == ".csv":
+        rows = _csv_rows(path)
+    else:
+        rows = _qrels_rows(path)
+    known = _Known(report)
+    found, others = [], 0
+    for number, row in rows:
+        labels = known.labels(row, Place(str(path), number), who, guideline)
+        found += labels
+        others += not labels
+    if not found:
+        raise InputError(
+            f"{path}: none of its {others} rows is about anything in this report",
+            fix="rows name an item of the report, or a sample's id and a document's id",
+        )
+    return ImportedLabels(tuple(found), others)
+
+
+class _Known:
+    """What can be labelled in a report: items, and the places of documents."""
+
+    def __init__(self, report: ReportData) -> None:
+        self.kinds = {row.item: row.kind for row in report.items()}
+        self.documents: dict[tuple[str, str], dict[str, Label]] = {}
+        for sample in report.samples():
+            self._add(sample)
+
+    def _add(self, sample: Sample) -> None:
+        history = turns(sample)
+        for place in sample.places():
+            item = relevance_item(sample.query, passage_of(place.context), history)
+            self.kinds.setdefault(item, "relevance")
+            if place.context.id is not None:
+                seen = Label(
+                    item=item, kind="relevance", answer=None, scale="", sample=sample.id, system=sample.system,
+                    call=place.call, rank=place.rank,
+                )  # fmt: skip
+                self.documents.setdefault((sample.id, place.context.id), {}).setdefault(item, seen)
+
+    def labels(self, row: Mapping[str, Json], place: Place, who: str, guideline: str | None) -> list[Label]:
+        """The labels that a row makes; none where it is about something else."""
+        answer, scale = _answer(row, place)
+        said = {
+            "answer": answer,
+            "scale": scale,
+            "who": row.get("who") or who,
+            "at": row.get("at") or now("milliseconds"),
+            "guideline": row.get("guideline") or guideline,
+            "reason": row.get("reason") or None,
+        }
+        if item := row.get("item"):
+            if item not in self.kinds:
+                return []
+            return [_full(row, self.kinds[item], said, place)]
+        sample, document = row.get("sample"), row.get("id")
+        if sample is None or document is None:
+            raise InputError(
+                "this row does not say what it is about", fix="name item, or sample and id", place=place
+            )
+        of_document = self.documents.get((str(sample), str(document)), {})
+        return [replace(label, **said) for label in of_document.values()]
+
+
+def _full(row: Mapping[str, Json], kind: str, said: Mapping[str, Json], place: Place) -> Label:
+    drawn = row.get("queue") in {"random", "stratified"} and (row.get("design") or {}).get("probability")
+    kept = {"queue": row["queue"], "design": row["design"]} if drawn else {"queue": "import", "design": None}
+    try:
+        return load_label({**row, **said, **kept, "kind": kind})
+    except TypeError as error:
+        raise InputError(f"this row is no label: {error}", place=place) from None
+
+
+def _answer(row: Mapping[str, Json], place: Place) -> tuple[Json, str]:
+    """The answer and its scale."""
+    name = next((name for name in ("answer", "grade", "relevant") if row.get(name) not in {None, ""}), "")
+    scale = str(row.get("scale") or "")
+    if not name and "item" in row:  # unsure, or taken back
+        return None, scale or "graded"
+    value = _value(row.get(name))
+    if value is None:
+        fix = "write grade (0-3), or relevant (yes or no)"
+        raise InputError("this row has no usable answer", fix=fix, place=place)
+    if isinstance(value, bool) or name == "relevant" or scale == "binary":
+        return bool(value), "binary"
+    low, high = map(int, scale.split("-")) if scale.count("-") == 1 else (0, 3)
+    if not low <= value <= high:
+        raise InputError(
+            f"the grade {value} is not on the scale {low}-{high}", fix="name its scale: 0-4", place=place
+        )
+    return value, scale or "graded"
+
+
+def _value(given: Json) -> int | bool | None:
+    """A grade, or yes or no; None where it is neither."""
+    if isinstance(given, str):
+        text = given.strip().casefold()
+        return _YES_NO[text] if text in _YES_NO else int(text) if text.isdecimal() else None
+    return given if isinstance(given, int) else None
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        if line.strip():
+            try:
+                row = decode(line)
+            except ValueError:
+                row = None
+            if not isinstance(row, dict):
+                raise InputError("this line is no JSON object", place=Place(str(path), number))
+            yield number, row
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        for number, row in enumerate(csv.DictReader(lines), 2):
+            yield number, {name: value for name, value in row.items() if name and value}
+
+
+def _qrels_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
+    qrels = read_qrels(path)
+    top = max((grade for known in qrels.values() for grade in known.values()), default=0)
+    scale = "graded" if top <= 3 else f"0-{top}"
+    for number, (query, known) in enumerate(qrels.items(), 1):
+        for document, grade in known.items():
+            yield number, {"sample": query, "id": document, "grade": max(grade, 0), "scale": scale}
+
+
+def export_labels(path: Path, report: ReportData) -> int:
+    """Write the labels that people gave, by the file's extension: .jsonl, .csv, else TREC qrels; how many rows.
+
+    In qrels each document of a sample has the label that counts for it; passages without an id are left out.
+    """
+    labels = [label for label in report.labels() if label.answer is not None]
+    writers: dict[str, Callable[[Path, ReportData, list[Label]], int]] = {
+        ".jsonl": _to_jsonl,
+        ".csv": _to_csv,
+    }
+    return writers.get(path.suffix.lower(), _to_qrels)(path, report, labels)
+
+
+def _to_jsonl(path: Path, _: ReportData, labels: list[Label]) -> int:
+    path.write_bytes(b"".join(encode(dump_label(label)) + b"\n" for label in labels))
+    return len(labels)
+
+
+def _to_csv(path: Path, report: ReportData, labels: list[Label]) -> int:
+    ids = _ids(report)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, _COLUMNS, extrasaction="ignore")
+        out.writeheader()
+        for label in labels:
+            of_sample = {doc for (sample, doc), item in ids if sample == label.sample and item == label.item}
+            row = {**dump_label(label), "id": min(of_sample, default=None)}
+            out.writerow({name: cell(row[name]) for name in _COLUMNS})
+    return len(labels)
+
+
+def _ids(report: ReportData) -> set[tuple[tuple[str, str], str]]:
+    known = _Known(report).documents
+    return {(key, item) for key, items in known.items() for item in items}
+
+
+def _to_qrels(path: Path, report: ReportData, labels: list[Label]) -> int:
+    from germane.tables.labels import LabelBook
+
+    book = LabelBook(labels)
+    lines = []
+    for (sample, document), items in _Known(report).documents.items():
+        found = [one for item in items if (one := book.get(item)) is not None]
+        if found and not any(char.isspace() for char in sample + document):
+            lines.append(f"{sample} 0 {document} {max(int(one.answer) for one in found)}\n")
+    path.write_text("".join(lines), "utf-8")
+    return len(lines)

@@ -1,0 +1,294 @@
+"""What to label, and in which order: a random draw with known probabilities, or the most doubtful verdicts first.
+
+Every order is nested: whoever stops early, or goes on with a larger budget, has labelled a sample of the same design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isnan, nan, sqrt
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.errors import InputError
+from germane.measures.labels import HELPS, turns
+from germane.measures.measure import Measure
+from germane.reports.correct import JudgedThing, things_of
+from germane.reports.data import ReportData
+from germane.reports.explain import recorded, settings_of
+from germane.statistics.sampling import draw_clusters, draw_stratified, neyman_allocation
+from germane.tables.labels import passage_of, relevance_item
+from germane.types import FrozenDict, Sample
+
+__all__ = ["Design", "DrawnTask", "LabelQueue", "LabelTask", "QueueName", "label_tasks"]
+
+Ints: TypeAlias = NDArray[np.intp]
+Design: TypeAlias = Literal["passages", "queries"]
+QueueName: TypeAlias = Literal["random", "stratified", "targeted"]
+
+_BESIDE = ("reference", "criterion", "response")
+_PILOT = 0.25
+"""The share of a stratified budget that is spent in proportion to the strata, to learn how much labels differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelTask:
+    """One thing that a person is asked about: is this passage relevant, or do these passages support this claim?
+
+    `case` is the query that it belongs to, whatever the systems; `sample`, `system`, `call` and `rank` are the first place
+    where it stands. `beside` is what the judge saw beside the query. `verdict` is the judge's (nan = none) and is not
+    shown; `doubt` is higher the less certain that verdict is.
+    """
+
+    item: str
+    kind: str
+    case: str
+    query: str
+    passages: tuple[str, ...]
+    claim: str | None = None
+    history: tuple[tuple[str, str], ...] = ()
+    beside: tuple[tuple[str, str], ...] = ()
+    sample: str = ""
+    system: str = ""
+    call: int | None = None
+    rank: int | None = None
+    verdict: float = nan
+    doubt: float = 0.0
+
+
+def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
+    """Everything in a report that a person can label, each thing once per query.
+
+    For `relevance` that is what the judged measures read, to their cut-offs; where nothing was judged it is every passage.
+    For `support` it is the claims that were held against the passages. InputError where there is nothing.
+    """
+    settings, answers = settings_of(report), recorded(report)
+    agreed = {one.item: one.provenance.get("agreement") for one in report.judgements() if one.parent is None}
+    measures = list(dict.fromkeys(Measure.remembered(summary.type) for summary in report.summaries))
+    found: dict[tuple[str, str], LabelTask] = {}
+    for sample in report.samples():
+        for measure in measures:
+            for thing in things_of(measure, sample, settings, answers.look_up):
+                if thing.question.kind == kind and (sample.id, thing.item) not in found:
+                    found[sample.id, thing.item] = _task(thing, sample, agreed.get(thing.question.item))
+    if not found and kind == "relevance":
+        found = {(one.case, one.item): one for sample in report.samples() for one in _unjudged(sample)}
+    if not found:
+        raise InputError(
+            f"this report has no {'passages' if kind == 'relevance' else 'claims'} to label",
+            fix="name a report whose samples have contexts"
+            if kind == "relevance"
+            else "run it with context_recall or faithfulness",
+        )
+    return list(found.values())
+
+
+def _task(thing: JudgedThing, sample: Sample, agreement: float | None) -> LabelTask:
+    shown = thing.question.inputs()
+    claims = shown.get("claims") or ()
+    doubt = 0.0
+    if not isnan(thing.verdict):  # the nearer to the threshold the more doubtful; a split panel before all
+        doubt = 1 - abs(thing.verdict - (HELPS - 0.5)) / HELPS if thing.scale != "binary" else 0.5
+    if agreement is not None:
+        doubt += 1 - agreement
+    return LabelTask(
+        item=thing.item,
+        kind=thing.question.kind,
+        case=sample.id,
+        query=sample.query if claims else shown.get("query", sample.query),
+        passages=tuple(shown.get("contexts") or (shown.get("passage") or "",)),
+        claim=claims[thing.part - 1] if claims else None,
+        history=turns(sample),
+        beside=tuple((name, str(shown[name])) for name in _BESIDE if shown.get(name) and not claims),
+        sample=sample.id,
+        system=sample.system,
+        call=thing.call,
+        rank=thing.rank,
+        verdict=thing.verdict,
+        doubt=doubt,
+    )
+
+
+def _unjudged(sample: Sample) -> Iterable[LabelTask]:
+    history = turns(sample)
+    for place in sample.places():
+        if place.context.text.strip():
+            text = passage_of(place.context)
+            yield LabelTask(
+                item=relevance_item(sample.query, text, history),
+                kind="relevance",
+                case=sample.id,
+                query=sample.query,
+                passages=(text,),
+                history=history,
+                sample=sample.id,
+                system=sample.system,
+                call=place.call,
+                rank=place.rank,
+            )
+
+
+class DrawnTask(NamedTuple):
+    """A task in its turn, with the design that it was drawn by; None where no probability is known."""
+
+    task: LabelTask
+    design: FrozenDict | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelQueue:
+    """The order in which things are labelled.
+
+    `queue`: random; stratified by the judge's verdict (a pilot in proportion, then Neyman's allocation); targeted, the most
+    doubtful verdicts first, which corrects no mean. `design`: some passages of every query, or whole queries. `budget` is
+    the number of labels; None = all.
+
+    Raises:
+        InputError: Whole queries cannot be drawn by strata of their passages, or there is nothing to draw from.
+    """
+
+    tasks: Sequence[LabelTask]
+    queue: QueueName = "random"
+    design: Design = "passages"
+    budget: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for value, allowed, flag in (
+            (self.queue, get_args(QueueName), "--queue"),
+            (self.design, get_args(Design), "--design"),
+        ):
+            if value not in allowed:
+                raise InputError(f"{flag} {value} is not known", fix=f"write {' or '.join(allowed)}")
+        if self.queue == "stratified" and self.design == "queries":
+            raise InputError(
+                "whole queries are not drawn by strata", fix="write --queue random, or --design passages"
+            )
+        if self.queue == "stratified" and any(isnan(task.verdict) for task in self.tasks):
+            raise InputError("strata need a verdict on everything", fix="write --queue random")
+        if self.budget is not None and self.budget < 1:
+            raise InputError(f"--budget {self.budget} is nothing", fix="write 1 or more")
+
+    @property
+    def size(self) -> int:
+        """How many labels are wanted."""
+        return len(self.tasks) if self.budget is None else min(self.budget, len(self.tasks))
+
+    def drawn(self, labels: Mapping[str, float]) -> list[DrawnTask]:
+        """The tasks in order. A stratified draw goes on past its pilot once `labels` (by item, 1 = relevant) hold that."""
+        if self.queue == "targeted":
+            return [DrawnTask(self.tasks[place], None) for place in self._doubtful[: self.size].tolist()]
+        if self.queue == "stratified":
+            return self._stratified(labels)
+        order = self._queries if self.design == "queries" else self._rounds
+        return [DrawnTask(self.tasks[place], self._designed(place)) for place in order.tolist()]
+
+    def _designed(self, place: int, **more: str | float) -> FrozenDict:
+        known = {"design": self.design, "seed": self.seed, "budget": self.size}
+        chance = more.pop("probability") if more else float(self._chances[place])
+        return FrozenDict({**known, "probability": chance, **more})
+
+    def _rng(self, purpose: int = 0) -> np.random.Generator:
+        """A source of randomness for each purpose, independent of the others'."""
+        return np.random.default_rng([self.seed, purpose])
+
+    @cached_property
+    def _cases(self) -> Ints:
+        return np.unique([task.case for task in self.tasks], return_inverse=True)[1].astype(np.intp)
+
+    @cached_property
+    def _shuffled(self) -> Ints:
+        """All tasks in random order."""
+        return self._rng().permutation(len(self.tasks)).astype(np.intp)
+
+    @cached_property
+    def _doubtful(self) -> Ints:
+        doubts = np.array([self.tasks[place].doubt for place in self._shuffled.tolist()])
+        return self._shuffled[np.argsort(-doubts, kind="stable")]
+
+    @cached_property
+    def _rounds(self) -> Ints:
+        """One random passage of every query, then the next of every query, ..., to the budget.
+
+        Queries come in a random order of their own: that of their passages would favour long ones.
+        """
+        cases = self._cases[self._shuffled]
+        order = np.lexsort((self._rng(1).permutation(int(cases.max()) + 1)[cases], _turns(cases)))
+        return self._shuffled[order][: self.size]
+
+    @cached_property
+    def _queries(self) -> Ints:
+        """Whole queries in random order, as many as the budget covers, at least one."""
+        mixed = self._cases[self._shuffled]
+        order, _ = draw_clusters(mixed, int(mixed.max()) + 1, self._rng(1))
+        cases = mixed[order]
+        starts = np.flatnonzero(np.diff(cases, prepend=-1))
+        ends = np.append(starts[1:], len(cases))
+        return self._shuffled[order][: max(int(ends[ends <= self.size].max(initial=0)), int(ends[0]))]
+
+    @cached_property
+    def _chances(self) -> NDArray[np.float64]:
+        """The probability with which each task is in the draw."""
+        sizes = np.bincount(self._cases)
+        if self.design == "queries":
+            whole = len(np.unique(self._cases[self._queries]))
+            return np.full(len(self.tasks), whole / len(sizes))
+        rounds = max(r for r in range(int(sizes.max()) + 1) if np.minimum(sizes, r).sum() <= self.size)
+        counts, left = np.minimum(sizes, rounds).astype(float), sizes > rounds
+        if left.any():
+            counts[left] += (self.size - counts.sum()) / left.sum()
+        return np.asarray((counts / sizes)[self._cases], float)
+
+    def _stratified(self, labels: Mapping[str, float]) -> list[DrawnTask]:
+        names = np.array([str(int(task.verdict)) for task in self.tasks])
+        strata, codes = np.unique(names, return_inverse=True)
+        sizes = np.bincount(codes)
+        order, _ = draw_stratified(codes, sizes, self._rng())
+        turn = np.empty(len(order), np.intp)
+        turn[order] = _turns(codes[order])
+        pilot = neyman_allocation(sizes, np.zeros(len(sizes)), max(round(_PILOT * self.size), 2 * len(sizes)))
+        first = [place for place in order.tolist() if turn[place] < pilot[codes[place]]]
+        counts, rest = pilot, []
+        if all(self.tasks[place].item in labels for place in first):
+            found = [
+                [labels[self.tasks[place].item] for place in first if codes[place] == stratum]
+                for stratum in range(len(sizes))
+            ]
+            counts = self._allocated(sizes, found, pilot)
+            rest = [p for p in order.tolist() if pilot[codes[p]] <= turn[p] < counts[codes[p]]]
+        return [
+            DrawnTask(
+                self.tasks[place],
+                self._designed(
+                    place,
+                    probability=float(counts[codes[place]] / sizes[codes[place]]),
+                    stratum=str(strata[codes[place]]),
+                    size=int(sizes[codes[place]]),
+                ),
+            )
+            for place in (*first, *rest)
+        ]
+
+    def _allocated(self, sizes: Ints, found: Sequence[Sequence[float]], pilot: Ints) -> Ints:
+        """Labels per stratum after the pilot; a stratum whose few labels are all equal is not taken to be certain."""
+        shares = [(sum(hits) + 1) / (len(hits) + 2) for hits in found]
+        budget = max(self.size, int(pilot.sum()))
+        wanted = neyman_allocation(sizes, [sqrt(share * (1 - share)) for share in shares], budget)
+        more = np.maximum(wanted - pilot, 0)
+        while more.sum() > budget - pilot.sum():
+            more[np.argmax(more)] -= 1
+        counts: Ints = pilot + more
+        return counts
+
+
+def _turns(codes: Ints) -> Ints:
+    """How many of the same code stand before each, shape (n,)."""
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    found = np.empty(len(codes), np.intp)
+    found[order] = np.arange(len(codes)) - np.repeat(starts, np.diff(np.append(starts, len(codes))))
+    return found

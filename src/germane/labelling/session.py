@@ -1,0 +1,150 @@
+"""One person's labelling: what is next, and what became of it. Every answer is stored before the next thing is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cached_property
+
+from germane.encoding import now
+from germane.errors import InputError
+from germane.labelling.queue import DrawnTask, LabelQueue
+from germane.measures.labels import HELPS
+from germane.tables.labels import Label
+from germane.types import Json
+
+__all__ = ["LabellingSession"]
+
+UNSURE, TAKEN_BACK = "unsure", "taken back"
+"""The `reason` of a label without an answer."""
+
+
+class LabellingSession:
+    """The state of one person's labelling, made from the labels that are stored: it can stop and go on at any time.
+
+    Args:
+        queue: What to label, in which order.
+        who: The person.
+        store: Called with each label at once; the label counts when it returns.
+        stored: The labels that there are; those of this person and queue are not asked again.
+        scale: graded (0 to 3) or binary (yes or no).
+        guideline: The fingerprint of what the person was told.
+    """
+
+    def __init__(
+        self,
+        queue: LabelQueue,
+        who: str,
+        store: Callable[[Label], None],
+        stored: Iterable[Label] = (),
+        *,
+        scale: str = "graded",
+        guideline: str | None = None,
+    ) -> None:
+        self.queue, self.who, self.scale, self.guideline = queue, who, scale, guideline
+        self._store = store
+        self._labels: dict[str, Label] = {}
+        self._history: list[str] = []
+        self._skipped: dict[str, None] = {}
+        self._back = ""
+        for label in sorted(stored, key=lambda label: label.at or ""):
+            design = label.design["design"] if label.design else queue.design
+            if label.who == who and (label.queue, design) == (queue.queue, queue.design):
+                self._record(label)
+
+    def _record(self, label: Label) -> None:
+        if label.item in self._history:
+            self._history.remove(label.item)
+        if label.answer is None and label.reason == TAKEN_BACK:
+            self._labels.pop(label.item, None)
+        else:
+            self._labels[label.item] = label
+            self._history.append(label.item)
+        self._skipped.pop(label.item, None)
+        self.__dict__.pop("drawn", None)
+
+    @cached_property
+    def drawn(self) -> list[DrawnTask]:
+        """All that is to be labelled, as far as it is known yet."""
+        return self.queue.drawn({item: _hit(label) for item, label in self._labels.items()})
+
+    @property
+    def next(self) -> DrawnTask | None:
+        """What is to be labelled now: an answer taken back first, what was skipped last; None = everything is labelled."""
+        waiting = {one.task.item: one for one in self.drawn if one.task.item not in self._labels}
+        if self._back in waiting:
+            return waiting[self._back]
+        fresh = (one for item, one in waiting.items() if item not in self._skipped)
+        return next(fresh, None) or next((waiting[item] for item in self._skipped if item in waiting), None)
+
+    @property
+    def done(self) -> int:
+        """How many things of the queue have an answer; being unsure is one."""
+        return sum(one.task.item in self._labels for one in self.drawn)
+
+    @property
+    def total(self) -> int:
+        """How many things the queue holds."""
+        return max(len(self.drawn), self.queue.size if self.queue.design == "passages" else 0)
+
+    def answer(self, value: int | bool, reason: str | None = None) -> Label:
+        """Label what is next; InputError where the value is not on the scale."""
+        allowed = (True, False) if self.scale == "binary" else (0, 1, 2, 3)
+        if value not in allowed or isinstance(value, bool) is not (self.scale == "binary"):
+            raise InputError(f"{value!r} is not on the {self.scale} scale", fix="answer 0 to 3, or y or n")
+        return self._give(value, reason)
+
+    def unsure(self) -> Label:
+        """Say of what is next that nobody can tell: it counts as not labelled and is not asked again."""
+        return self._give(None, UNSURE)
+
+    def skip(self) -> None:
+        """Leave what is next for later; nothing is stored."""
+        if one := self.next:
+            self._back = ""
+            self._skipped.pop(one.task.item, None)
+            self._skipped[one.task.item] = None
+
+    def undo(self) -> bool:
+        """Take back the last answer, which is then next; False where there is none."""
+        if not self._history:
+            return False
+        last = self._labels[self._history[-1]]
+        self._keep(replace(last, answer=None, reason=TAKEN_BACK, at=now("milliseconds")))
+        self._back = last.item
+        return True
+
+    def _give(self, value: Json, reason: str | None) -> Label:
+        one = self.next
+        if one is None:
+            raise InputError("everything is labelled")
+        task, design = one
+        label = Label(
+            item=task.item,
+            kind=task.kind,
+            answer=value,
+            scale=self.scale,
+            who=self.who,
+            at=now("milliseconds"),
+            queue=self.queue.queue,
+            design=design,
+            blind=True,
+            guideline=self.guideline,
+            reason=reason,
+            sample=task.sample,
+            system=task.system,
+            call=task.call,
+            rank=task.rank,
+        )
+        return self._keep(label)
+
+    def _keep(self, label: Label) -> Label:
+        self._store(label)
+        self._record(label)
+        return label
+
+
+def _hit(label: Label) -> float:
+    if label.answer is None:
+        return 0.0
+    return float(label.answer if label.scale == "binary" else label.answer >= HELPS)

@@ -1,0 +1,407 @@
+"""Judged means corrected with people's labels, and the verdicts that each score is made of.
+
+Scores are taken apart by running their programs again on the stored answers, so that whatever a score rests on, its
+verdicts are found under the items that people labelled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import fsum, nan
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.errors import MeasureError
+from germane.judging.driver import replay
+from germane.judging.recorded import Recorded
+from germane.measures import ranked
+from germane.measures.labels import HELPS, PlaceLabel, Settings, fill_table
+from germane.measures.measure import Measure
+from germane.measures.scoring import labels_for, program_of
+from germane.questions.asking import Unanswered
+from germane.questions.question import AnyQuestion
+from germane.questions.support import Support
+from germane.reports.summary import MeasureSummary
+from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
+from germane.tables.folder import Tables
+from germane.tables.labels import Label, LabelBook
+from germane.tables.scores import SampleKey
+from germane.types import FrozenDict, Json, Judgement, Sample
+
+__all__ = ["Corrections", "JudgedThing", "things_of"]
+
+Floats: TypeAlias = NDArray[np.float64]
+LookUp: TypeAlias = Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
+
+PASSAGE_MEANS = ("P", "SetP", "context_relevancy")
+"""Ranked measures that are a mean over passages: their order does not matter."""
+CLAIM_MEANS = ("context_recall", "faithfulness")
+"""Judged measures that are the share of claims that the contexts support."""
+_GRADED = {"dcg", "top"}
+"""Parameters of measures that read the grade itself: people's and the judge's must be on one scale."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedThing:
+    """One thing whose verdict is part of a sample's score: a passage, or a claim (`part`, from 1) with the contexts.
+
+    `verdict` is the judge's grade, or 1 and 0 for yes and no; nan where there is none. `weight` is what a hit adds to
+    the score; nan where the score is no sum over hits. `call` and `rank` say where a passage stands.
+    """
+
+    item: str
+    question: AnyQuestion
+    part: int = 0
+    verdict: float = nan
+    scale: str = "binary"
+    weight: float = nan
+    call: int | None = None
+    rank: int | None = None
+
+
+def things_of(measure: Measure, sample: Sample, settings: Settings, look_up: LookUp) -> list[JudgedThing]:
+    """The verdicts that a sample's score rests on; none where the measure rests on no relevance or support."""
+    if measure.name in CLAIM_MEANS:
+        return list(_claims(measure, sample, settings, look_up))
+    if measure.definition.family != "ranked" or measure.labels != "judge":
+        return []
+    lists, exchange = replay(labels_for(measure, sample, settings), look_up)
+    things = []
+    for call, ranking in enumerate(lists, 1):
+        shown = measure.cutoff if measure.name == "P" else len(ranking.places)
+        weight = 1 / (len(lists) * (shown or 1)) if measure.name in PASSAGE_MEANS else nan
+        for rank, place in enumerate(ranking.places, 1):
+            question, label = exchange[place.verdict][0], place.label
+            things.append(
+                JudgedThing(
+                    item=question.item,
+                    question=question,
+                    verdict=label.gain if isinstance(label, PlaceLabel) else nan,
+                    scale=label.scale if isinstance(label, PlaceLabel) else settings.scale,
+                    weight=weight,
+                    call=call,
+                    rank=rank,
+                )
+            )
+    return things
+
+
+def _claims(measure: Measure, sample: Sample, settings: Settings, look_up: LookUp) -> Iterator[JudgedThing]:
+    _, exchange = replay(program_of(measure, sample, settings), look_up)
+    for question, answer in exchange:
+        if isinstance(question, Support) and question.claims:
+            weight = 1 / len(question.claims)
+            answers = [None] * len(question.claims) if isinstance(answer, Unanswered) else answer
+            for part, (item, one) in enumerate(zip(question.parts(), answers, strict=True), 1):
+                verdict = nan if one is None else float(bool(one.contexts))
+                yield JudgedThing(item=item, question=question, part=part, verdict=verdict, weight=weight)
+
+
+@dataclass(slots=True)
+class _Things:
+    """The things of one measure of one system: one row per distinct item of a case; a case may have several trials."""
+
+    measure: Measure
+    cases: dict[str, list[float]]
+    samples: dict[str, list[Sample]]
+    items: list[str]
+    case: NDArray[np.intp]
+    verdict: Floats
+    weight: Floats
+    scale: str
+    kind: str
+
+    @property
+    def values(self) -> Floats:
+        """What each verdict counts: 1 for a hit, else 0."""
+        return (self.verdict >= _threshold(self.measure, self.scale)).astype(float)
+
+
+def _threshold(measure: Measure, scale: str) -> float:
+    return 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
+
+
+def _hit(measure: Measure, label: Label) -> float:
+    answer = float(label.answer)
+    return float(answer >= _threshold(measure, label.scale))
+
+
+class Corrections:
+    """The corrected mean of each judged measure of an evaluation, from its labels.
+
+    Labels count that were drawn at random with a known probability (queues `random` and `stratified`), or all of them
+    where everything that was judged is labelled: there nothing was chosen. Of several draws that with the most labels
+    counts.
+    """
+
+    def __init__(self, tables: Tables, manifest: Mapping[str, Json]) -> None:
+        self._tables, self._manifest = tables, manifest
+        self._labels: Iterable[Label] = tables.labels
+        self._known: dict[tuple[str, str], _Things] = {}
+
+    def with_labels(self, labels: Iterable[Label]) -> Corrections:
+        """The corrections that these labels make, in the place of those of the tables."""
+        other = copy(self)
+        for name in ("_book", "_drawn", "_all_labelled"):
+            other.__dict__.pop(name, None)
+        other._labels = list(labels)  # noqa: SLF001 - it is one of us
+        return other
+
+    def of(self, summary: MeasureSummary) -> tuple[CorrectedMean | None, str]:
+        """The corrected mean, or None and why there is none."""
+        if summary.mean is None:
+            return None, "nothing was measured"
+        if not self._book:
+            return None, "no human labels"
+        if not (self._drawn or self._all_labelled):
+            return None, "no labels were drawn at random"
+        key = summary.measure, summary.system
+        rows = self._known[key] = self._known.get(key) or self._rows(summary)
+        if not rows.items:
+            return None, "people's labels are about other things than this measure's verdicts"
+        found = self._of_all(rows, summary) or self._of_draw(rows, summary)
+        if isinstance(found, str):
+            return None, found
+        return (found, "") if found.mean is not None and found.ends is not None else (None, found.why)
+
+    @cached_property
+    def _book(self) -> LabelBook:
+        return LabelBook(self._labels)
+
+    @cached_property
+    def _drawn(self) -> list[Label]:
+        drawn = (label for label in self._labels if label.queue in {"random", "stratified"})
+        return [label for label in drawn if label.design is not None]
+
+    @cached_property
+    def _all_labelled(self) -> bool:
+        """Whether everything of some kind that was judged may be labelled."""
+        judged = {(row.kind, row.of is not None, row.item) for row in self._tables.items}
+        groups = Counter((kind, part) for kind, part, _ in judged)
+        labelled = Counter((kind, part) for kind, part, item in judged if item in self._book)
+        return any(count == groups[group] for group, count in labelled.items())
+
+    @cached_property
+    def _samples(self) -> dict[SampleKey, Sample]:
+        return {(sample.id, sample.system, sample.trial): sample for sample in self._tables.samples}
+
+    @cached_property
+    def _settings(self) -> Settings:
+        return Settings(**(self._manifest.get("settings") or {}))
+
+    @cached_property
+    def _answers(self) -> Recorded:
+        return Recorded(self._tables.judgements)
+
+    def _rows(self, summary: MeasureSummary) -> _Things:
+        measure = Measure.remembered(summary.type)
+        cases: dict[str, list[float]] = {}
+        samples: dict[str, list[Sample]] = {}
+        for key, value in self._values(summary):
+            cases.setdefault(key[0], []).append(value)
+            samples.setdefault(key[0], []).append(self._samples[key])
+        place: dict[tuple[int, str], int] = {}
+        items: list[str] = []
+        case: list[int] = []
+        verdict: list[float] = []
+        weight: list[float] = []
+        scales, kind = set(), ""
+        for number, (name, trials) in enumerate(samples.items()):
+            for sample in trials:
+                for thing in things_of(measure, sample, self._settings, self._answers.look_up):
+                    at = place.setdefault((number, thing.item), len(items))
+                    if at == len(items):
+                        items.append(thing.item)
+                        case.append(number)
+                        verdict.append(thing.verdict)
+                        weight.append(0.0)
+                    weight[at] += thing.weight / len(cases[name])
+                    scales.add(thing.scale)
+                    kind = thing.question.kind
+        scale = "binary" if scales == {"binary"} else "graded"
+        return _Things(
+            measure,
+            cases,
+            samples,
+            items,
+            np.array(case, np.intp),
+            np.array(verdict),
+            np.array(weight),
+            scale,
+            kind,
+        )
+
+    def _values(self, summary: MeasureSummary) -> Iterator[tuple[SampleKey, float]]:
+        table = self._tables.scores
+        number = table.measures.index((summary.measure, summary.type))
+        rows = np.flatnonzero((table.measure == number) & ~np.isnan(table.value))
+        keys = table.samples
+        for sample, value in zip(table.sample[rows].tolist(), table.value[rows].tolist(), strict=True):
+            if keys[sample][1] == summary.system:
+                yield keys[sample], value
+
+    def _of_all(self, rows: _Things, summary: MeasureSummary) -> CorrectedMean | None:
+        """People's own mean, where they labelled everything."""
+        if not all(item in self._book for item in rows.items):
+            return None
+        values = self._human(rows, self._book)
+        if isinstance(values, str) or any(value is None for value in values):
+            return None
+        mean = fsum(value or 0.0 for value in values) / len(values)
+        assert summary.mean is not None
+        return CorrectedMean(
+            mean=mean, ends=(mean, mean), method="labels of all", level=0.95, judged=summary.mean, human=mean,
+            human_ends=(mean, mean), weight=0.0, labels=len(rows.items), total=len(rows.items),
+            queries=len(rows.cases), ess=float(len(rows.items)),
+        )  # fmt: skip
+
+    def _of_draw(self, rows: _Things, summary: MeasureSummary) -> CorrectedMean | str:
+        """The mean corrected with a random sample of labels, or why it is not."""
+        items = set(rows.items)
+        mine = [label for label in self._drawn if label.item in items]
+        if not mine:
+            kinds = sorted({label.kind for label in self._drawn})
+            return f"people labelled {' and '.join(kinds)}, this measure rests on other {rows.kind} verdicts"
+        if np.isnan(rows.verdict).any():
+            return "some verdicts are missing"
+        draws = Counter((label.queue, str(_design(label).get("design"))) for label in mine)
+        (queue, design), _ = draws.most_common(1)[0]
+        drawn = [one for one in mine if (one.queue, _design(one).get("design")) == (queue, design)]
+        book = LabelBook(drawn)
+        other = {label.scale for label in book} - {"graded", "binary"}
+        if other and rows.measure.settings.get("rel", 0) is None:
+            return (
+                f"people's grades are on the scale {min(other)}: say from which grade a context counts, rel="
+            )
+        if design == "queries":
+            return self._of_queries(rows, book)
+        if np.isnan(rows.weight).any():
+            return (
+                f"{rows.measure.name} is no mean over single verdicts: label whole queries (--design queries)"
+            )
+        return self._of_things(rows, book, summary, drawn if queue == "stratified" else [])
+
+    def _of_things(
+        self, rows: _Things, book: LabelBook, summary: MeasureSummary, strata: Sequence[Label]
+    ) -> CorrectedMean | str:
+        """Some passages (or claims) of each query are labelled: estimand C, or A over strata of the judge's grade.
+
+        Every verdict is scaled so that the mean of those of a query is its score: what counts twice has twice the weight.
+        """
+        found = rows.values
+        labels = np.array(
+            [nan if (one := book.get(item)) is None else _hit(rows.measure, one) for item in rows.items]
+        )
+        held = np.bincount(rows.case, minlength=len(rows.cases))
+        total = len(rows.cases)
+        if strata:
+            scale = rows.weight * len(rows.items) / total
+        else:
+            scale = rows.weight * held[rows.case] * np.count_nonzero(held) / total
+        judged = fsum((rows.weight * found).tolist()) / total
+        if summary.mean is None or abs(judged - summary.mean) > 1e-9:
+            return "the stored verdicts do not add up to the mean"
+        limits = (0.0, max(1.0, float(scale.max())))
+        proxy = rows.verdict * scale
+        if strata:
+            names = [str(int(verdict)) for verdict in rows.verdict.tolist()]
+            told = {label.item: str(_design(label).get("stratum")) for label in strata}
+            if any(told.get(item, name) != name for item, name in zip(rows.items, names, strict=True)):
+                return "the judge's verdicts changed after labels were drawn from their strata"
+            result = corrected_mean(
+                found * scale, labels * scale, proxy=proxy, strata=names, value_range=limits
+            )
+        else:
+            result = corrected_query_mean(
+                found * scale, labels * scale, rows.case, proxy=proxy, value_range=limits
+            )
+        queries = len(set(rows.case[~np.isnan(labels)].tolist()))
+        return _within(replace(result, queries=queries), rows.measure.definition.range)
+
+    def _of_queries(self, rows: _Things, book: LabelBook) -> CorrectedMean | str:
+        """Some queries are labelled whole: estimand B."""
+        values = self._human(rows, book)
+        if isinstance(values, str):
+            return values
+        judged = [fsum(scores) / len(scores) for scores in rows.cases.values()]
+        known = np.array([nan if value is None else value for value in values])
+        whole = int((~np.isnan(known)).sum())
+        result = corrected_mean(np.array(judged), known, value_range=rows.measure.definition.range)
+        if result.mean is None:
+            result = replace(result, why=result.why.replace(" labels", " queries labelled whole", 1))
+        labelled = np.isin(rows.case, np.flatnonzero(~np.isnan(known)))
+        return replace(
+            result, labels=int(labelled.sum()), total=len(rows.items), queries=whole,
+            method=f"{result.method}, whole queries",
+        )  # fmt: skip
+
+    def _human(self, rows: _Things, book: LabelBook) -> list[float | None] | str:
+        """People's value of each case, None where a label is missing; or why there is none at all."""
+        missing = {
+            number for number, item in zip(rows.case.tolist(), rows.items, strict=True) if item not in book
+        }
+        cases = list(rows.samples.values())
+        if not np.isnan(rows.weight).any():
+            values = np.zeros(len(cases))
+            hits = [_hit(rows.measure, one) if (one := book.get(item)) else 0.0 for item in rows.items]
+            np.add.at(values, rows.case, rows.weight * np.array(hits))
+            return [None if number in missing else value for number, value in enumerate(values.tolist())]
+        measure = rows.measure
+        if _GRADED & measure.definition.params.keys():
+            scales = {label.scale for label in book}
+            if scales - {rows.scale}:
+                return f"{measure.name} reads grades: people's are {min(scales)}, the judge's {rows.scale}"
+        try:
+            human = Measure(measure.name, {**measure.params, "labels": "human"}, measure.cutoff)  # type: ignore[arg-type]
+        except MeasureError as error:
+            return str(error)
+        settings = replace(self._settings, labels=book)
+        return [
+            None
+            if number in missing
+            else fsum(found := [_valued(human, one, settings) for one in trials]) / len(found)
+            for number, trials in enumerate(cases)
+        ]
+
+
+def _design(label: Label) -> FrozenDict:
+    return label.design or FrozenDict()
+
+
+def _valued(measure: Measure, sample: Sample, settings: Settings) -> float:
+    """A ranked measure over people's labels, all of which are there."""
+    lists, _ = replay(labels_for(measure, sample, settings), _nobody)
+    values: list[float] = ranked.values(measure, fill_table(lists, "human")).tolist()
+    return fsum(values) / len(values) if values else 0.0
+
+
+def _nobody(_: Sequence[AnyQuestion]) -> Sequence[Judgement]:
+    raise AssertionError("people's labels ask nobody")
+
+
+def _within(result: CorrectedMean, limits: tuple[float, float]) -> CorrectedMean:
+    """The same, cut to the range of the measure."""
+
+    def cut(value: Any) -> Any:
+        return None if value is None else min(max(value, limits[0]), limits[1])
+
+    ends = None if result.ends is None else (cut(result.ends[0]), cut(result.ends[1]))
+    return replace(result, mean=cut(result.mean), ends=ends)
+
+
+def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
+    """One sentence per corrected mean."""
+    for summary in summaries:
+        if (one := summary.corrected) is not None and one.mean is not None and one.ends is not None:
+            what = "claims" if Measure.remembered(summary.type).definition.family == "judged" else "passages"
+            system = f" of {summary.system}" if summary.system else ""
+            yield (
+                f"{summary.measure}{system}: the judge says {one.judged:.3f}; with people's labels on {one.labels} of "
+                f"{one.total} {what} it is {one.mean:.3f} ({one.ends[0]:.3f} to {one.ends[1]:.3f})"
+            )

@@ -1,0 +1,202 @@
+"""The audit of a judge: against people, itself and how it was asked."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+from germane.judges import Judge
+from germane.judges.judge import Reply
+from germane.labelling.audit import audit_judge, audit_lines, model_family
+from germane.labelling.queue import LabelQueue, LabelTask, label_tasks
+from germane.labelling.session import LabellingSession
+from germane.questions.question import AnyQuestion
+from germane.reports.report import Report
+from germane.types import FrozenDict
+from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at, truth_of
+
+
+def label(report: Report, who: str = "ann", add: int = 0, scale: str = "graded", **how: Any) -> Report:
+    session = LabellingSession(LabelQueue(tasks=label_tasks(report), **how), who, keep(report), scale=scale)
+    while (one := session.next) is not None:
+        session.answer(_said(one.task, add, scale))
+    assert report.folder is not None
+    return Report.open(report.folder)
+
+
+def _said(task: LabelTask, add: int, scale: str) -> int:
+    grade = min(3, truth_of(task.passages[0]) + add)
+    return grade if scale == "graded" else grade >= 2
+
+
+def test_the_judge_is_held_against_people(tmp_path: Path) -> None:
+    """Kappas are scikit-learn's, beside the base rate, the confusion and the bias of the mean."""
+    report = label(report_at(tmp_path / "r", systems=("a", "b")))
+    found = audit_judge(report)
+    (line,) = found["kinds"]
+    tasks = label_tasks(report)
+    judge, people = [int(t.verdict) for t in tasks], [truth_of(t.passages[0]) for t in tasks]
+    assert (line["kind"], line["scale"], line["n"], line["queries"]) == (
+        "relevance",
+        "graded",
+        len(tasks),
+        QUERIES,
+    )
+    assert line["kappa"] == pytest.approx(cohen_kappa_score(judge, people))
+    assert line["kappa_quadratic"] == pytest.approx(cohen_kappa_score(judge, people, weights="quadratic"))
+    assert line["raw"] == pytest.approx(sum(map(int.__eq__, judge, people)) / len(tasks))
+    assert line["bias"]["mean"] == pytest.approx((sum(judge) - sum(people)) / len(tasks))
+    low, high = line["bias"]["interval"]
+    assert low < line["bias"]["mean"] < high
+    assert sum(map(sum, line["confusion"]["people_by_judge"])) == len(tasks)
+    assert set(line["between_systems"]["bias"]) == {"a", "b"}
+    assert line["illegal"] == {}
+    assert [one["measure"] for one in found["ranking"]][:1] == ["context_relevancy(unit=context)"]
+    assert sorted(found["ranking"][0]["judged"]) == ["a", "b"]
+    assert json.loads(json.dumps(found)) == found
+    text = "\n".join(audit_lines(found))
+    assert "Cohen's kappa" in text
+    assert "| people \\ judge | 0 | 1 | 2 | 3 |" in text
+
+
+def test_chosen_labels_are_not_counted_unless_asked_for(tmp_path: Path) -> None:
+    """Targeted labels say how the judge does where it is doubtful."""
+    report = label(report_at(tmp_path / "r"), queue="targeted", budget=10)
+    found = audit_judge(report)
+    assert found["kinds"] == []
+    assert "10 labels are not counted" in found["warnings"][0]
+    assert audit_judge(report, every=True)["kinds"][0]["n"] == 10
+
+
+def test_a_yes_is_compared_with_a_grade_as_a_yes(tmp_path: Path) -> None:
+    """Two scales have only the binary one in common."""
+    found = audit_judge(label(report_at(tmp_path / "r"), scale="binary", budget=30))
+    assert [(line["scale"], line["n"]) for line in found["kinds"]] == [("binary", 30)]
+
+
+def test_two_people_who_disagree_are_compared(tmp_path: Path) -> None:
+    """On what both labelled; of several people the lower median is held against the judge."""
+    report = label(report_at(tmp_path / "r"), budget=40)
+    report = label(report, "ben", add=1, budget=30)
+    (line,) = audit_judge(report)["people"]
+    assert (line["people"], line["n"]) == (["ann", "ben"], 30)
+    mine = {one.item: one.answer for one in report.labels() if one.who == "ann"}
+    theirs = {one.item: one.answer for one in report.labels() if one.who == "ben"}
+    both = sorted(theirs)
+    assert line["kappa"] == pytest.approx(
+        cohen_kappa_score([mine[i] for i in both], [theirs[i] for i in both])
+    )
+    assert 0 < line["raw"] < 1
+
+
+def test_strata_are_weighted_by_their_size(tmp_path: Path) -> None:
+    """Raw agreement over a stratified draw estimates that over everything."""
+    whole = audit_judge(label(report_at(tmp_path / "a")))["kinds"][0]
+    some = audit_judge(label(report_at(tmp_path / "b"), queue="stratified", budget=60))["kinds"][0]
+    assert some["raw"] == pytest.approx(whole["raw"], abs=0.08)
+    table = [sum(row) for row in zip(*some["confusion"]["people_by_judge"], strict=True)]
+    assert table == pytest.approx(
+        [sum(row) for row in zip(*whole["confusion"]["people_by_judge"], strict=True)]
+    )
+
+
+class Wavering(GradeJudge):
+    """Asked again it gives one more now and then, and says in which list it was asked."""
+
+    name = "wavering"
+    identity = FrozenDict(model="openai/gpt-5-mini", judge="wavering")
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def answer(self, questions: Sequence[AnyQuestion]) -> Sequence[Reply]:
+        replies = []
+        for question in questions:
+            reply = self.one(question)
+            self.asked += 1
+            how: dict[str, Any] = {"fused": ["statements"]} if self.asked % 2 else {}
+            if self.asked % 3:
+                how |= {"list_size": 2, "place": self.asked % 3}
+            if "replica" in question.kind or self.asked > QUERIES * PASSAGES:
+                reply.payload["grade"] = min(3, reply.payload["grade"] + self.asked % 2)
+            replies.append(Reply(payload=reply.payload, provenance=FrozenDict(how)))
+        return replies
+
+
+def test_a_judge_that_is_asked_again_is_held_against_itself(tmp_path: Path) -> None:
+    """Replicas of one question: how often they are equal. And how it was asked: fused, listed, at which place."""
+    from germane.judges.panel import repeated
+
+    report = report_at(tmp_path / "r", "context_relevance", judge=list(repeated(Wavering(), 2)))
+    found = audit_judge(report)
+    (line,) = found["self_consistency"]
+    assert (line["kind"], line["n"], line["times"]) == ("relevance", QUERIES * PASSAGES, 2)
+    assert 0.3 < line["raw"] < 1
+    aspects = {(one["aspect"], one["value"]): one["n"] for one in found["asked"]}
+    assert aspects["request", "fused"] + aspects["request", "single"] == 2 * QUERIES * PASSAGES
+    assert {value for aspect, value in aspects if aspect == "place in list"} == {"1", "2"}
+    assert {value for aspect, value in aspects if aspect == "passages"} == {"alone", "listed"}
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [
+        ("gpt-4o-mini", "openai"),
+        ("openai:gpt-5", "openai"),
+        ("openrouter/anthropic/claude-4", "anthropic"),
+        ("llama3.1:8b", "meta"),
+        ("mixtral-8x7b", "mistral"),
+        ("rerank-v3.5", "cohere"),
+        ("wizard-2", "wizard"),
+    ],
+)
+def test_models_have_families(model: str, family: str) -> None:
+    """By their names, whoever serves them."""
+    assert model_family(model) == family
+
+
+def test_a_judge_of_the_generator_s_family_is_warned_of(tmp_path: Path) -> None:
+    """The models that a targets file declares stand in the manifest."""
+    report = report_at(tmp_path / "r", "context_relevance", judge=Wavering())
+    used = {"rag": {"generator": "gpt-4o", "reranker": "rerank-v3.5"}}
+    report.manifest = {**report.manifest, "targets": used}
+    circular = [text for text in audit_judge(report)["warnings"] if text.startswith("circular")]
+    assert circular == [
+        "circular: the judge openai/gpt-5-mini is of the same family as the generator gpt-4o of rag, whose output it may favour"
+    ]
+
+
+class Mute(Judge):
+    name = "mute"
+
+    async def answer(self, questions: Sequence[AnyQuestion]) -> Sequence[Reply]:
+        return [Reply(error="no answer") for _ in questions]
+
+
+def test_an_audit_without_labels_says_what_to_do(tmp_path: Path) -> None:
+    """And counts what the judge did not answer."""
+    warnings = audit_judge(report_at(tmp_path / "r", "context_relevance", judge=Mute()))["warnings"]
+    assert warnings[0].startswith("no labels to hold the judge against: germane label")
+    assert warnings[1] == f"{QUERIES * PASSAGES} questions have no usable answer (relevance)"
+
+
+class Beyond(GradeJudge):
+    """Grades 5 where it should say 3."""
+
+    def one(self, question: AnyQuestion) -> Reply:
+        reply = super().one(question)
+        return Reply(payload={"grade": 5, "reasoning": ""}) if reply.payload["grade"] == 3 else reply
+
+
+def test_grades_outside_the_scale_are_told_and_not_clipped(tmp_path: Path) -> None:
+    """They are errors in the scores, and grades of their own in the agreement."""
+    report = label(report_at(tmp_path / "r", "context_relevance", judge=Beyond()))
+    found = audit_judge(report)
+    (line,) = found["kinds"]
+    threes = sum("judge=3" in task.passages[0] for task in label_tasks(report))
+    assert line["illegal"] == {"5": threes}
+    assert line["confusion"]["grades"] == [0, 1, 2, 3, 5]
+    assert f"relevance: the judge gave grades outside the scale: 5 ({threes})" in found["warnings"]

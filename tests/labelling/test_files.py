@@ -1,0 +1,111 @@
+"""Labels from and to files: the page's JSON lines, CSV, qrels."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from germane.errors import InputError
+from germane.labelling.files import export_labels, import_labels
+from germane.labelling.queue import LabelQueue, label_tasks
+from germane.labelling.session import LabellingSession
+from germane.reports.report import Report
+from germane.tables.labels import dump_label
+from tests.labelling.made import keep, report_at
+
+
+def made(tmp_path: Path, name: str = "r") -> Report:
+    return report_at(tmp_path / name, "context_relevance")
+
+
+def test_rows_of_the_page_are_imported_by_item(tmp_path: Path) -> None:
+    """What the page saves is what labels.jsonl holds; without a design it is an import, whatever it calls itself."""
+    report = made(tmp_path)
+    task = label_tasks(report)[0]
+    row = {"item": task.item, "kind": "relevance", "answer": 2, "scale": "graded", "who": "eve", "queue": "random",
+           "design": None, "blind": False, "at": "2026-01-01T00:00:00+00:00", "sample": task.sample}  # fmt: skip
+    lines = [row, {**row, "item": "0" * 32}, {**row, "answer": True, "scale": "binary", "who": "kim"}]
+    path = tmp_path / "page.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    found = import_labels(path, report, "ann", "told")
+    assert found.others == 1
+    assert [(one.who, one.answer, one.queue, one.blind) for one in found.labels] == [
+        ("eve", 2, "import", False),
+        ("kim", True, "import", False),
+    ]
+    assert found.labels[0].guideline == "told"
+
+
+def test_a_colleague_s_random_labels_keep_their_design(tmp_path: Path) -> None:
+    """Exported from one copy of the report and imported into another they correct it just the same."""
+    here, there = made(tmp_path, "a"), made(tmp_path, "b")
+    session = LabellingSession(LabelQueue(tasks=label_tasks(here), budget=20), "ann", keep(here))
+    while session.next is not None:
+        session.answer(1)
+    assert export_labels(tmp_path / "out.jsonl", Report.open(tmp_path / "a")) == 20
+    found = import_labels(tmp_path / "out.jsonl", there, "ben")
+    assert list(map(dump_label, found.labels)) == list(map(dump_label, Report.open(tmp_path / "a").labels()))
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "gold.qrels"])
+def test_documents_are_found_by_sample_and_id(tmp_path: Path, name: str) -> None:
+    """In CSV and qrels; a document is the same item wherever it stands."""
+    report = made(tmp_path)
+    path = tmp_path / name
+    if name.endswith("csv"):
+        path.write_text("sample,id,grade,relevant,who\nq1,d1.2,3,,eve\nq2,d2.0,,no,\nq9,none,1,,\n", "utf-8")
+    else:
+        path.write_text("q1 0 d1.2 3\nq2 0 d2.0 0\nq9 0 none 1\n", "utf-8")
+    found = import_labels(path, report, "ann")
+    assert found.others == 1
+    first, second = found.labels
+    task = next(one for one in label_tasks(report) if one.item == first.item)
+    assert (task.case, " 1.2 " in task.passages[0]) == ("q1", True)
+    assert first.answer == 3
+    assert not second.answer
+    assert {first.who, second.who} == ({"eve", "ann"} if name.endswith("csv") else {"ann"})
+
+
+def test_qrels_of_a_longer_scale_keep_it(tmp_path: Path) -> None:
+    """Grades are not squeezed: the scale is named."""
+    report = made(tmp_path)
+    (tmp_path / "q.txt").write_text("q1 0 d1.2 4\nq2 0 d2.0 -1\n", "utf-8")
+    found = import_labels(tmp_path / "q.txt", report, "ann")
+    assert [(one.answer, one.scale) for one in found.labels] == [(4, "0-4"), (0, "0-4")]
+
+
+def test_labels_are_exported_as_csv_and_qrels(tmp_path: Path) -> None:
+    """With the document's id; what a spreadsheet would run is made harmless."""
+    report = made(tmp_path)
+    (tmp_path / "in.csv").write_text("sample,id,grade,reason\nq1,d1.2,3,=1+1\nq2,d2.0,0,\n", "utf-8")
+    for one in import_labels(tmp_path / "in.csv", report, "ann").labels:
+        keep(report)(one)
+    again = Report.open(tmp_path / "r")
+    assert export_labels(tmp_path / "out.qrels", again) == 2
+    assert (tmp_path / "out.qrels").read_text("utf-8") == "q1 0 d1.2 3\nq2 0 d2.0 0\n"
+    assert export_labels(tmp_path / "out.csv", again) == 2
+    lines = (tmp_path / "out.csv").read_text("utf-8").splitlines()
+    assert lines[0].startswith("sample,system,id,answer")
+    assert lines[1].startswith("q1,,d1.2,3,graded,ann")
+    assert "'=1+1" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.jsonl", "{\n", "no JSON object"),
+        ("a.jsonl", '{"sample": "q1"}\n', "no usable answer"),
+        ("a.jsonl", '{"grade": 1}\n', "does not say what it is about"),
+        ("a.csv", "sample,id,grade\nq1,d1.2,7\n", "not on the scale 0-3"),
+        ("a.csv", "sample,id,grade\nq1,d1.2,good\n", "no usable answer"),
+        ("a.csv", "sample,id,grade\nq1,other,1\n", "none of its 1 rows"),
+        ("none.csv", None, "there is no file"),
+    ],
+)
+def test_what_is_no_label_is_refused(tmp_path: Path, name: str, text: str | None, message: str) -> None:
+    """With file and line, before anything is added."""
+    report = made(tmp_path)
+    if text is not None:
+        (tmp_path / name).write_text(text, "utf-8")
+    with pytest.raises(InputError, match=message):
+        import_labels(tmp_path / name, report, "ann")

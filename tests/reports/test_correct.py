@@ -1,0 +1,211 @@
+"""Judged means corrected with people's labels: which labels count, what is estimated, and what is refused."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from germane.evaluation.evaluate import rescore
+from germane.labelling.queue import LabelQueue, LabelTask, label_tasks
+from germane.labelling.session import LabellingSession
+from germane.measures import parse_measures
+from germane.reports.report import Report
+from germane.statistics.correction import corrected_query_mean
+from tests.labelling.made import PASSAGES, QUERIES, keep, report_at, rows, truth_of
+
+REL = "context_relevancy(unit=context)"
+
+
+def label(
+    report: Report, budget: int | None = None, of: Callable[[LabelTask], Any] | None = None, **how: Any
+) -> Report:
+    """The report after a person labelled it; `of` says what they answer."""
+    kind = how.pop("kind", "relevance")
+    queue = LabelQueue(tasks=label_tasks(report, kind), budget=budget, **how)
+    scale = "binary" if kind == "support" else "graded"
+    session = LabellingSession(queue, "ann", keep(report), report.labels(), scale=scale)
+    while (one := session.next) is not None and session.done < queue.size:
+        session.answer(of(one.task) if of else truth_of(one.task.passages[0]))
+    assert report.folder is not None
+    return Report.open(report.folder)
+
+
+def people_mean(systems: tuple[str, ...] = ("",), system: str = "") -> float:
+    mine = [row for row in rows(systems) if row["system"] == system]
+    return float(np.mean([truth_of(one["text"]) >= 2 for row in mine for one in row["contexts"]]))
+
+
+def test_labels_on_some_passages_correct_the_mean(tmp_path: Path) -> None:
+    """The same numbers as the estimator on arrays; the mean is calibrated and says so in a sentence."""
+    report = report_at(tmp_path / "r")
+    assert report[REL].corrected is None
+    assert report[REL].corrected_why == "no human labels"
+    assert not report[REL].basis.calibrated
+    report = label(report, 48)
+    found = report[REL].corrected
+    assert found is not None
+    assert (found.labels, found.total, found.queries) == (48, QUERIES * PASSAGES, QUERIES)
+    given = {one.item: one.answer for one in report.labels()}
+    tasks = label_tasks(report)
+    judged = np.array([task.verdict >= 2 for task in tasks], float)
+    known = np.array([given[t.item] >= 2 if t.item in given else np.nan for t in tasks], float)
+    expected = corrected_query_mean(
+        judged,
+        known,
+        [task.case for task in tasks],
+        proxy=[task.verdict for task in tasks],
+        value_range=(0, 1),
+    )
+    assert found.mean == pytest.approx(expected.mean)
+    assert found.ends == pytest.approx(expected.ends)
+    assert report[REL].basis.calibrated
+    line = report.to_json()["measures"][REL]
+    assert line["corrected"] is not None
+    assert line["corrected"]["mean"] == found.mean
+    assert line["basis"]["calibrated"]
+    assert "with people's labels on 48 of 72 passages" in " ".join(str(report).split())
+
+
+def test_the_corrected_mean_is_people_s_and_not_the_judge_s(tmp_path: Path) -> None:
+    """Over many draws the corrected means lie around people's own; the judge's lies elsewhere."""
+    report = report_at(tmp_path / "r", "context_relevance")
+    truth, found, inside = people_mean(), [], 0
+    for seed in range(12):
+        again = label(report, 36, seed=seed)
+        one = again[REL].corrected
+        assert one is not None
+        assert one.mean is not None
+        assert one.ends is not None
+        found.append(one.mean)
+        inside += one.ends[0] <= truth <= one.ends[1]
+        (tmp_path / "r" / "labels.jsonl").write_bytes(b"")
+    assert np.mean(found) == pytest.approx(truth, abs=0.03)
+    assert inside >= 10
+    assert report[REL].mean == pytest.approx(truth + 0.11, abs=0.04)
+
+
+def test_cut_offs_and_systems_have_their_own_passages(tmp_path: Path) -> None:
+    """P@3 rests on the first three passages of its own system, whatever was labelled of others."""
+    report = label(report_at(tmp_path / "r", "P(labels=judge)@3 P(labels=judge)@9", systems=("a", "b")))
+    for system in ("a", "b"):
+        found = report["P(labels=judge)@3", system].corrected
+        assert found is not None
+        assert found.total == 3 * QUERIES
+        mine = [row for row in rows(("a", "b")) if row["system"] == system]
+        truth = np.mean([truth_of(one["text"]) >= 2 for row in mine for one in row["contexts"][:3]])
+        assert found.mean == pytest.approx(truth)
+        longer = report["P(labels=judge)@9", system].corrected
+        assert longer is not None
+        assert longer.mean == pytest.approx(people_mean(("a", "b"), system) * PASSAGES / 9)
+
+
+def test_everything_labelled_leaves_no_doubt(tmp_path: Path) -> None:
+    """Whatever queue the labels come from: nothing was chosen. Measures of order are corrected as well."""
+    report = label(report_at(tmp_path / "r"), queue="targeted")
+    found = report[REL].corrected
+    assert found is not None
+    assert found.method == "labels of all"
+    assert found.mean == pytest.approx(people_mean())
+    assert found.ends == (found.mean, found.mean)
+    ordered = report["context_precision"].corrected
+    human = rescore(report, parse_measures(["context_precision(labels=human)"])).summaries[0]
+    assert ordered is not None
+    assert ordered.mean == pytest.approx(human.mean)
+
+
+def test_chosen_labels_correct_nothing(tmp_path: Path) -> None:
+    """Targeted labels are where the judge is doubtful: their mean is no mean of all."""
+    report = label(report_at(tmp_path / "r"), 40, queue="targeted")
+    assert report[REL].corrected is None
+    assert report[REL].corrected_why == "no labels were drawn at random"
+    assert "not corrected: no labels were drawn at random" in str(report)
+
+
+def test_a_measure_of_order_needs_whole_queries(tmp_path: Path) -> None:
+    """Some passages of each query do not give it; whole queries do, and give means over passages, too."""
+    report = label(report_at(tmp_path / "r"), 30)
+    assert report["context_precision"].corrected is None
+    assert "label whole queries" in report["context_precision"].corrected_why
+    (tmp_path / "r" / "labels.jsonl").write_bytes(b"")
+    report = label(report, 10 * PASSAGES, design="queries")
+    for name in ("context_precision", REL):
+        found = report[name].corrected
+        assert found is not None
+        assert (found.queries, found.labels) == (10, 60)
+        assert found.mean is not None
+        assert found.mean < (report[name].mean or 0)
+
+
+def test_few_whole_queries_are_too_few(tmp_path: Path) -> None:
+    """Why is said in the unit that was drawn."""
+    report = label(report_at(tmp_path / "r"), 3 * PASSAGES, design="queries")
+    assert report[REL].corrected_why == "3 queries labelled whole: at least 10 are needed"
+
+
+def test_strata_correct_the_mean(tmp_path: Path) -> None:
+    """Labels drawn by strata of the judge's grade are weighted by their share."""
+    report = label(report_at(tmp_path / "r"), 48, queue="stratified")
+    found = report[REL].corrected
+    assert found is not None
+    assert found.labels == 48
+    assert found.ends is not None
+    assert found.ends[0] <= people_mean() <= found.ends[1]
+
+
+def test_labels_of_relevance_correct_no_measure_of_claims(tmp_path: Path) -> None:
+    """Kinds must match; labels on claims do correct it."""
+    report = label(report_at(tmp_path / "r", "context_recall context_relevance"), 40)
+    assert report["context_recall"].corrected is None
+    assert "people labelled relevance" in report["context_recall"].corrected_why
+    report = label(report, 30, kind="support", of=lambda task: task.claim == "a yes")
+    found = report["context_recall"].corrected
+    assert found is not None
+    assert (found.labels, found.total) == (30, 3 * QUERIES)
+    assert found.mean == pytest.approx(1 / 3, abs=0.1)
+    assert report[REL].corrected is not None
+
+
+def test_gates_stand_on_the_corrected_mean(tmp_path: Path) -> None:
+    """On it and on the ends of its interval; without labels they are undecided, and labels decide without a judge."""
+    gates = [
+        f"corrected({REL})>=0.3",
+        f"lower(corrected({REL}))>=0.01",
+        f"upper(corrected({REL}))<=0.2",
+        f"{REL}>=0.2",
+    ]
+    report = report_at(tmp_path / "r", "context_relevance", gates=gates)
+    assert [gate.outcome for gate in report.verdict.gates] == ["undecided"] * 3 + ["passed"]
+    assert report.verdict.exit_code == 3
+    assert report.verdict.gates[0].detail == "no corrected mean: no human labels"
+    assert "uncalibrated" in report.verdict.gates[3].detail
+    report = label(report, 48)
+    assert [gate.outcome for gate in report.verdict.gates] == ["passed", "passed", "failed", "passed"]
+    assert "48 labels" in report.verdict.gates[0].detail
+    assert "uncalibrated" not in report.verdict.gates[3].detail
+    again = rescore(report, parse_measures(["context_relevance"]), gates=gates[:1])
+    assert again.verdict.exit_code == 0
+
+
+def test_scoring_again_keeps_people_s_labels(tmp_path: Path) -> None:
+    """labels=human and labels=best read them by item, and the new report holds them."""
+    report = label(report_at(tmp_path / "r"))
+    again = rescore(report, parse_measures(["P(labels=human)@6", "P(labels=best)@6", "context_relevance"]))
+    assert again["P(labels=human)@6"].mean == pytest.approx(people_mean())
+    assert again["P(labels=best)@6"].mean == pytest.approx(people_mean())
+    again.save(tmp_path / "s")
+    kept = Report.open(tmp_path / "s")
+    assert len(list(kept.labels())) == QUERIES * PASSAGES
+    assert kept[REL].corrected is not None
+
+
+def test_a_label_taken_back_counts_no_more(tmp_path: Path) -> None:
+    """Nor does one of a person who is unsure."""
+    report = label(report_at(tmp_path / "r", "context_relevance"), 30)
+    last = list(report.labels())[-1]
+    keep(report)(replace(last, answer=None, reason="taken back", at="2999-01-01T00:00:00+00:00"))
+    found = Report.open(tmp_path / "r")[REL].corrected
+    assert found is not None
+    assert found.labels == 29
