@@ -23,7 +23,18 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, get_args
 from germane.errors import InputError, Place
 from germane.samples.files import decoded, fold, numbered_lines, opened, shown_name
 
-__all__ = ["FORMATS", "Format", "Qrels", "Results", "Run", "as_run", "read_qrels", "read_run", "role"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "Qrels",
+    "Results",
+    "Run",
+    "as_run",
+    "is_trec_run",
+    "read_qrels",
+    "read_run",
+    "role",
+]
 
 Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -124,6 +135,14 @@ def read_run(path: str | Path, *, fmt: Format | None = None, columns: Mapping[st
             rows = _RECORDS[kind](stream, name, _RUN, columns or {})
             run = _collect_run(name, (row for place, record in rows for row in _results(record, place)))
     return _ranks_not_scores(run) if bare else run
+
+
+def is_trec_run(path: str | Path, fmt: Format | None = None) -> bool:
+    """Whether a file would be read as a TREC run."""
+    if fmt is not None:
+        return fmt == "trec"
+    with opened(path) as stream:
+        return _detect(stream, path, _RUN) == "trec"
 
 
 def read_qrels(
