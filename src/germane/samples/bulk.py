@@ -221,16 +221,18 @@ def _blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def _last_query(data: bytes) -> int:
-    """Where the lines of the last query begin; a line without an end is one of them."""
-    end = data.rfind(b"\n") + 1
-    last = None
-    while end:
-        start = data.rfind(b"\n", 0, end - 1) + 1
-        query = data[start:end].split(None, 1)[:1]
-        if last is not None and query != last:
-            break
-        last, end = query, start
-    return end
+    """Where the lines of the last query begin, 0 where there is no other; a line without an end is one of them."""
+    begin = at = data.rfind(b"\n") + 1
+    last: list[bytes] = []
+    while at:
+        start = data.rfind(b"\n", 0, at - 1) + 1
+        query = data[start:at].split(None, 1)[:1]
+        if last and query and query != last:
+            return begin
+        if query:
+            last, begin = query, start
+        at = start
+    return 0
 
 
 _COLUMNS = ("query", "", "doc", "rank", "score", "tag")
@@ -250,6 +252,8 @@ def _parsed(data: bytes) -> Any:
             columns=[0, 2, 4],
             schema=schema,
             truncate_ragged_lines=True,
+            missing_columns="insert",
+            extra_columns="ignore",
         )
     except polars.exceptions.PolarsError as error:
         raise NotPlain(str(error)) from None
