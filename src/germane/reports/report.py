@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from germane.errors import InputError
-from germane.measures.explaining import Explanation
 from germane.measures.measure import Measure
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, Verdict, check_gate, decide, required_gates
@@ -16,6 +16,9 @@ from germane.reports.summary import Bases, MeasureSummary, summarise
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.judgements import asked_json
 from germane.types import Json
+
+if TYPE_CHECKING:
+    from germane.measures.explaining import Explanation
 
 __all__ = ["Report"]
 
