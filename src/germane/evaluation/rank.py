@@ -83,15 +83,21 @@ def rank_part(
     sizes = {query: len(results.ids) for query, results in listed.queries.items()}
     _overlap(listed.name, sizes, gold)
     notes = _Notes(listed.name, list(listed.notes))
-    ranked = []
-    for query in gold:
+    hits: list[tuple[int, int, float]] = []
+    lengths = np.zeros(len(gold), dtype=np.int64)
+    for row, (query, grades) in enumerate(gold.items()):
         results = listed.queries.get(query)
-        ranked.append(
-            [] if results is None else _documents(results, query, listed.name, duplicates, doc_id, notes)
-        )
-    table = RankedLabels.of_lists(
-        [[grades.get(doc) for doc in docs] for docs, grades in zip(ranked, gold.values(), strict=True)],
-        [list(grades.values()) for grades in gold.values()],
+        if results is not None:
+            docs = _documents(results, query, listed.name, duplicates, doc_id, notes)
+            hits += [(row, rank, grades[doc]) for rank, doc in enumerate(docs, 1) if doc in grades]
+            lengths[row] = len(docs)
+    rows, ranks, found = np.array(hits, dtype=np.float64).reshape(-1, 3).T
+    table = RankedLabels.of_hits(
+        rows.astype(np.int64),
+        ranks.astype(np.int64),
+        found,
+        lengths,
+        [some.values() for some in gold.values()],
     )
     return _scored(table, wanted, gold, sizes, notes, system, missing)
 
