@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -90,6 +90,12 @@ class ReportData:
     def samples(self) -> Iterator[Sample]:
         """The samples, in input order."""
         return iter(self.tables.samples)
+
+    def samples_of(self, keys: Collection[SampleKey]) -> dict[SampleKey, Sample]:
+        """The samples with these keys."""
+        found = self.tables.samples_of(keys) if isinstance(self.tables, ReportFolder) else self.tables.samples
+        keyed = (((sample.id, sample.system, sample.trial), sample) for sample in found)
+        return {key: sample for key, sample in keyed if key in keys}
 
     def items(self) -> Iterator[ItemRow]:
         """The places where something was asked, in input order."""

@@ -252,10 +252,19 @@ class ReportFolder:
     @property
     def samples(self) -> Iterator[Sample]:
         """The samples, in input order."""
+        return self._read_samples(None)
+
+    def samples_of(self, keys: Container[SampleKey]) -> Iterator[Sample]:
+        """The samples with these keys, in input order; of the others nothing but the key is looked at."""
+        return self._read_samples(keys)
+
+    def _read_samples(self, keys: Container[SampleKey] | None) -> Iterator[Sample]:
         from germane.samples.rows import RowReader  # pydantic's models, which `germane rank` does not need
 
         reader, path = RowReader(), self._path("samples")
         for number, row in enumerate(self._rows("samples"), 1):
+            if keys is not None and (row["id"], row.get("system", ""), row.get("trial", 0)) not in keys:
+                continue
             place = Place(str(path), number)
             yield reader.read(_without_graders(row), number, partial(_at, place))
 
