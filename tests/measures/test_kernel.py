@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import MeasureError
-from germane.measures import Measure
+from germane.measures import Measure, ranked_measure
 from germane.measures.kernel import RankedLabels
 from germane.measures.ranked import values
 from tests.measures.tables import Row, every_ranked_measure, rows, table
@@ -250,3 +250,39 @@ def test_bpref_does_not_count_negative_grades() -> None:
     assert one("bpref", ([None, 1], [0])) == 1.0
     assert one("bpref", ([0, 0, 0, 1, 1], [0])) == 0.0
     assert one("bpref", ([0, 1, 1], [0, 0])) == pytest.approx(0.5)
+
+
+def sparse(dense: RankedLabels) -> RankedLabels:
+    """The same table with its unjudged places left out."""
+    judged = dense.judged
+    known = [
+        dense.ideal_level[start:end].astype(int).tolist()
+        for start, end in pairwise(dense.ideal_pointers.tolist())
+    ]
+    return RankedLabels.of_hits(
+        dense.row[judged], dense.rank[judged], dense.level[judged], dense.length, known
+    )
+
+
+@given(st.lists(rows, min_size=1, max_size=5))
+def test_left_out_unjudged_places_change_no_bit_of_any_measure(drawn: list[Row]) -> None:
+    """Explicit ranks and row lengths say where the judged places stand, also for condensed lists and parts of a table."""
+    full = table(*drawn)
+    for measure in MEASURES:
+        assert values(measure, sparse(full)).tobytes() == values(measure, full).tobytes(), measure
+        part = values(measure, sparse(full).rows_from(0, 1))
+        assert part.tobytes() == values(measure, full)[:1].tobytes(), measure
+
+
+@ranked_measure(labels="gold")
+def relevant_and_holes(relevant: list[bool], grades: list[float | None]) -> float:
+    """Ten times the unjudged places, and the relevant ones."""
+    return sum(relevant) + 10 * grades.count(None)
+
+
+@given(st.lists(rows, min_size=1, max_size=5))
+def test_a_formula_of_the_users_own_sees_the_places_that_are_left_out(drawn: list[Row]) -> None:
+    """It is given whole lists."""
+    full = table(*drawn)
+    for measure in (relevant_and_holes, relevant_and_holes @ 3):
+        assert values(measure, sparse(full)).tolist() == values(measure, full).tolist()

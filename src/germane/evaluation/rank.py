@@ -15,6 +15,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -26,14 +28,17 @@ from germane.measures.measure import Measure
 from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.samples.trec import Qrels, Results, Run, as_run
+from germane.samples.bulk import Hits, NotPlain, read_hits
+from germane.samples.trec import Format, Qrels, Results, Run, as_run, is_trec_run, read_run
 from germane.tables.part import Part, merge
 from germane.tables.scores import ScoreTable
 
-__all__ = ["DEFAULT_MEASURES", "document_ids", "rank", "rank_part", "ranked_report"]
+__all__ = ["DEFAULT_MEASURES", "document_ids", "rank", "rank_file", "rank_part", "ranked_report", "slow"]
 
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
 _ABSENT = "no results for this query"
+_LARGE = 4 << 20
+"""Bytes from which on a run is read in bulk: below, importing polars costs more than it saves."""
 
 Listed: TypeAlias = Run | Mapping[str, Mapping[str, float] | Sequence[str]]
 DocumentId: TypeAlias = Callable[[str], str]
@@ -73,30 +78,96 @@ def rank_part(
 ) -> Part:
     """What `rank` reports on, as a part that merges with those of other systems; raises what `rank` raises."""
     listed = run if isinstance(run, Run) else as_run(run)
-    wanted = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
-    _check(wanted)
+    wanted = _checked(measures)
     gold = qrels if doc_id is None else _mapped(qrels, doc_id)
-    _overlap(listed, gold)
-    notes = _Notes(listed.name)
-    ranked = []
-    for query in gold:
+    sizes = {query: len(results.ids) for query, results in listed.queries.items()}
+    _overlap(listed.name, sizes, gold)
+    notes = _Notes(listed.name, list(listed.notes))
+    hits: list[tuple[int, int, float]] = []
+    lengths = np.zeros(len(gold), dtype=np.int64)
+    for row, (query, grades) in enumerate(gold.items()):
         results = listed.queries.get(query)
-        ranked.append(
-            [] if results is None else _documents(results, query, listed.name, duplicates, doc_id, notes)
-        )
-    table = RankedLabels.of_lists(
-        [[grades.get(doc) for doc in docs] for docs, grades in zip(ranked, gold.values(), strict=True)],
-        [list(grades.values()) for grades in gold.values()],
+        if results is not None:
+            docs = _documents(results, query, listed.name, duplicates, doc_id, notes)
+            hits += [(row, rank, grades[doc]) for rank, doc in enumerate(docs, 1) if doc in grades]
+            lengths[row] = len(docs)
+    rows, ranks, found = np.array(hits, dtype=np.float64).reshape(-1, 3).T
+    table = RankedLabels.of_hits(
+        rows.astype(np.int64),
+        ranks.astype(np.int64),
+        found,
+        lengths,
+        [some.values() for some in gold.values()],
     )
-    notes.queries(listed, gold, missing)
-    counted = [missing == "zero" or query in listed.queries for query in gold]
+    return _scored(table, wanted, gold, sizes, notes, system, missing)
+
+
+def rank_file(
+    path: Path | str,
+    qrels: Qrels,
+    measures: str | Iterable[Measure] = DEFAULT_MEASURES,
+    *,
+    fmt: Format | None = None,
+    columns: Mapping[str, str] | None = None,
+    system: str = "",
+    missing: Literal["zero", "skip"] = "zero",
+    duplicates: Literal["error", "first"] = "error",
+    doc_id: DocumentId | None = None,
+) -> Part:
+    """What `rank_part` makes of the run in a file; a large TREC run is read in bulk where polars is installed."""
+    wanted = _checked(measures)
+    hits = _in_bulk(path, fmt, qrels) if doc_id is None else None
+    if hits is None:
+        run = read_run(path, fmt=fmt, columns=columns)
+        return rank_part(
+            run, qrels, wanted, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
+        )
+    sizes = dict(zip(hits.queries, hits.lengths.tolist(), strict=True))
+    _overlap(str(path), sizes, qrels)
+    lengths = np.fromiter((sizes.get(query, 0) for query in qrels), np.int64, len(qrels))
+    judged = (grades.values() for grades in qrels.values())
+    table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, judged)
+    return _scored(table, wanted, qrels, sizes, _Notes(str(path)), system, missing)
+
+
+def slow(path: Path | str, fmt: Format | None = None) -> bool:
+    """Whether this file would be read faster if polars were installed."""
+    return _is_large(path) and find_spec("polars") is None and is_trec_run(path, fmt)
+
+
+def _in_bulk(path: Path | str, fmt: Format | None, qrels: Qrels) -> Hits | None:
+    """The hits of a large and plain TREC run; None where it must be read line by line."""
+    if not _is_large(path) or find_spec("polars") is None or not is_trec_run(path, fmt):
+        return None
+    try:
+        return read_hits(path, qrels)
+    except NotPlain:
+        return None
+
+
+def _is_large(path: Path | str) -> bool:
+    return Path(path).is_file() and Path(path).stat().st_size >= _LARGE
+
+
+def _scored(
+    table: RankedLabels,
+    wanted: Sequence[Measure],
+    gold: Qrels,
+    sizes: Mapping[str, int],
+    notes: _Notes,
+    system: str,
+    missing: Literal["zero", "skip"],
+) -> Part:
+    """The scores of the table's rows, one for each query of the gold; `sizes` = how many results each query has."""
+    notes.queries(sizes, gold, missing)
+    counted = np.fromiter((missing == "zero" or query in sizes for query in gold), np.bool_, len(gold))
     scores = ScoreTable.of_values(
         [(query, system, 0) for query in gold],
         {str(measure): values(measure, table) for measure in wanted},
-        counted=np.array(counted, dtype=np.bool_),
+        counted=counted,
         why=_ABSENT,
     )
-    return Part(scores=scores, notes=Counter([*listed.notes, *notes.said]))
+    return Part(scores=scores, notes=Counter(notes.said))
 
 
 def ranked_report(parts: Iterable[Part], gates: Sequence[Gate] = ()) -> Report:
@@ -121,10 +192,12 @@ def document_ids(pattern: str) -> DocumentId:
     return document_id
 
 
-def _check(measures: Sequence[Measure]) -> None:
-    if not measures:
+def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
+    """The measures; MeasureError where there is none, or where one cannot be computed from gold labels alone."""
+    wanted = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
+    if not wanted:
         raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")
-    for measure in measures:
+    for measure in wanted:
         measure.require_cutoff()
         if measure.definition.family != "ranked" or measure.labels != "gold":
             raise MeasureError(
@@ -137,6 +210,7 @@ def _check(measures: Sequence[Measure]) -> None:
             raise MeasureError(
                 f"{measure} is an interval, and rank prints one value per query", fix="use germane run"
             )
+    return wanted
 
 
 def _mapped(qrels: Qrels, doc_id: DocumentId) -> Qrels:
@@ -150,15 +224,15 @@ def _mapped(qrels: Qrels, doc_id: DocumentId) -> Qrels:
     return mapped
 
 
-def _overlap(run: Run, qrels: Qrels) -> None:
-    if not run.queries:
-        raise InputError("there are no results in this file", place=Place(run.name))
-    if not any(query in qrels for query in run.queries):
-        theirs, ours = (", ".join(map(repr, list(some)[:3])) for some in (run.queries, qrels))
+def _overlap(name: str, queries: Mapping[str, int], qrels: Qrels) -> None:
+    if not queries:
+        raise InputError("there are no results in this file", place=Place(name))
+    if not any(query in qrels for query in queries):
+        theirs, ours = (", ".join(map(repr, list(some)[:3])) for some in (queries, qrels))
         raise InputError(
             f"no query of the run has gold: the run's query ids are like {theirs}, the gold's like {ours}",
             fix="both files must name the queries alike (--columns chooses the columns of a table)",
-            place=Place(run.name),
+            place=Place(name),
         )
 
 
@@ -212,15 +286,15 @@ class _Notes:
     """What the user should know about the input, counted while it is read."""
 
     name: str
+    said: list[str] = field(default_factory=list)
     repeated: int = 0
     folded: int = 0
-    said: list[str] = field(default_factory=list)
 
-    def queries(self, run: Run, qrels: Qrels, missing: Literal["zero", "skip"]) -> None:
+    def queries(self, sizes: Mapping[str, int], qrels: Qrels, missing: Literal["zero", "skip"]) -> None:
         """Say which queries count 0 or are left out, and what was dropped on the way."""
-        absent = [query for query in qrels if query not in run.queries]
-        empty = [query for query in qrels if query in run.queries and not run.queries[query].ids]
-        stray = [query for query in run.queries if query not in qrels]
+        absent = [query for query in qrels if query not in sizes]
+        empty = [query for query in qrels if sizes.get(query) == 0]
+        stray = [query for query in sizes if query not in qrels]
         barren = [
             query for query, grades in qrels.items() if not any(grade >= 1 for grade in grades.values())
         ]

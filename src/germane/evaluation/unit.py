@@ -10,23 +10,24 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from germane.judging.driver import Answerer, Drive
 from germane.measures.labels import Settings, turns
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import Block, Job
+from germane.measures.scoring import Block, Grader, Job
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import result_row
 from germane.reports.manifest import dump_grader
 from germane.tables.items import item_rows
 from germane.tables.labels import label_rows
 from germane.tables.part import Part
+from germane.types import Sample
 
 __all__ = ["SIZE", "Unit", "evaluate_unit", "evaluated", "judged", "plan", "run_coroutine"]
 
@@ -93,9 +94,14 @@ class _Working:
         part = Part(notes=self.notes)
         outcomes = self.block.outcomes(self.drive.results)
         asked = self._asked(part)
+        sets: dict[int, _GraderNames] = {}
         for job, found, questions in zip(self.unit.jobs, outcomes, asked, strict=True):
-            _add_sample(part, job)
-            _add_scores(part, job, found)
+            graders = sets.get(id(job.graders))
+            if graders is None:
+                graders = sets[id(job.graders)] = _GraderNames.of(job.graders, part)
+            part.samples.append(job.sample)
+            part.graded.append(graders.number)
+            _add_scores(part, job.sample, graders.names, found)
             part.items.extend(item_rows(job.sample, questions))
             part.labels.extend(label_rows(job.sample, turns(job.sample)))
         for (index, name), result in self.block.graded(self.drive.results).items():
@@ -117,19 +123,28 @@ class _Working:
         return asked
 
 
-def _add_sample(part: Part, job: Job) -> None:
-    graders = [dump_grader(grader) for grader in job.graders]
-    if graders not in part.graders:
-        part.graders.append(graders)
-    part.graded.append(part.graders.index(graders))
-    part.samples.append(job.sample)
+class _GraderNames(NamedTuple):
+    """A grader set of a part: its number there, and of each grader its name and its measure's."""
+
+    number: int
+    names: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, graders: Sequence[Grader], part: Part) -> _GraderNames:
+        """The set, which joins the part's where it is new."""
+        shown = [dump_grader(grader) for grader in graders]
+        if shown not in part.graders:
+            part.graders.append(shown)
+        names = tuple((grader.name, str(grader.measure)) for grader in graders)
+        return cls(part.graders.index(shown), names)
 
 
-def _add_scores(part: Part, job: Job, found: Mapping[str, Outcome]) -> None:
-    key = (job.sample.id, job.sample.system, job.sample.trial)
-    for grader in job.graders:
-        outcome = found[grader.name]
-        name, canonical = grader.name, str(grader.measure)
+def _add_scores(
+    part: Part, sample: Sample, names: Iterable[tuple[str, str]], found: Mapping[str, Outcome]
+) -> None:
+    key = (sample.id, sample.system, sample.trial)
+    for name, canonical in names:
+        outcome = found[name]
         part.scores.append(key, name, canonical, outcome.value, outcome.status, outcome.why, outcome.bounds)
 
 

@@ -167,13 +167,12 @@ def _rows(
     rel = params.get("rel") or table.rel
     values = []
     for row in range(table.rows):
-        places = slice(*table.pointers[row : row + 2])
-        ideal = slice(*table.ideal_pointers[row : row + 2])
-        known = zip(table.gain[places].tolist(), table.judged[places].tolist(), strict=True)
+        one = table.rows_from(row, row + 1).dense()
+        known = zip(one.gain.tolist(), one.judged.tolist(), strict=True)
         given = {
-            "relevant": (table.level[places] >= rel).tolist()[:k],
+            "relevant": (one.level >= rel).tolist()[:k],
             "grades": [gain if judged else None for gain, judged in known][:k],
-            "ideal": table.ideal[ideal].tolist(),
+            "ideal": one.ideal.tolist(),
             "k": k,
         }
         values.append(float(body(**{name: given[name] for name in takes & _GIVEN}, **own)))

@@ -44,7 +44,11 @@ class RankedLabels:
     ideal_level      the same for `level`: those at or above `rel` are all the relevant there are
     rel      scalar  the threshold of the labels' own scale: gold 1, judge and human 0-3 grades 2
     complete scalar  whether the ideal holds all relevant documents (gold) or only what was retrieved
+    ranks    places  the rank of each place, from 1; None: no place is left out, so they count 1, 2, 3, ...
+    lengths  rows    how many places each ranking has, those that are left out included; None: none is
     ======== ======= =============================================================================
+
+    Unjudged places may be left out: `ranks` and `lengths` then say where the others stand.
     """
 
     pointers: Ints
@@ -56,6 +60,8 @@ class RankedLabels:
     ideal_level: Floats
     rel: int = 1
     complete: bool = True
+    ranks: Ints | None = None
+    lengths: Ints | None = None
 
     @property
     def rows(self) -> int:
@@ -70,27 +76,58 @@ class RankedLabels:
     @cached_property
     def rank(self) -> Ints:
         """The rank of each place, from 1."""
+        if self.ranks is not None:
+            return self.ranks
         starts = np.repeat(self.pointers[:-1], np.diff(self.pointers))
         return np.arange(1, len(starts) + 1) - starts
+
+    @cached_property
+    def length(self) -> Ints:
+        """How many places each ranking has, those that are left out included."""
+        return np.diff(self.pointers) if self.lengths is None else self.lengths
 
     @cached_property
     def ideal_row(self) -> Ints:
         """The ranking of each entry of the ideal."""
         return np.repeat(np.arange(self.rows), np.diff(self.ideal_pointers))
 
-    @property
+    @cached_property
     def ideal_table(self) -> RankedLabels:
         """The ideal as rankings of its own."""
-        judged = np.ones(len(self.ideal), dtype=np.bool_)
         return replace(
-            self, pointers=self.ideal_pointers, gain=self.ideal, level=self.ideal_level, judged=judged
+            self,
+            pointers=self.ideal_pointers,
+            gain=self.ideal,
+            level=self.ideal_level,
+            judged=np.ones(len(self.ideal), dtype=np.bool_),
+            ranks=None,
+            lengths=None,
+        )
+
+    @cached_property
+    def condensed(self) -> RankedLabels:
+        """The same rankings with their unjudged places dropped (Sakai, "Alternatives to Bpref", SIGIR 2007)."""
+        return self.kept(self.judged)
+
+    def dense(self) -> RankedLabels:
+        """The same rankings with no place left out."""
+        if self.ranks is None:
+            return self
+        pointers = pointers_of(self.length)
+        at = pointers[self.row] + self.rank - 1
+        gain, level, judged = (
+            np.zeros(pointers[-1], dtype=kind) for kind in (np.float64, np.float64, np.bool_)
+        )
+        gain[at], level[at], judged[at] = self.gain, self.level, self.judged
+        return replace(
+            self, pointers=pointers, gain=gain, level=level, judged=judged, ranks=None, lengths=None
         )
 
     def kept(self, places: Bools) -> RankedLabels:
         """The same rankings with only the marked places, which close up."""
         left = np.bincount(self.row[places], minlength=self.rows)
         arrays = {name: getattr(self, name)[places] for name in ("gain", "level", "judged")}
-        return replace(self, pointers=pointers_of(left), **arrays)
+        return replace(self, pointers=pointers_of(left), ranks=None, lengths=None, **arrays)
 
     def rows_from(self, start: int, end: int) -> RankedLabels:
         """Some of the rankings: those from `start` up to but not with `end`."""
@@ -104,6 +141,32 @@ class RankedLabels:
             ideal_pointers=self.ideal_pointers[start : end + 1] - self.ideal_pointers[start],
             ideal=self.ideal[ideal],
             ideal_level=self.ideal_level[ideal],
+            ranks=None if self.ranks is None else self.ranks[places],
+            lengths=None if self.lengths is None else self.lengths[start:end],
+        )
+
+    @classmethod
+    def of_hits(
+        cls, row: Ints, rank: Ints, grade: Floats, lengths: Ints, judged: Iterable[Iterable[int]]
+    ) -> RankedLabels:
+        """A table of gold labels in which only judged places stand, sorted by row and rank.
+
+        `judged[r]` are all grades that are known for row r.
+        """
+        known = list(map(list, judged))
+        pointers = pointers_of(map(len, known))
+        level = np.fromiter((grade for grades in known for grade in grades), np.float64, pointers[-1])
+        level = level[np.lexsort((-level, np.repeat(np.arange(len(known)), np.diff(pointers))))]
+        return cls(
+            pointers=pointers_of(np.bincount(row, minlength=len(known))),
+            gain=np.maximum(grade, 0.0),
+            level=grade,
+            judged=np.ones(len(grade), dtype=np.bool_),
+            ideal_pointers=pointers,
+            ideal=np.maximum(level, 0.0),
+            ideal_level=level,
+            ranks=rank,
+            lengths=lengths,
         )
 
     @classmethod
@@ -151,11 +214,6 @@ def pointers_of(lengths: Iterable[int]) -> Ints:
     return np.concatenate([[0], np.cumsum(np.fromiter(lengths, dtype=np.int64))]).astype(np.int64)
 
 
-def condensed(table: RankedLabels) -> RankedLabels:
-    """The same rankings with their unjudged places dropped (Sakai, "Alternatives to Bpref", SIGIR 2007)."""
-    return table.kept(table.judged)
-
-
 def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
     """How many documents at or above `rel` are known for each row, retrieved or not."""
     return np.bincount(table.ideal_row[table.ideal_level >= rel], minlength=table.rows)
@@ -168,7 +226,7 @@ def relevant_retrieved(table: RankedLabels, *, rel: float) -> Ints:
 
 def retrieved(table: RankedLabels) -> Ints:
     """How many places each row has."""
-    return np.diff(table.pointers)
+    return table.length
 
 
 def precision(table: RankedLabels, *, rel: float, k: int) -> Floats:
@@ -210,14 +268,15 @@ def context_precision(table: RankedLabels, *, rel: float, k: int | None) -> Floa
 
 def context_position(table: RankedLabels, *, rel: float, k: int | None) -> Floats:
     """Sum of 1/r over the ranks r of relevant places / sum of 1/r over all places of the top k."""
-    weight = 1.0 / table.rank
-    relevant = _sum(table, np.where(_relevant(table, rel, k), weight, 0.0))
-    return _ratio(relevant, _sum(table, np.where(_within(table, k), weight, 0.0)))
+    relevant = _sum(table, np.where(_relevant(table, rel, k), 1.0 / table.rank, 0.0))
+    places = _places(table, k)
+    harmonic = np.cumsum(np.concatenate([[0.0], 1.0 / np.arange(1, places.max(initial=0) + 1)]))
+    return _ratio(relevant, harmonic[places])
 
 
 def context_relevancy(table: RankedLabels, *, rel: float, k: int | None) -> Floats:
     """Relevant places / places, within the top k; the divisor is what came back, unlike P@k."""
-    return _ratio(_hits(table, rel, k), _count(table, _within(table, k)))
+    return _ratio(_hits(table, rel, k), _places(table, k))
 
 
 def ndcg(table: RankedLabels, *, k: int | None, dcg: Gain = "log2") -> Floats:
@@ -299,8 +358,7 @@ def bpref(table: RankedLabels, *, rel: float) -> Floats:
 
 def judged_share(table: RankedLabels, *, k: int | None) -> Floats:
     """Judged@k = judged places / places, within the top k (ir_measures divides by what came back, too)."""
-    within = _within(table, k)
-    return _ratio(_count(table, within & table.judged), _count(table, within))
+    return _ratio(_count(table, _within(table, k) & table.judged), _places(table, k))
 
 
 def rank_biased_precision(
@@ -334,7 +392,12 @@ def interpolated_precision(table: RankedLabels, *, rel: float, k: float) -> Floa
 
 def set_f(table: RankedLabels, *, rel: float) -> Floats:
     """2 P R / (P + R) of set precision and set recall, which is 2 hits / (places + all relevant known)."""
-    return _ratio(2 * _hits(table, rel, None), np.diff(table.pointers) + relevant_known(table, rel=rel))
+    return _ratio(2 * _hits(table, rel, None), table.length + relevant_known(table, rel=rel))
+
+
+def _places(table: RankedLabels, k: int | None) -> Ints:
+    """How many places each row has in the top k."""
+    return table.length if k is None else np.minimum(table.length, k)
 
 
 def _within(table: RankedLabels, k: int | None) -> Bools:

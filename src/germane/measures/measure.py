@@ -284,6 +284,7 @@ class Measure:
     params: FrozenDict = field(default_factory=FrozenDict)
     cutoff: int | float | None = None
     settings: FrozenDict = field(init=False, repr=False, compare=False)
+    _text: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         canonical, preset = _resolve(self.name)
@@ -310,6 +311,7 @@ class Measure:
         object.__setattr__(self, "params", FrozenDict(checked))
         object.__setattr__(self, "settings", FrozenDict(defaults | checked))
         object.__setattr__(self, "cutoff", _checked_cutoff(known, self.cutoff))
+        object.__setattr__(self, "_text", self.name + _spelled(self.params) + _at(self.cutoff))
 
     def require_cutoff(self) -> Measure:
         """Itself, or MeasureError where this measure means nothing without `@k`."""
@@ -319,7 +321,7 @@ class Measure:
         return self
 
     def __str__(self) -> str:
-        return self.name + _spelled(self.params) + (_at(self.cutoff))
+        return self._text
 
     def __matmul__(self, k: float) -> Measure:
         """`nDCG @ 10`: the same measure with a cut-off."""

@@ -69,7 +69,7 @@ def _on_labels(formula: Callable[..., Any], passed: tuple[str, ...], **fixed: ob
 
     def compute(table: RankedLabels, params: Mapping[str, Any], k: int | None) -> Floats:
         if params.get("holes") == "condensed":
-            table = kernel.condensed(table)
+            table = table.condensed
         given: dict[str, Any] = {name: params[name] for name in passed if name != "k"}
         if params.get("rel", 0) is None and "rel" in passed:
             given["rel"] = table.rel

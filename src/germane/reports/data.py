@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.measures.scoring import Grader
 from germane.reports.gates import CaseResult, Verdict, cases_of
-from germane.reports.manifest import load_grader
 from germane.reports.summary import MeasureSummary
-from germane.samples.rows import sample_to_json
 from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.items import ItemRow
@@ -23,6 +21,9 @@ from germane.tables.judgements import judgement_columns
 from germane.tables.labels import Label
 from germane.tables.scores import SampleKey
 from germane.types import Json, Judgement, Sample, Score
+
+if TYPE_CHECKING:
+    from germane.measures.scoring import Grader
 
 __all__ = ["ReportData"]
 
@@ -92,6 +93,12 @@ class ReportData:
         """The samples, in input order."""
         return iter(self.tables.samples)
 
+    def samples_of(self, keys: Collection[SampleKey]) -> dict[SampleKey, Sample]:
+        """The samples with these keys."""
+        found = self.tables.samples_of(keys) if isinstance(self.tables, ReportFolder) else self.tables.samples
+        keyed = (((sample.id, sample.system, sample.trial), sample) for sample in found)
+        return {key: sample for key, sample in keyed if key in keys}
+
     def items(self) -> Iterator[ItemRow]:
         """The places where something was asked, in input order."""
         return iter(self.tables.items)
@@ -118,6 +125,8 @@ class ReportData:
 
     def _frame(self, table: str, library: Library) -> Frame:
         if table == "samples":
+            from germane.samples.rows import sample_to_json
+
             rows = list(map(sample_to_json, self.samples()))
             names = dict.fromkeys(["id", "query", "system", "trial", *(name for row in rows for name in row)])
             missing: dict[str, Json] = {"system": "", "trial": 0}
@@ -151,7 +160,12 @@ class ReportData:
 
     @cached_property
     def _sets(self) -> list[dict[str, Grader]]:
-        return [{row["name"]: load_grader(row) for row in rows} for rows in self.manifest.get("graders", ())]
+        sets = self.manifest.get("graders")
+        if not sets:
+            return []
+        from germane.reports.manifest import load_grader
+
+        return [{row["name"]: load_grader(row) for row in rows} for rows in sets]
 
     @property
     def required(self) -> list[str]:

@@ -80,7 +80,7 @@ def explain_score(report: ReportData, score: Score) -> Explanation:
     if found is not None:
         return explain_graded(found, outcome)
     key = (score.sample, score.system, score.trial)
-    sample = next((s for s in report.samples() if (s.id, s.system, s.trial) == key), None)
+    sample = report.samples_of([key]).get(key)
     if sample is None:
         raise KeyError(f"there is no sample {score.sample}")
     return explain(report, sample, measure, outcome, recorded(report))
@@ -176,7 +176,7 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
     """For each score: the rank strip of its sample, the score, the query."""
     measure = _strip_measure(report, scores[0].type)
     wanted = {(score.sample, score.system, score.trial) for score in scores}
-    samples = {(s.id, s.system, s.trial): s for s in report.samples() if (s.id, s.system, s.trial) in wanted}
+    samples = report.samples_of(wanted)
     answers = recorded(report)
     for score in scores:
         sample = samples.get((score.sample, score.system, score.trial))

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from math import fsum
 from operator import mul
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from germane.errors import InputError, Place
 from germane.measures.measure import Measure
-from germane.measures.scoring import BORDERLINE, PASS, STRICT, Grader
 from germane.reports.summary import MeasureSummary
 from germane.statistics.power import flip_of_mean
 from germane.tables.scores import SampleKey
 from germane.types import Json, Score
+
+if TYPE_CHECKING:
+    from germane.measures.scoring import Grader
 
 __all__ = ["CaseResult", "Gate", "GateResult", "Verdict", "cases_of", "decide", "required_gates"]
 
@@ -51,6 +53,8 @@ def cases_of(
 
 
 def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]) -> CaseResult:
+    from germane.measures.scoring import STRICT  # not at the top: `germane rank` has gates and no programs
+
     rows = [(score, graders.get(score.measure)) for score in scores]
     due = [(score, grader) for score, grader in rows if score.status != "skipped"]
     weights = [1.0 if grader is None else grader.weight for _, grader in due]
@@ -93,6 +97,8 @@ def _below(score: Score, grader: Grader, least: float) -> bool | None:
 def _verdict(
     value: float | None, *, due: bool
 ) -> Literal["pass", "borderline", "fail", "undecided", "skipped"]:
+    from germane.measures.scoring import BORDERLINE, PASS
+
     if value is None:
         return "undecided" if due else "skipped"
     return "pass" if value >= PASS else "borderline" if value >= BORDERLINE else "fail"

@@ -2,83 +2,154 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TextIO
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from germane.reports.clean import clean
 from germane.reports.data import ReportData
 from germane.reports.summary import MeasureSummary
+from germane.tables.scores import SampleKey
 
-__all__ = ["print_queries", "print_table"]
+__all__ = ["TextTable", "means_table", "per_query", "print_queries", "print_table"]
 
 
 def print_table(report: ReportData, out: TextIO) -> None:
     """The means, a measure per line; with several systems a column for each, the best of a line bold."""
-    table = _table()
-    table.add_column("measure")
+    means_table(report).print(out)
+
+
+def means_table(report: ReportData) -> TextTable:
+    """The means as a table of text: a row per measure, the last one saying over how many queries."""
     lines = [[report[name, system] for system in report.systems] for name in report]
     if len(report.systems) == 1:
-        table.add_column("mean", justify="right")
-        table.add_column("interval", justify="right")
-        table.add_column("n/N", justify="right")
+        table = TextTable(["measure", "mean", "interval", "n/N"], names=1)
         for (summary,) in lines:
-            interval = Text(summary.interval_in_words())
-            table.add_row(Text(summary.measure), _mean(summary), interval, _count(summary))
-    else:
-        for system in report.systems:
-            table.add_column(Text(clean(system)), justify="right")
-        for line in lines:
-            best = max((summary.mean for summary in line if summary.mean is not None), default=None)
-            table.add_row(Text(line[0].measure), *(_mean(summary, best) for summary in line))
-        table.add_row(Text("n/N", style="dim"), *map(_count, lines[0]))
-    _print(table, out)
+            interval = summary.interval_in_words()
+            table.add([summary.measure, _mean(summary), interval, _count(summary)], bold={1})
+        return table
+    table = TextTable(["measure", *map(clean, report.systems)], names=1)
+    for line in lines:
+        best = max((summary.mean for summary in line if summary.mean is not None), default=None)
+        bold = {at for at, summary in enumerate(line, 1) if summary.mean is not None and summary.mean == best}
+        table.add([line[0].measure, *map(_mean, line)], bold=bold)
+    table.add(["n/N", *map(_count, lines[0])])
+    return table
 
 
 def print_queries(report: ReportData, out: TextIO) -> None:
     """The value of every query, a line each."""
-    table = _table()
     named = len(report.systems) > 1
-    for heading in (*(["system"] if named else []), "query"):
-        table.add_column(heading)
-    for measure in report:
-        table.add_column(Text(measure), justify="right")
+    heads = [*(["system"] if named else []), "query"]
+    table = TextTable([*heads, *report], names=len(heads))
+    for (query, system, _), row in per_query(report):
+        cells = ["-" if value is None else f"{value:.4f}" for value in row]
+        table.add([*([clean(system)] if named else []), clean(query), *cells])
+    table.print(out)
+
+
+def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None]]]:
+    """The values of every query, one for each measure; None where there is none."""
     scores = report.tables.scores
     values = np.full((len(scores.samples), len(scores.measures)), np.nan)
     values[scores.sample, scores.measure] = scores.value
-    for (query, system, _), row in zip(scores.samples, values.tolist(), strict=True):
-        cells = ["-" if value != value else f"{value:.4f}" for value in row]  # noqa: PLR0124 - NaN
-        names = [Text(clean(system))] if named else []
-        table.add_row(*names, Text(clean(query)), *cells)
-    _print(table, out)
+    for key, row in zip(scores.samples, values.tolist(), strict=True):
+        yield key, [None if value != value else value for value in row]  # noqa: PLR0124 - NaN
 
 
-def _mean(summary: MeasureSummary, best: float | None = None) -> Text:
-    if summary.mean is None:
-        return Text("-")
-    return Text(f"{summary.mean:.4f}", style="bold" if best is None or summary.mean == best else "")
+def _mean(summary: MeasureSummary) -> str:
+    return "-" if summary.mean is None else f"{summary.mean:.4f}"
 
 
-def _count(summary: MeasureSummary) -> Text:
-    return Text(f"{summary.n}/{summary.total}", style="dim")
+def _count(summary: MeasureSummary) -> str:
+    return f"{summary.n}/{summary.total}"
 
 
-def _table() -> Table:
-    return Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+@dataclass(slots=True)
+class TextTable:
+    """A table of text: the first `names` columns are names, the others numbers; some cells are `bold`."""
+
+    header: Sequence[str]
+    names: int
+    rows: list[Sequence[str]] = field(default_factory=list)
+    bold: list[set[int]] = field(default_factory=list)
+
+    def add(self, row: Sequence[str], bold: Iterable[int] = ()) -> None:
+        """Append a row; `bold` are the numbers of its cells that stand out."""
+        self.rows.append(row)
+        self.bold.append(set(bold))
+
+    def print(self, out: TextIO) -> None:
+        """To a terminal with rules and weight; elsewhere plain columns, never cut to a width."""
+        if out.isatty():
+            self._print_rich(out)
+            return
+        widths = [max(map(len, cells)) for cells in zip(self.header, *self.rows, strict=True)]
+        for row in (self.header, *self.rows):
+            cells = (
+                cell.ljust(width) if at < self.names else cell.rjust(width)
+                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            out.write("  ".join(cells).rstrip() + "\n")
+
+    def _print_rich(self, out: TextIO) -> None:
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+        for at, head in enumerate(self.header):
+            table.add_column(Text(head), justify="left" if at < self.names else "right")
+        for row, bold in zip(self.rows, self.bold, strict=True):
+            table.add_row(*(Text(cell, style="bold" if at in bold else "") for at, cell in enumerate(row)))
+        Console(file=out, highlight=False).print(table)
+
+    def markdown(self) -> str:
+        """The table in Markdown."""
+        lines = [self.header, ["---"] * self.names + ["---:"] * (len(self.header) - self.names)]
+        marked = [
+            [f"**{cell}**" if at in bold and self._compares else cell for at, cell in enumerate(row)]
+            for row, bold in zip(self.rows, self.bold, strict=True)
+        ]
+        escaped = ([cell.replace("|", "\\|") for cell in line] for line in (*lines, *marked))
+        return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
+
+    def latex(self) -> str:
+        """The table as LaTeX's tabular, in the rules of booktabs."""
+        marked = [
+            [
+                rf"\textbf{{{_tex(cell)}}}" if at in bold and self._compares else _tex(cell)
+                for at, cell in enumerate(row)
+            ]
+            for row, bold in zip(self.rows, self.bold, strict=True)
+        ]
+        layout = "l" * self.names + "r" * (len(self.header) - self.names)
+        head, *body = (" & ".join(line) + r" \\" for line in (list(map(_tex, self.header)), *marked))
+        lines = [
+            rf"\begin{{tabular}}{{{layout}}}",
+            r"\toprule",
+            head,
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    @property
+    def _compares(self) -> bool:
+        """Whether there are several systems, of which one can be the best."""
+        return len(self.header) > 2 and self.header[1:] != ["mean", "n/N"]
 
 
-def _print(table: Table, out: TextIO) -> None:
-    """To a terminal with rules and weight; elsewhere plain columns, never cut to a width."""
-    console = Console(file=out, highlight=False)
-    if not console.is_terminal:
-        table.box, table.show_edge = None, False
-        console = Console(file=out, highlight=False, width=100_000, no_color=True)
-        with console.capture() as captured:
-            console.print(table, no_wrap=True, soft_wrap=True)
-        out.writelines(line.rstrip() + "\n" for line in captured.get().splitlines())
-        return
-    console.print(table)
+_TEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+)
+
+
+def _tex(text: str) -> str:
+    return text.translate(_TEX)

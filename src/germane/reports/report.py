@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from math import fsum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from germane.errors import InputError
-from germane.measures.explaining import Explanation
 from germane.measures.measure import Measure
 from germane.reports.correct import Corrections
 from germane.reports.data import ReportData
@@ -19,6 +19,9 @@ from germane.reports.summary import Bases, MeasureSummary, range_of, summarise
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.judgements import AskedCounts, asked_json
 from germane.types import Json
+
+if TYPE_CHECKING:
+    from germane.measures.explaining import Explanation
 
 __all__ = ["Report"]
 

@@ -163,17 +163,18 @@ def read_context(value: Json) -> Context:
     if type(value) is str:
         text = value
     elif type(value) is dict:
-        text, document, score = value.get("text"), value.get("id"), value.get("score")
-        known = 3 if type(score) is float and math.isfinite(score) else 2
-        if len(value) == known + 1 and type(value.get("grade")) is int:
-            grade = value["grade"]
-            known += 1
-        if len(value) != known or type(text) is not str or type(document) is not str or not document:
+        text, document = value.get("text"), value.get("id")
+        known = (type(text) is str) + (type(document) is str and document != "")
+        usual = known > 0
+        if len(value) != known:
+            score, grade = value.get("score"), value.get("grade")
+            known += (type(score) is float and math.isfinite(score)) + (type(grade) is int)
+        if not usual or len(value) != known:
             return PassageLine.model_validate(value).context()
     else:
         return _rare_context(value)
     made = object.__new__(Context)
-    _SET_TEXT(made, text or EMPTY)
+    _SET_TEXT(made, "" if text is None else text or EMPTY)
     _SET_ID(made, document)
     _SET_SCORE(made, score)
     _SET_GRADE(made, grade)

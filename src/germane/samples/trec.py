@@ -120,11 +120,19 @@ def read_run(path: str | Path, *, fmt: Format | None = None, columns: Mapping[st
         kind = fmt or _detect(stream, path, _RUN)
         bare = kind in {"tsv", "csv"} and not columns and _is_bare_triple(_head(stream))
         if kind == "trec":
-            run = _collect_run(name, _trec_run(stream, name))
+            run = _trec_run(stream, name)
         else:
             rows = _RECORDS[kind](stream, name, _RUN, columns or {})
             run = _collect_run(name, (row for place, record in rows for row in _rows(record, _RUN, place)))
     return _ranks_not_scores(run) if bare else run
+
+
+def is_trec_run(path: str | Path, fmt: Format | None = None) -> bool:
+    """Whether a file would be read as a TREC run."""
+    if fmt is not None:
+        return fmt == "trec"
+    with opened(path) as stream:
+        return _detect(stream, path, _RUN) == "trec"
 
 
 def read_qrels(
@@ -139,7 +147,7 @@ def read_qrels(
     with opened(path) as stream:
         kind = fmt or _detect(stream, path, _GOLD)
         if kind == "trec":
-            qrels = _collect_qrels(name, _trec_qrels(stream, name), keep_first=keep_first)
+            qrels = _trec_qrels(stream, name, keep_first=keep_first)
         else:
             rows = _RECORDS[kind](stream, name, _GOLD, columns or {})
             grades = (row for place, record in rows for row in _rows(record, _GOLD, place))
@@ -178,11 +186,7 @@ def _collect_run(name: str, rows: Iterable[FileRow]) -> Run:
         results.lines.append(line)
         if score is not None:
             if score != score:  # noqa: PLR0124 - the test for NaN
-                problem = (
-                    f"the score of document {doc} in query {query} is NaN, which has no place in an order"
-                )
-                fix = "write a number (inf and -inf are allowed) or drop the line"
-                raise InputError(problem, fix=fix, place=Place(name, line))
+                raise _nan(query, doc, Place(name, line))
             results.scores.append(score)
     return Run(name, queries)
 
@@ -193,10 +197,18 @@ def _collect_qrels(name: str, rows: Iterable[FileRow], *, keep_first: bool) -> d
     for line, query, doc, value in rows:
         known, grade = qrels.setdefault(query, {}), int(value or 0)
         if doc is not None and known.setdefault(doc, grade) != grade and not keep_first:
-            problem = f"document {doc} of query {query} has grade {grade} here and {known[doc]} above"
-            fix = "keep one of them, or give --duplicates first"
-            raise InputError(problem, fix=fix, place=Place(name, line))
+            raise _disagree(query, doc, grade, known[doc], Place(name, line))
     return qrels
+
+
+def _nan(query: str, doc: str, place: Place) -> InputError:
+    problem = f"the score of document {doc} in query {query} is NaN, which has no place in an order"
+    return InputError(problem, fix="write a number (inf and -inf are allowed) or drop the line", place=place)
+
+
+def _disagree(query: str, doc: str, grade: int, above: int, place: Place) -> InputError:
+    problem = f"document {doc} of query {query} has grade {grade} here and {above} above"
+    return InputError(problem, fix="keep one of them, or give --duplicates first", place=place)
 
 
 def _ranks_not_scores(run: Run) -> Run:
@@ -211,39 +223,62 @@ def _ranks_not_scores(run: Run) -> Run:
     return replace(run, notes=(f"{run.name}: the third column counts 1, 2, 3, ... and was read as the rank",))
 
 
-def _trec_run(stream: BinaryIO, name: str) -> Iterator[FileRow]:
-    raw, query = b"", ""
-    for number, line in numbered_lines(stream):
-        cells = line.split(None, 5)
-        if cells[0][:1] == b"#":
-            continue
-        if len(cells) < 5:
-            problem = f"a run has 6 columns, this line {len(cells)}"
-            raise InputError(problem, fix=_RUN.trec, place=Place(name, number))
-        try:
+def _trec_run(stream: BinaryIO, name: str) -> Run:
+    """A run in TREC's columns, in one loop without an object per line."""
+    queries: dict[str, Results] = {}
+    raw, number, cells = b"", 0, list[bytes]()
+    results = Results()
+    try:
+        for number, line in enumerate(stream, 1):
+            cells = line.split(None, 5)
+            if len(cells) < 5 or cells[0][:1] == b"#":
+                if cells and cells[0][:1] != b"#":
+                    problem = f"a run has 6 columns, this line {len(cells)}"
+                    raise InputError(problem, fix=_RUN.trec, place=Place(name, number))
+                continue
             score = float(cells[4])
             if cells[0] != raw:
-                raw, query = cells[0], cells[0].decode()
-            yield FileRow(number, query, cells[2].decode(), score)
-        except ValueError:
-            decoded(line, name, number)
-            problem = f"the score {cells[4].decode()!r} is not a number"
-            raise InputError(problem, fix=_RUN.trec, place=Place(name, number)) from None
+                raw = cells[0]
+                results = queries.setdefault(raw.decode(), Results())
+            results.ids.append(cells[2].decode())
+            if score != score:  # noqa: PLR0124 - the test for NaN
+                raise _nan(raw.decode(), results.ids[-1], Place(name, number))
+            results.scores.append(score)
+            results.lines.append(number)
+    except ValueError:
+        decoded(line, name, number)
+        problem = f"the score {cells[4].decode()!r} is not a number"
+        raise InputError(problem, fix=_RUN.trec, place=Place(name, number)) from None
+    return Run(name, queries)
 
 
-def _trec_qrels(stream: BinaryIO, name: str) -> Iterator[FileRow]:
-    for number, line in numbered_lines(stream):
+def _trec_qrels(stream: BinaryIO, name: str, *, keep_first: bool) -> dict[str, dict[str, int]]:
+    """Gold in TREC's columns, in one loop without an object per line."""
+    qrels: dict[str, dict[str, int]] = {}
+    raw, known = b"", dict[str, int]()
+    whole = _WHOLE.fullmatch
+    for number, line in enumerate(stream, 1):
         cells = line.split()
-        if cells[0][:1] == b"#":
+        if not cells or cells[0][:1] == b"#":
             continue
         if len(cells) != 4:
             problem = f"gold has 4 columns, this line {len(cells)}"
             raise InputError(problem, fix=_GOLD.trec, place=Place(name, number))
-        decoded(line, name, number)
-        if not _WHOLE.fullmatch(cells[3]):
+        try:
+            if cells[0] != raw:
+                raw, known = cells[0], qrels.setdefault(cells[0].decode(), {})
+            doc = cells[2].decode()
+        except UnicodeDecodeError:
+            decoded(line, name, number)
+            raise
+        if not (cells[3].isdigit() or whole(cells[3])):
+            decoded(line, name, number)
             problem = f"the grade {cells[3].decode()!r} is not a whole number"
             raise InputError(problem, fix=_GOLD.trec, place=Place(name, number))
-        yield FileRow(number, cells[0].decode(), cells[2].decode(), int(cells[3]))
+        grade = int(cells[3])
+        if known.setdefault(doc, grade) != grade and not keep_first:
+            raise _disagree(raw.decode(), doc, grade, known[doc], Place(name, number))
+    return qrels
 
 
 _Records: TypeAlias = Iterator[tuple[Place, dict[str, Any]]]

@@ -15,7 +15,6 @@ from typing import IO, Any, Self, TypeAlias
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, Place
-from germane.samples.rows import RowReader, sample_to_json
 from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement
 from germane.tables.labels import Label, LabelTable, by_people, dump_label, load_label
@@ -99,8 +98,11 @@ class ReportFolder:
 
     def add(self, part: Tables) -> None:
         """Append the rows of a part; a judgement that was written before is not written again."""
+        from germane.samples.rows import sample_to_json
+
         numbers, graded = [self._number(graders) for graders in part.graders], part.grader_numbers()
-        self._write("samples", (_sample_row(sample, numbers, graded) for sample in part.samples))
+        samples = zip(part.samples, map(sample_to_json, part.samples), strict=True)
+        self._write("samples", (_sample_row(sample, row, numbers, graded) for sample, row in samples))
         self._write("items", (row._asdict() for row in part.items))
         self._write("judgements", map(dump_judgement, self._new(part.judgements)))
         self._write("labels", map(dump_label, part.labels))
@@ -247,8 +249,19 @@ class ReportFolder:
     @property
     def samples(self) -> Iterator[Sample]:
         """The samples, in input order."""
+        return self._read_samples(None)
+
+    def samples_of(self, keys: Container[SampleKey]) -> Iterator[Sample]:
+        """The samples with these keys, in input order; of the others nothing but the key is looked at."""
+        return self._read_samples(keys)
+
+    def _read_samples(self, keys: Container[SampleKey] | None) -> Iterator[Sample]:
+        from germane.samples.rows import RowReader  # pydantic's models, which `germane rank` does not need
+
         reader, path = RowReader(), self._path("samples")
         for number, row in enumerate(self._rows("samples"), 1):
+            if keys is not None and (row["id"], row.get("system", ""), row.get("trial", 0)) not in keys:
+                continue
             place = Place(str(path), number)
             yield reader.read(_without_graders(row), number, partial(_at, place))
 
@@ -391,9 +404,10 @@ def _rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator
                     ) from None
 
 
-def _sample_row(sample: Sample, numbers: Sequence[int], graded: Mapping[SampleKey, int]) -> dict[str, Json]:
+def _sample_row(
+    sample: Sample, row: dict[str, Json], numbers: Sequence[int], graded: Mapping[SampleKey, int]
+) -> dict[str, Json]:
     """A row of samples.jsonl: the sample line, and the number of its grader set where that is not 0."""
-    row = sample_to_json(sample)
     number = numbers[graded.get((sample.id, sample.system, sample.trial), 0)] if numbers else 0
     return {**row, "graders": number} if number else row
 

@@ -67,12 +67,15 @@ def item_rows(sample: Sample, questions: Iterable[AskedQuestion]) -> Iterator[It
     A question about a passage has a row for each place that shows this passage for the question's query (its call's
     or the sample's); any other question has one row, and one more for each of its parts.
     """
+    asked = list(questions)
+    if not asked:
+        return
     of_text: dict[str, list[RankedPassage]] = {}
     for place in sample.places():
         of_text.setdefault(place.context.text, []).append(place)
     key = (sample.id, sample.system, sample.trial)
     seen: set[str] = set()
-    for question in questions:
+    for question in asked:
         item, kind, judged = question.item, question.kind, question.judged()
         if item in seen:
             continue

@@ -156,6 +156,8 @@ def label_rows(sample: Sample, history: Iterable[tuple[str, str]] = ()) -> Itera
     `history` is what relevance questions about the sample show of the conversation. A context that is only an id is
     labelled under its id.
     """
+    if not sample.calls and not any(_is_labelled(context) for context in sample.contexts or ()):
+        return
     turns = tuple(history)
     for place in sample.places():
         found = _answer(place.context, sample)
@@ -171,6 +173,10 @@ def label_rows(sample: Sample, history: Iterable[tuple[str, str]] = ()) -> Itera
                 call=place.call,
                 rank=place.rank,
             )
+
+
+def _is_labelled(context: Context) -> bool:
+    return context.grade is not None or context.relevant is not None
 
 
 def passage_of(context: Context) -> str:

@@ -221,7 +221,22 @@ class ScoreTable:
 
     def lines(self) -> Iterator[bytes]:
         """The rows of scores.jsonl, byte by byte the same for the same scores."""
-        return (encode(dump_score(score)) + b"\n" for score in self)
+        samples, measures, whys = self.samples, self.measures, self.whys
+        columns = (self._sample, self._measure, self._value, self._status, self._why, self._low, self._high)
+        for sample, measure, value, status, why, low, high in zip(*columns, strict=True):
+            (key, system, trial), (name, canonical) = samples[sample], measures[measure]
+            row = _row(
+                key,
+                system,
+                trial,
+                name,
+                canonical,
+                value if status == 0 else None,
+                STATUSES[status],
+                whys[why],
+                None if low != low else [low, high],  # noqa: PLR0124 - NaN
+            )
+            yield encode(row) + b"\n"
 
     @classmethod
     def read(cls, lines: Iterable[bytes], file: str = "scores.jsonl") -> ScoreTable:
@@ -270,14 +285,39 @@ def _floats(values: array[float]) -> list[float | None]:
 
 def dump_score(score: Score) -> dict[str, Json]:
     """A score as the JSON object that scripts rely on."""
+    bounds = list(score.bounds) if score.bounds else None
+    return _row(
+        score.sample,
+        score.system,
+        score.trial,
+        score.measure,
+        score.type,
+        score.value,
+        score.status,
+        score.why,
+        bounds,
+    )
+
+
+def _row(
+    sample: str,
+    system: str,
+    trial: int,
+    measure: str,
+    canonical: str,
+    value: float | None,
+    status: Status,
+    why: str | None,
+    bounds: list[float] | None,
+) -> dict[str, Json]:
     return {
-        "sample": score.sample,
-        "system": score.system,
-        "trial": score.trial,
-        "measure": score.measure,
-        "type": score.type,
-        "value": score.value,
-        "status": score.status,
-        "why": score.why,
-        "bounds": list(score.bounds) if score.bounds else None,
+        "sample": sample,
+        "system": system,
+        "trial": trial,
+        "measure": measure,
+        "type": canonical,
+        "value": value,
+        "status": status,
+        "why": why,
+        "bounds": bounds,
     }

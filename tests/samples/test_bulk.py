@@ -1,0 +1,212 @@
+"""Runs read in bulk: the same ranks as line by line, whatever the layout, the order of rows and the size of blocks."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from germane.errors import InputError
+from germane.evaluation import rank as ranking
+from germane.measures.kernel import RankedLabels
+from germane.samples.bulk import Hits, NotPlain, read_hits
+from germane.samples.trec import read_qrels, read_run
+
+TREC = Path(__file__).parent.parent / "data" / "trec_eval"
+
+ids = st.text(st.characters(categories=("L", "N", "P"), exclude_characters="#"), min_size=1, max_size=4)
+scores = st.sampled_from(
+    ["0", "-0.0", "1", "1.25", "1e-3", "+2.5", "-7", "inf", "-inf", "1.0000000001"]
+) | st.floats(allow_nan=False).map(repr)
+runs = st.dictionaries(ids, st.dictionaries(ids, scores, min_size=1, max_size=8), min_size=1, max_size=6)
+golds = st.dictionaries(ids, st.dictionaries(ids, st.integers(-1, 3), min_size=1, max_size=8), max_size=6)
+layouts = st.sampled_from([" ", "\t", "  ", " \t ", "\x0b", " \x0c"])
+ends = st.sampled_from(["\n", "\r\n", "\n\n", " \n", "\t\r\n", "\n \n"])
+
+
+def by_line(path: Path, qrels: dict[str, dict[str, int]]) -> dict[str, list[tuple[int, float]]]:
+    """The rank and grade of each gold document, by the reader that goes line by line."""
+    found = {}
+    for number, (query, grades) in enumerate(qrels.items()):
+        results = read_run(path, fmt="trec").queries.get(query)
+        docs = ranking._ordered(results) if results else []
+        found[str(number)] = [(rank, float(grades[doc])) for rank, doc in enumerate(docs, 1) if doc in grades]
+    return found
+
+
+def in_bulk(hits: Hits, qrels: dict[str, dict[str, int]]) -> dict[str, list[tuple[int, float]]]:
+    found: dict[str, list[tuple[int, float]]] = {str(number): [] for number in range(len(qrels))}
+    for row, rank, grade in zip(hits.row.tolist(), hits.rank.tolist(), hits.grade.tolist(), strict=True):
+        found[str(row)].append((rank, grade))
+    return found
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(runs, golds, layouts, ends, st.integers(1, 400), st.sampled_from(["", " ", "\t", "\n"]))
+def test_the_ranks_are_those_of_the_reader_that_goes_line_by_line(
+    tmp_path: Path,
+    run: dict[str, dict[str, str]],
+    gold: dict[str, dict[str, int]],
+    between: str,
+    end: str,
+    block: int,
+    before: str,
+) -> None:
+    """Shuffled, tied, tabbed, with double blanks or Windows line ends, in blocks from one byte up."""
+    shared = {
+        query: {**grades, **dict.fromkeys(list(run.get(query, {}))[:2], 1)} for query, grades in gold.items()
+    }
+    for query in list(run)[:3]:
+        shared.setdefault(query, dict.fromkeys(list(run[query])[1:4], 2))
+    lines = [
+        between.join((query, "Q0", doc, "1", score, "tag"))
+        for query, docs in run.items()
+        for doc, score in docs.items()
+    ]
+    path = tmp_path / "some.run"
+    path.write_bytes((before + end.join(lines) + end).encode())
+    hits = read_hits(path, shared, block=block)
+    plain = read_run(path, fmt="trec")
+    assert dict(zip(hits.queries, hits.lengths.tolist(), strict=True)) == {
+        query: len(results.ids) for query, results in plain.queries.items()
+    }
+    assert list(plain.queries) == hits.queries
+    assert in_bulk(hits, shared) == by_line(path, shared)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.sampled_from(["1.5", "1.50", "1.25", "0", "-0.0", "2"]), min_size=1, max_size=40),
+    st.integers(1, 900),
+)
+def test_ties_fall_to_the_greater_id(tmp_path: Path, given_scores: list[str], block: int) -> None:
+    """Groups of equal scores in one query among others, of any size."""
+    lines = [
+        f"{query} Q0 d{place * 7 % 41} 1 {score} t"
+        for query in "abc"
+        for place, score in enumerate(given_scores)
+    ]
+    path = tmp_path / "tied.run"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    gold = {query: {f"d{place}": place % 3 for place in range(0, 41, 2)} for query in "cab"}
+    assert in_bulk(read_hits(path, gold, block=block), gold) == by_line(path, gold)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "q1 Q0 a 1 1.0 t\nq2 Q0 a 1 1.0 t\nq1 Q0 b 2 0.5 t\n",
+        "q1 Q0 a 1 1.0 t\nq1 Q0 a 2 0.5 t\n",
+        "q1 Q0 a 1 nan t\n",
+        "q1 Q0 a 1 2.0 t\nq1 Q0 b 1 NaN t\n",
+        "q1 Q0 a 1 high t\n",
+        "q1 Q0 a 1\n",
+        "# a comment\nq1 Q0 a 1 1.0 t\n",
+        "q1 Q0 a\x1cb 1 1.0 t\n",
+        "\n",
+        "",
+    ],
+)
+def test_what_is_not_plain_is_left_to_the_careful_reader(tmp_path: Path, text: str) -> None:
+    """Split queries, repeated documents, NaN, odd lines and comments."""
+    path = tmp_path / "odd.run"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(NotPlain):
+        read_hits(path, {"q1": {"a": 1}})
+
+
+def test_lines_that_are_not_utf8_are_left_to_the_careful_reader(tmp_path: Path) -> None:
+    """It names the line."""
+    (tmp_path / "odd.run").write_bytes(b"q1 Q0 \xff 1 1.0 t\n")
+    with pytest.raises(NotPlain):
+        read_hits(tmp_path / "odd.run", {"q1": {"a": 1}})
+
+
+def test_five_columns_and_more_than_six_are_a_run(tmp_path: Path) -> None:
+    """A tag may be missing, and what follows it is ignored; gzipped files are read as well."""
+    path = tmp_path / "some.run.gz"
+    path.write_bytes(gzip.compress(b"q1 Q0 a 1 2.0\nq1 Q0 b 2 1.0 t more of it\n"))
+    hits = read_hits(path, {"q1": {"b": 2, "c": 1}})
+    assert (hits.queries, hits.lengths.tolist(), hits.rank.tolist(), hits.grade.tolist()) == (
+        ["q1"],
+        [2],
+        [2],
+        [2.0],
+    )
+
+
+@pytest.mark.parametrize("run", ["results.test"])
+def test_a_large_run_has_the_scores_of_a_small_one(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every measure of a report, from trec_eval's own test files, read in bulk and line by line."""
+    gold = read_qrels(TREC / "qrels.test")
+    names = "nDCG@10 AP RR P@10 R@100 Judged@10 bpref Rprec SetP RBP nDCG(holes=condensed)@20"
+    plain = ranking.rank_part(read_run(TREC / run), gold, names)
+    monkeypatch.setattr(ranking, "_LARGE", 0)
+    monkeypatch.setattr(ranking, "read_run", pytest.fail)
+    bulk = ranking.rank_file(TREC / run, gold, names)
+    assert list(bulk.scores.lines()) == list(plain.scores.lines())
+    assert [note.partition(":")[2] for note in bulk.notes] == [note.partition(":")[2] for note in plain.notes]
+
+
+def test_a_large_run_that_is_not_plain_is_read_line_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error names file and line as ever."""
+    monkeypatch.setattr(ranking, "_LARGE", 0)
+    path = tmp_path / "odd.run"
+    path.write_text("q1 Q0 a 1 1.0 t\nq1 Q0 b 2 high t\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"odd.run:2: the score 'high' is not a number"):
+        ranking.rank_file(path, {"q1": {"a": 1}}, "RR")
+
+
+def test_without_polars_a_large_run_is_read_line_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same scores, and whoever asks learns what would be faster."""
+    path = tmp_path / "some.run"
+    path.write_text("q1 Q0 a 1 2.0 t\nq1 Q0 b 2 1.0 t\n", encoding="utf-8")
+    monkeypatch.setattr(ranking, "_LARGE", 0)
+    monkeypatch.setattr(ranking, "find_spec", lambda _: None)
+    monkeypatch.setattr(ranking, "read_hits", pytest.fail)
+    assert ranking.slow(path)
+    (score,) = ranking.rank_file(path, {"q1": {"b": 1}}, "RR").scores
+    assert score.value == 0.5
+
+
+def test_only_large_trec_runs_could_be_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is said of small files and of other formats."""
+    monkeypatch.setattr(ranking, "find_spec", lambda _: None)
+    small = tmp_path / "small.run"
+    small.write_text("q1 Q0 a 1 2.0 t\n", encoding="utf-8")
+    assert not ranking.slow(small)
+    assert not ranking.slow("-")
+    monkeypatch.setattr(ranking, "_LARGE", 0)
+    table = tmp_path / "some.csv"
+    table.write_text("query_id,doc_id,score\nq1,a,1\n", encoding="utf-8")
+    assert not ranking.slow(table)
+
+
+def test_a_sparse_table_is_the_dense_one_without_its_unjudged_places() -> None:
+    """`dense` puts them back."""
+    sparse = RankedLabels.of_hits(
+        np.array([0, 2]), np.array([2, 1]), np.array([1.0, 3.0]), np.array([3, 0, 2]), [[1], [], [3, 0]]
+    )
+    full = RankedLabels.of_lists([[None, 1, None], [], [3, None]], [[1], [], [3, 0]])
+    for name in (
+        "pointers",
+        "gain",
+        "level",
+        "judged",
+        "ideal_pointers",
+        "ideal",
+        "ideal_level",
+        "rank",
+        "length",
+    ):
+        wanted: Any = getattr(full, name)
+        assert getattr(sparse.dense(), name).tolist() == wanted.tolist(), name
