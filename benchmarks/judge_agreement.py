@@ -183,7 +183,11 @@ def main() -> None:
     for line in lexical(rows, grades):
         print(line)
     if options.judge:
-        print(agreement(options.judge, model_grades(rows, options.judge, options.ledger, options.max_cost), rows))
+        print(
+            agreement(
+                options.judge, model_grades(rows, options.judge, options.ledger, options.max_cost), rows
+            )
+        )
     print()
     for line in sorted(models(rows), key=lambda a: -a.two):
         print(line)

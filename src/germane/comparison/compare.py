@@ -18,7 +18,7 @@ from germane.errors import InputError
 from germane.measures.declaration import parse_measures
 from germane.reports.data import ReportData
 from germane.reports.report import Report
-from germane.reports.slices import slices_of
+from germane.reports.summary import slices_of
 from germane.statistics.comparison import Decision, holm
 from germane.types import Json
 

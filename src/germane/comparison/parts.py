@@ -16,7 +16,7 @@ from germane.judging.driver import replay
 from germane.judging.recorded import Recorded
 from germane.measures.labels import distinct_contexts
 from germane.measures.measure import Measure
-from germane.measures.scoring import CODE_JUDGE, Block, Job, graders_of
+from germane.measures.scoring import Block, Job, graders_of
 from germane.questions.question import AnyQuestion
 from germane.reports.clean import shorten
 from germane.reports.explain import settings_of
@@ -127,7 +127,7 @@ def _refusal(pair: Pair, name: str) -> str:
     """Why the difference of a measure cannot be split, or ""."""
     a, b = pair.a, pair.b
     try:
-        script = Measure.parse(a.measures[name][1]) == CODE_JUDGE
+        script = Measure.parse(a.measures[name][1]).definition.family == "graded"
     except InputError:
         return "the measure is not known here"
     source = verdicts_of(a, name)

@@ -26,8 +26,7 @@ from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult
 from germane.reports.manifest import spent_in_words
 from germane.reports.schema import CaseRow, Document, JudgeLine, ResultRow, ScoreRow, SystemLine
-from germane.reports.slices import Slice, slice_lines, sliced
-from germane.reports.summary import MeasureSummary
+from germane.reports.summary import MeasureSummary, Slice, slice_lines, sliced
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json

@@ -14,8 +14,7 @@ from germane.reports.correct import Corrections
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateResult, Verdict, check_gate, decide, required_gates
 from germane.reports.schema import Document
-from germane.reports.slices import Slice, sliced
-from germane.reports.summary import Bases, MeasureSummary, range_of, summarise
+from germane.reports.summary import Bases, MeasureSummary, Slice, range_of, sliced, summarise
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.judgements import AskedCounts, asked_json
 from germane.types import Json

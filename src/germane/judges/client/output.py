@@ -51,16 +51,16 @@ class RequestText(Protocol):
     """One request in words: constant instructions, the data, and the schema of the answer with its name."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str: ...  # noqa: D102 - described above
 
     @property
-    def system(self) -> str: ...
+    def system(self) -> str: ...  # noqa: D102
 
     @property
-    def user(self) -> str: ...
+    def user(self) -> str: ...  # noqa: D102
 
     @property
-    def schema(self) -> dict[str, Json]: ...
+    def schema(self) -> dict[str, Json]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
