@@ -16,9 +16,8 @@ from germane.comparison.regression import parse_margins
 from germane.comparison.result import ComparisonData, MeasureComparison, canonical_name
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
-from germane.reports.data import ReportData
+from germane.reports.data import ReportData, slices_of
 from germane.reports.report import Report
-from germane.reports.summary import slices_of
 from germane.statistics.comparison import Decision, holm
 from germane.types import Json
 

@@ -21,12 +21,12 @@ from germane.measures.measure import Measure
 from germane.reports.ci import junit
 from germane.reports.clean import cell, clean, shorten
 from germane.reports.correct import corrected_in_words
-from germane.reports.data import ReportData
+from germane.reports.data import ReportData, Slice, slice_lines, sliced
 from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult
 from germane.reports.manifest import spent_in_words
 from germane.reports.schema import CaseRow, Document, JudgeLine, ResultRow, ScoreRow, SystemLine
-from germane.reports.summary import MeasureSummary, Slice, slice_lines, sliced
+from germane.reports.summary import MeasureSummary
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.correct import Corrections
-from germane.reports.data import ReportData
+from germane.reports.data import ReportData, Slice, sliced
 from germane.reports.gates import Gate, GateResult, Verdict, check_gate, decide, required_gates
 from germane.reports.schema import Document
-from germane.reports.summary import Bases, MeasureSummary, Slice, range_of, sliced, summarise
+from germane.reports.summary import Bases, MeasureSummary, range_of, summarise
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.judgements import AskedCounts, asked_json
 from germane.types import Json

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import floor, fsum, isfinite
 from typing import Any, Literal, TypeAlias
@@ -14,27 +14,15 @@ from numpy.typing import NDArray
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.reports.data import ReportData
-from germane.reports.schema import BasisLine, CorrectedLine, MeasureLine, SliceLine
+from germane.reports.schema import BasisLine, CorrectedLine, MeasureLine
 from germane.statistics.correction import CorrectedMean
 from germane.statistics.intervals import Interval, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.folder import Tables
 from germane.tables.scores import STATUSES, ScoreTable
-from germane.types import FrozenDict, Json, Sample, Score
+from germane.types import FrozenDict, Json, Score
 
-__all__ = [
-    "Bases",
-    "Basis",
-    "MeasureSummary",
-    "Slice",
-    "interval_in_words",
-    "range_of",
-    "slice_lines",
-    "sliced",
-    "slices_of",
-    "summarise",
-]
+__all__ = ["Bases", "Basis", "MeasureSummary", "interval_in_words", "range_of", "summarise"]
 
 Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 
@@ -368,77 +356,3 @@ def interval_in_words(ends: tuple[float, float] | None, digits: int = 4) -> str:
     unit = 10.0**digits
     low, high = floor(ends[0] * unit + 1e-6) / unit, -floor(-ends[1] * unit + 1e-6) / unit
     return f"{low:.{digits}f} to {high:.{digits}f}"
-
-
-_TAGS = ("tag", "tags")
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The cases that a name stands for, and the summary of each measure over them."""
-
-    name: str
-    summaries: Sequence[MeasureSummary]
-
-
-def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
-    """The ids of the cases of each slice, by its name.
-
-    `by` is "tags" (each tag is a slice), a field of the metadata (each of its values), what stands before the colon in
-    tags (`lang` for `lang:de`), or one tag (the cases with it, and those without). InputError where it is none of these.
-    """
-    tags: dict[str, set[str]] = {}
-    fields: dict[str, dict[str, set[str]]] = {}
-    everything: dict[str, None] = {}
-    for sample in samples:
-        everything[sample.id] = None
-        for tag in sample.tags:
-            tags.setdefault(tag, set()).add(sample.id)
-            name, colon, value = tag.partition(":")
-            if colon:
-                fields.setdefault(name, {}).setdefault(value, set()).add(sample.id)
-        for name, value in sample.metadata.items():
-            if isinstance(value, str | int | float | bool):
-                fields.setdefault(name, {}).setdefault(str(value), set()).add(sample.id)
-    if by in fields:
-        return {f"{by}={value}": cases for value, cases in sorted(fields[by].items())}
-    if by in tags:
-        return {by: tags[by], f"not {by}": set(everything) - tags[by]}
-    if by in _TAGS and tags:
-        return dict(sorted(tags.items()))
-    if not everything:
-        raise InputError("there are no samples to slice by", fix="slice the report folder of germane run")
-    have = f"tags: {', '.join(sorted(tags)[:10]) or 'none'}; metadata: {', '.join(sorted(fields)[:10]) or 'none'}"
-    raise InputError(f"no sample has the tag or metadata {by!r}", fix=have)
-
-
-def sliced(report: ReportData, by: str) -> list[Slice]:
-    """The summaries of a report's measures over each slice; InputError where there is none of that name."""
-    table, clusters = report.tables.scores, report.tables.clusters()
-    samples = table.samples
-    found = []
-    for name, cases in slices_of(report.samples(), by).items():
-        keep = np.array([key[0] in cases for key in samples], np.bool_)
-        summaries = [
-            replace(line, basis=report[line.measure, line.system].basis)
-            for line in summarise(table, clusters=clusters, keep=keep)
-        ]
-        if summaries:
-            found.append(Slice(name, summaries))
-    return found
-
-
-def slice_lines(slices: Iterable[Slice]) -> list[SliceLine]:
-    """The slices as scripts read them: one line per slice and system."""
-    lines: list[SliceLine] = []
-    for one in slices:
-        systems = dict.fromkeys(summary.system for summary in one.summaries)
-        lines += [
-            {
-                "slice": one.name,
-                "system": system,
-                "measures": {s.measure: s.as_json() for s in one.summaries if s.system == system},
-            }
-            for system in systems
-        ]
-    return lines
