@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 from germane.errors import InputError, Place
 from germane.samples.files import (
@@ -33,7 +33,6 @@ from germane.samples.files import (
 )
 
 Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gold: query id -> document id -> grade."""
 
