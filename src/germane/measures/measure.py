@@ -246,12 +246,8 @@ def _unknown(*_: object, **__: object) -> None:
 
 def _spelled(params: Mapping[str, Value]) -> str:
     """Parameters as they stand in a name, sorted; "" where there are none."""
-    inner = ",".join(f"{name}={_spell(value)}" for name, value in sorted(params.items()))
-    return f"({inner})" if inner else ""
-
-
-def _spell(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    texts = {n: str(value).lower() if isinstance(value, bool) else str(value) for n, value in params.items()}
+    return f"({','.join(f'{name}={texts[name]}' for name in sorted(texts))})" if texts else ""
 
 
 _NAME = re.compile(
