@@ -287,8 +287,8 @@ def _listed(query: str, value: Any, kind: _Kind, place: Place) -> list[str]:
     """The ids in a list of ids or of objects with an id, its text as JSON or Python, or one id."""
     original = value
     if isinstance(value, str):
-        stripped = value.strip()
-        value = (structure(stripped) if stripped.startswith("[") else None) or stripped
+        found = structure(value) if value.lstrip().startswith("[") else None
+        value = value.strip() if found is None else found
     if isinstance(value, str | int) and not isinstance(value, bool):
         return [str(value)] if value != "" else []
     ids = [_id(item) for item in value] if isinstance(value, list | tuple) else [None]
