@@ -194,7 +194,7 @@ def test_defaults_follow_the_kind_of_measure() -> None:
 def test_settings_fill_in_the_defaults() -> None:
     """`settings` holds every parameter: None where the labels decide."""
     assert AP.settings == {"rel": None, "holes": "zero", "labels": "gold", "over": "calls"}
-    assert Measure.parse("RBP(p=0.5)").param("p") == 0.5
+    assert Measure.parse("RBP(p=0.5)").settings["p"] == 0.5
 
 
 def test_holes_condense_the_list_before_the_formula() -> None:

@@ -105,8 +105,8 @@ def test_a_list_of_gold_ids_is_grade_one(tmp_path: Path) -> None:
         tmp_path, "gold.jsonl", '{"id": "q1", "gold_ids": ["b"]}\n{"id": 2, "reference_context_ids": []}\n'
     )
     assert read_qrels(path) == {"q1": {"b": 1}, "2": {}}
-    path = write(tmp_path, "gold.tsv", "qid\tdocument_ids\nq1\t['b', 'c']\nq2\tc\n")
-    assert read_qrels(path) == {"q1": {"b": 1, "c": 1}, "q2": {"c": 1}}
+    path = write(tmp_path, "gold.tsv", "qid\tdocument_ids\nq1\t['b', 'c']\nq2\tc\nq3\t[]\n")
+    assert read_qrels(path) == {"q1": {"b": 1, "c": 1}, "q2": {"c": 1}, "q3": {}}
 
 
 def test_a_bare_column_of_ranks_is_said_aloud(tmp_path: Path) -> None:

@@ -7,20 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from germane.errors import AnswerError
-from germane.judges.judge import Judge, Reply
+from germane.judges.judge import LocalJudge, Reply
 from germane.questions.question import AnyQuestion
 from germane.types import Json
 
 Answer: TypeAlias = Callable[[AnyQuestion], Json | Reply | Exception]
 
 
-class FakeJudge(Judge):
+class FakeJudge(LocalJudge):
     """Answers from a function or a dict, and remembers what it was asked (`asked`).
 
     A function gets the question and returns a payload, a Reply, or an exception to raise or to report
     (AnswerError becomes an error reply, any other is raised). A dict maps a kind (`"relevance"`) or the text
     that a question is about to a payload or such a function; the text goes before the kind. Without either
-    every question gets its own typical answer.
+    every question gets its own typical answer. Up to `together` questions are handed over at a time.
     """
 
     def __init__(
@@ -38,20 +38,16 @@ class FakeJudge(Judge):
         self.calls = 0
         self._answers, self._seconds, self._together = answers, seconds, max(1, together)
 
-    def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
-        """So many together as `together` says."""
-        size = self._together
-        return [tuple(questions[start : start + size]) for start in range(0, len(questions), size)]
-
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """One reply per question, after `seconds`."""
         self.calls += 1
         self.asked += questions
         if self._seconds:
             await asyncio.sleep(self._seconds)
-        return [self._reply(question) for question in questions]
+        return await super().answer(questions)
 
-    def _reply(self, question: AnyQuestion) -> Reply:
+    def reply(self, question: AnyQuestion) -> Reply:
+        """The answer that was written down for this question, else its typical one."""
         try:
             found = self._find(question)
         except AnswerError as error:

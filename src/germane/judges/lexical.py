@@ -103,10 +103,6 @@ def _statements(question: StatementRelevance) -> Json:
     return {"statements": found}
 
 
-def _entities(question: Entities) -> Json:
-    return {"entities": names(question.text)}
-
-
 def _sufficiency(question: Sufficiency) -> Json:
     """The contexts together have the query's words: what was asked is at least spoken of."""
     found = stems(question.about)
@@ -160,7 +156,7 @@ def _nuggets(question: NuggetSupport) -> Json:
 _RULES: dict[str, Rule] = {
     Relevance.kind: _relevance,
     StatementRelevance.kind: _statements,
-    Entities.kind: _entities,
+    Entities.kind: lambda question: {"entities": names(question.text)},
     Claims.kind: _claims,
     Support.kind: _support,
     Sufficiency.kind: _sufficiency,

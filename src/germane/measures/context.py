@@ -338,21 +338,16 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
     wanted: dict[str, str] = {}
     for entity in of_reference:
         wanted.setdefault(plain(entity), entity)
-    held = {plain(entity) for found in of_contexts if not isinstance(found, Unanswered) for entity in found}
-    missing = [found for found in of_contexts if isinstance(found, Unanswered)]
-    items = [_item(entity, _held(key, held, match), missing) for key, entity in wanted.items()]
+    held = {plain(entity) for read in of_contexts if not isinstance(read, Unanswered) for entity in read}
+    missing = [unread for unread in of_contexts if isinstance(unread, Unanswered)]
+    items = []
+    for key, entity in wanted.items():
+        found = key in held or (match == "fuzzy" and any(alike(key, other) for other in held))
+        unknown = missing and not found  # it may stand in a context that was not read
+        items.append(Item(entity, None, missing[0].why) if unknown else Item(entity, found))
     return proportion(
         items, nothing="the reference has no entities", what="entities of the reference in the contexts"
     )
-
-
-def _item(entity: str, held: bool, missing: list[Unanswered]) -> Item:
-    """An entity that was not found is only known to be missing where every context was read."""
-    return Item(entity, None, missing[0].why) if missing and not held else Item(entity, held)
-
-
-def _held(key: str, held: set[str], match: str) -> bool:
-    return key in held or (match == "fuzzy" and any(alike(key, other) for other in held))
 
 
 def plain(entity: str) -> str:

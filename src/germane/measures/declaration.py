@@ -87,20 +87,23 @@ def _declare(body: Body, name: str, options: Mapping[str, Any]) -> Measure:
     takes = list(inspect.signature(body).parameters)
     own = {} if "params" in options else {"params": _params_of(body, {"settings", "k", *takes[:1]})}
     defaults = {
-        "needs": ("contexts",),
-        "formula": _first_line(body),
-        "doc": inspect.getdoc(body) or "",
         "calls": "?" if asks else "0",
         "labels": "judge" if asks else "gold",
         "cutoff": "optional" if "k" in takes else "none",
         "settings": "settings" in takes,
     }
-    define(Definition(name=name, family="judged", compute=body, **{**defaults, **own, **options}))
+    define(
+        Definition(
+            name=name, family="judged", compute=body, **{**_described(body), **defaults, **own, **options}
+        )
+    )
     return Measure(name, options.get("when", {}))
 
 
-def _first_line(body: Body) -> str:
-    return (inspect.getdoc(body) or "").partition("\n")[0]
+def _described(body: Body) -> dict[str, Any]:
+    """What a function's docstring says of its measure; one without a formula shows its first line."""
+    doc = inspect.getdoc(body) or ""
+    return {"needs": ("contexts",), "formula": doc.partition("\n")[0], "doc": doc}
 
 
 def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
@@ -146,17 +149,15 @@ def _declare_ranked(body: Body, name: str, options: Mapping[str, Any]) -> Measur
     params = {"labels": Param(str, labels, LABELS.meaning, LABELS.choices), "over": OVER}
     if "relevant" in takes:
         params["rel"] = REL
-    defaults = {
-        "needs": ("contexts",),
-        "formula": _first_line(body),
-        "doc": inspect.getdoc(body) or "",
-        "params": {**_params_of(body, _GIVEN), **params},
+    own = _params_of(body, _GIVEN)
+    known = {
+        **_described(body),
+        "params": {**own, **params},
         "labels": labels,
         "cutoff": "optional",
+        **options,
     }
-    define(
-        Definition(name=name, family="ranked", compute=partial(_rows, body, takes), **{**defaults, **options})
-    )
+    define(Definition(name=name, family="ranked", compute=partial(_rows, body, takes), **known))
     return Measure(name)
 
 

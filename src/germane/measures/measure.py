@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from germane.errors import MeasureError
+from germane.samples.files import fold
 from germane.types import FrozenDict
 
 Value: TypeAlias = str | int | float | bool
@@ -168,10 +169,10 @@ def define(new: Definition) -> Definition:
         **{a: {**new.when, **p} for a, p in new.presets.items()},
     }
     for alias, params in spellings.items():
-        if (taken := _ALIASES.get(_fold(alias), (new.name, params))) != (new.name, params):
+        if (taken := _ALIASES.get(fold(alias), (new.name, params))) != (new.name, params):
             raise MeasureError(f"the alias {alias} already means {taken[0]}", fix="choose another")
     _REGISTRY[new.name] = [*known, new]
-    _ALIASES.update({_fold(alias): (new.name, params) for alias, params in spellings.items()})
+    _ALIASES.update({fold(alias): (new.name, params) for alias, params in spellings.items()})
     return new
 
 
@@ -218,13 +219,8 @@ def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
     """The canonical name behind a spelling that is known already, and the parameters that it carries."""
     if name in _REGISTRY:
         return name, {}
-    fold = _fold(name)
-    return _ALIASES.get(fold) or next(((known, {}) for known in _REGISTRY if _fold(known) == fold), None)
-
-
-def _fold(name: str) -> str:
-    """A name without case and joints: ContextPrecision, context-precision and context_precision are one."""
-    return name.casefold().replace("_", "").replace("-", "")
+    folded = fold(name)  # ContextPrecision, context-precision and context_precision are one
+    return _ALIASES.get(folded) or next(((known, {}) for known in _REGISTRY if fold(known) == folded), None)
 
 
 def _find_more(name: str) -> bool:
@@ -238,11 +234,11 @@ def _resolve(name: str) -> tuple[str, Mapping[str, Value]]:
     if found := _find(name) or (_find_more(name) and _find(name)):
         return found
     for known, (tool, nearest) in _ELSEWHERE.items():
-        if _fold(known) == _fold(name):
+        if fold(known) == fold(name):
             raise MeasureError(
                 f"{known} is a measure of {tool} that germane does not have", fix=f"the nearest: {nearest}"
             )
-    near = difflib.get_close_matches(_fold(name), [*map(_fold, _REGISTRY), *_ALIASES], n=1)
+    near = difflib.get_close_matches(fold(name), [*map(fold, _REGISTRY), *_ALIASES], n=1)
     hint = _find(near[0]) if near else None
     fix = f"did you mean {hint[0]}{_spelled(hint[1])}?" if hint else "see `germane measures`"
     raise MeasureError(f"there is no measure {name!r}", fix=fix)
@@ -256,12 +252,8 @@ def _unknown(*_: object, **__: object) -> None:
 
 def _spelled(params: Mapping[str, Value]) -> str:
     """Parameters as they stand in a name, sorted; "" where there are none."""
-    inner = ",".join(f"{name}={_spell(value)}" for name, value in sorted(params.items()))
-    return f"({inner})" if inner else ""
-
-
-def _spell(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    texts = {n: str(value).lower() if isinstance(value, bool) else str(value) for n, value in params.items()}
+    return f"({','.join(f'{name}={texts[name]}' for name in sorted(texts))})" if texts else ""
 
 
 _NAME = re.compile(
@@ -333,10 +325,6 @@ class Measure:
 
     def __reduce__(self) -> tuple[type[Measure], tuple[str, FrozenDict, int | float | None]]:
         return Measure, (self.name, self.params, self.cutoff)
-
-    def param(self, name: str) -> Any:
-        """The value of a parameter: as given, else its default."""
-        return self.settings[name]
 
     @property
     def definition(self) -> Definition:

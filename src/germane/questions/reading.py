@@ -41,10 +41,11 @@ class Reading:
         """
         inputs = {"passage" if name == "text" else name: value for name, value in sections(question).items()}
         name = next((name for name in reversed(inputs) if inputs[name] == self.about), "")
+        beside = {key: value for key, value in inputs.items() if key != name}
         if self.questions and (
             name != self.text
             or any(question.kind == other.kind for other in self.questions)
-            or not _agree({key: value for key, value in inputs.items() if key != name}, self.shared())
+            or (beside and self.shared() and beside != self.shared())
         ):
             return False
         self.text = name
@@ -67,15 +68,11 @@ class Reading:
         return kinds, self.text, json.dumps(self.shared(), sort_keys=True)
 
 
-def _agree(one: Mapping[str, Json], other: Mapping[str, Json]) -> bool:
-    return not one or not other or one == other
-
-
 def readings(questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True) -> list[Reading]:
     """The questions as Readings: those about one text together, where they can be and `fuse` says so."""
     found: list[Reading] = []
     by_text: dict[str, list[Reading]] = {}
-    for question in sorted(questions, key=_rank):
+    for question in sorted(questions, key=lambda q: ORDER.index(q.kind) if q.kind in ORDER else len(ORDER)):
         about = question.about
         alone = not fuse or bool(prompts[question.prompt].pieces)
         if not alone and any(reading.add(question) for reading in by_text.get(about, ())):
@@ -86,10 +83,6 @@ def readings(questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool =
         if not alone:
             by_text.setdefault(about, []).append(reading)
     return found
-
-
-def _rank(question: AnyQuestion) -> int:
-    return ORDER.index(question.kind) if question.kind in ORDER else len(ORDER)
 
 
 def listed(found: Sequence[Reading], prompts: Prompts, size: int) -> Iterator[list[Reading]]:
@@ -233,14 +226,10 @@ def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> 
     parts = [f"{part('frame')} {part('list')}" if many else part("frame")]
     for question in reading.questions:
         text = prompts[question.prompt].text
-        parts.append(f"# {_fields(reading, question)}\n{text}" if len(reading.questions) > 1 else text)
+        fields = ", ".join(_properties(question)) if reading.flat() else question.kind  # that the task fills
+        parts.append(f"# {fields}\n{text}" if len(reading.questions) > 1 else text)
     notes = " ".join(filter(None, map(part, sorted(reading.shown, key=place))))
     return "\n".join(filter(None, [*parts, notes]))
-
-
-def _fields(reading: Reading, question: AnyQuestion) -> str:
-    """The fields of the answer that a task fills: `reasoning, grade`."""
-    return ", ".join(_properties(question)) if reading.flat() else question.kind
 
 
 def _schema(reading: Reading) -> dict[str, Json]:

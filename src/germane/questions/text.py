@@ -74,16 +74,13 @@ def stem(word: str) -> str:
     if not word.isalpha() and any(c.isdigit() for c in word):
         return _THOUSANDS.sub("", word)
     if not word.isascii():
-        word = _ARABIC_ARTICLE.sub("", _plain(word))
+        bare = unicodedata.normalize("NFD", word).translate(_DROPPED)
+        word = _ARABIC_ARTICLE.sub("", unicodedata.normalize("NFC", bare))
     for endings in _ENDINGS:
         word = _without(word, endings)
     if len(word) > _SHORTEST - 1 and word[-1] == word[-2]:
         word = word[:-1]  # run and runn(ing)
     return word.removesuffix("e")[:_CUT] if len(word) > _SHORTEST else word
-
-
-def _plain(word: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", word).translate(_DROPPED))
 
 
 def _without(word: str, endings: tuple[tuple[str, str], ...]) -> str:

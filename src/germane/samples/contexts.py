@@ -39,7 +39,8 @@ def find_contexts(sample: Sample, contexts_from: ContextsFrom = "auto") -> Found
     """
     if sample.contexts is not None or sample.calls is not None:
         return Found(sample.contexts, sample.calls)
-    return find_in(sample.response or _last_text(sample.messages), sample.messages, contexts_from)
+    spoken = (m.content for m in reversed(sample.messages) if isinstance(m.content, str) and m.content)
+    return find_in(sample.response or next(spoken, ""), sample.messages, contexts_from)
 
 
 def find_in(text: str, messages: Sequence[Message] = (), contexts_from: ContextsFrom = "auto") -> Found:
@@ -56,7 +57,10 @@ def find_in(text: str, messages: Sequence[Message] = (), contexts_from: Contexts
         if contexts is not None:
             return Found(contexts)
     looks_like_json = document is _BROKEN and text.lstrip().startswith(("{", "[", "```"))
-    return _fallback(text) if looks_like_json else Found()
+    if not looks_like_json:
+        return Found()
+    body = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("```"))
+    return Found(_blocks(body), note=f"the answer looks like JSON and is none: {FALLBACK}")
 
 
 def only_contexts(content: Json) -> bool:
@@ -123,14 +127,8 @@ def _results(output: Json) -> tuple[Context, ...] | None:
 
 
 def _query(used: ToolCall) -> str | None:
-    asked = used.input
-    if isinstance(asked, str):
-        return asked or None
-    if isinstance(asked, dict):
-        return next(
-            (asked[key] for key in ("query", "question", "q") if isinstance(asked.get(key), str)), None
-        )
-    return None
+    asked = used.input if isinstance(used.input, dict) else {"query": used.input or None}
+    return next((asked[key] for key in ("query", "question", "q") if isinstance(asked.get(key), str)), None)
 
 
 def _ms(used: ToolCall) -> float | None:
@@ -138,19 +136,9 @@ def _ms(used: ToolCall) -> float | None:
     return float(ms) if isinstance(ms, int | float) and not isinstance(ms, bool) and ms >= 0 else None
 
 
-def _fallback(text: str) -> Found:
-    body = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("```"))
-    return Found(_blocks(body), note=f"the answer looks like JSON and is none: {FALLBACK}")
-
-
 def _blocks(text: str) -> tuple[Context, ...]:
     blocks = (block.strip() for block in _BLANK.split(text.replace("\r\n", "\n")))
     return tuple(Context(text=block) for block in blocks if block)
-
-
-def _last_text(messages: Sequence[Message]) -> str:
-    """The last message that has a text."""
-    return next((m.content for m in reversed(messages) if isinstance(m.content, str) and m.content), "")
 
 
 def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
@@ -160,8 +148,12 @@ def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
     id without a match stays as it is. Gold ids are document ids already.
     """
     if pattern is None:
-        return _as_it_is
-    rule = _compiled(pattern)
+        return lambda sample: sample
+    try:
+        rule = re.compile(pattern)
+    except re.error as error:
+        fix = "write a regular expression like '<(urn:uuid:[^>]+)>'"
+        raise InputError(f"doc-id: {pattern!r} is no regular expression: {error}", fix=fix) from None
 
     def mapped(contexts: tuple[Context, ...]) -> tuple[Context, ...]:
         return tuple(c if c.id is None else replace(c, id=document_id(rule, c.id)) for c in contexts)
@@ -182,15 +174,3 @@ def document_id(rule: re.Pattern[str], chunk: str) -> str:
     """The document's id in a chunk's id; the same id where the rule finds nothing in it."""
     match = rule.search(chunk)
     return (match[1 if rule.groups else 0] if match else None) or chunk
-
-
-def _as_it_is(sample: Sample) -> Sample:
-    return sample
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        fix = "write a regular expression like '<(urn:uuid:[^>]+)>'"
-        raise InputError(f"doc-id: {pattern!r} is no regular expression: {error}", fix=fix) from None

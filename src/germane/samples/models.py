@@ -386,7 +386,7 @@ def sample_schema() -> dict[str, Json]:
         _complete(definitions[model.__name__], model, f"#/$defs/{model.__name__}")
     _complete(schema, SampleLine, "#")
     passage, evidence = definitions["PassageLine"], definitions["EvidenceLine"]
-    there = {"not": {"type": "null"}}
+    there = {"not": _NULL}
     names = [spelling for spelling, name in _PASSAGE_SPELLINGS.items() if name in {"text", "id"}]
     passage["anyOf"] = [{"required": [name], "properties": {name: there}} for name in names]
     passage["not"] = {"required": ["grade", "relevant"], "properties": {"grade": there, "relevant": there}}
@@ -407,6 +407,10 @@ def sample_schema() -> dict[str, Json]:
     }
 
 
+_NULL = {"type": "null"}
+_OMITTED = {"title", "default"}
+
+
 def _complete(schema: dict[str, Json], model: type[BaseModel], at: str) -> None:
     """Null is the same as absent, and each other spelling of a field refers to it."""
     properties: dict[str, Json] = {}
@@ -414,21 +418,17 @@ def _complete(schema: dict[str, Json], model: type[BaseModel], at: str) -> None:
         if spelling != name:
             properties[spelling] = {"$ref": f"{at}/properties/{name}"}
             continue
-        found = schema["properties"][name]
-        found.pop("title", None), found.pop("default", None)
+        found = {key: value for key, value in schema["properties"][name].items() if key not in _OMITTED}
         about = {key: found.pop(key) for key in ("description", "examples") if key in found}
         shapes = found["anyOf"] if found.keys() == {"anyOf"} else [found]
         needed = name in schema.get("required", ()) and model is not SampleLine
-        null = [] if needed or {"type": "null"} in shapes or not found else [{"type": "null"}]
-        properties[name] = {
-            **about,
-            **({"anyOf": [*shapes, *null]} if len(shapes) + len(null) > 1 else found),
-        }
+        if found and not needed and _NULL not in shapes:
+            shapes = [*shapes, _NULL]
+        properties[name] = {**about, **({"anyOf": shapes} if len(shapes) > 1 else found)}
     schema["properties"] = properties
-    (
-        schema.pop("title", None),
-        schema.pop("additionalProperties") if schema.get("additionalProperties") else None,
-    )
+    schema.pop("title", None)
+    if schema.get("additionalProperties"):
+        del schema["additionalProperties"]
 
 
 def _filled(*names: str) -> dict[str, Json]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, fields, replace
+from dataclasses import MISSING, fields, replace
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -235,9 +235,6 @@ def _context_json(context: Context) -> dict[str, Json]:
 @functools.lru_cache(maxsize=32)
 def _fields(kind: Any) -> tuple[list[str], list[object], Callable[[Any], tuple[Any, ...]]]:
     """A record's field names, their defaults, and how to read them all."""
-    names = [field.name for field in fields(kind)]
-    return names, [_default(field) for field in fields(kind)], attrgetter(*names)
-
-
-def _default(field: Field[Any]) -> object:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+    names = [f.name for f in fields(kind)]
+    defaults = [f.default if f.default_factory is MISSING else f.default_factory() for f in fields(kind)]
+    return names, defaults, attrgetter(*names)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 from germane.errors import InputError, Place
 from germane.samples.files import (
@@ -33,7 +33,6 @@ from germane.samples.files import (
 )
 
 Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gold: query id -> document id -> grade."""
 
@@ -323,8 +322,8 @@ def _listed(query: str, value: Any, kind: _Kind, place: Place) -> list[str]:
     """The ids in a list of ids or of objects with an id, its text as JSON or Python, or one id."""
     original = value
     if isinstance(value, str):
-        stripped = value.strip()
-        value = (structure(stripped) if stripped.startswith("[") else None) or stripped
+        found = structure(value) if value.lstrip().startswith("[") else None
+        value = value.strip() if found is None else found
     if isinstance(value, str | int) and not isinstance(value, bool):
         return [str(value)] if value != "" else []
     ids = [_id(item) for item in value] if isinstance(value, list | tuple) else [None]

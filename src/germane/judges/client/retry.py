@@ -98,10 +98,8 @@ def retry_after(headers: Mapping[str, str], body: str = "") -> float | None:
     try:
         seconds = parsedate_to_datetime(header).timestamp() - time()
     except ValueError:
-        pass
-    else:
-        return seconds if seconds > 0 else _in_words(body)
-    return _in_words(body)
+        seconds = 0.0
+    return seconds if seconds > 0 else _in_words(body)
 
 
 def _number(text: str | None) -> float | None:
@@ -114,9 +112,6 @@ def _number(text: str | None) -> float | None:
 
 def _in_words(body: str) -> float | None:
     """The longest time in the body, since Google rounds it in one place and not in the other."""
-    durations = [match[1] or match[2] for match in _WORDS.finditer(body)]
-    return max((_seconds(duration) for duration in durations), default=None)
-
-
-def _seconds(duration: str) -> float:
-    return sum(float(number) * _SECONDS[unit.lower()] for number, unit in _PART.findall(duration))
+    durations = [_PART.findall(match[1] or match[2]) for match in _WORDS.finditer(body)]
+    seconds = (sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts) for parts in durations)
+    return max(seconds, default=None)
