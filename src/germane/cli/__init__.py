@@ -21,6 +21,8 @@ from germane.cli import (
     ledger,
     liverag,
     measures,
+    overlap,
+    power,
     rank,
     report,
     run,
@@ -72,6 +74,8 @@ app.command("run")(run.run)
 app.command("rank")(rank.rank)
 app.command("score")(score.score)
 app.command("compare")(compare.compare)
+app.command("power")(power.power)
+app.command("overlap")(overlap.overlap)
 app.command("report")(report.report)
 app.command("explain")(explain.explain)
 app.command("grade")(grade.grade)

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +15,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
 from germane.evaluation.options import Counts, Watch
 from germane.reports import formats
@@ -22,7 +23,7 @@ from germane.reports.clean import clean_lines
 from germane.reports.data import ReportData
 from germane.reports.report import Report
 
-__all__ = ["Progress", "finish", "print_console", "print_json", "say"]
+__all__ = ["Progress", "finish", "print_console", "print_json", "ranking_of", "say"]
 
 
 @contextmanager
@@ -61,7 +62,7 @@ def finish(
     if as_json:
         print_json(report)
     elif not quiet:
-        print_console(formats.render(report))
+        print_console(formats.render(report, *map(Text, ranking_of(report))))
     elif not report.verdict.passed:
         for reason in report.verdict.reasons:
             say(reason)
@@ -69,6 +70,19 @@ def finish(
         say(f"wrote {path}")
     if code:
         raise typer.Exit(report.verdict.exit_code)
+
+
+def ranking_of(report: ReportData) -> list[str]:
+    """The systems of a report in order, as text; none where there is one system, or nothing to rank by."""
+    from germane.comparison.formats import ranking_text
+    from germane.comparison.planning import rank_systems
+    from germane.errors import InputError
+
+    if len(report.systems) == 1:
+        return []
+    with suppress(InputError):
+        return [ranking_text(rank_systems(report))]
+    return []
 
 
 def print_console(shown: RenderableType) -> None:
