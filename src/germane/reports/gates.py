@@ -262,10 +262,7 @@ def _may_flip(limit: float, summary: MeasureSummary) -> str:
     if not inside or summary.mean is None or summary.error is None or summary.units is None:
         return ""
     flips = flip_of_mean(summary.mean, summary.error, summary.units, limit)
-    return (
-        f"; the limit lies inside the interval {summary.interval_in_words()}: "
-        f"{flips:.0%} of new draws of {summary.n} cases would decide otherwise"
-    )
+    return f"; {flips:.0%} of new draws of {summary.n} cases would decide otherwise: the limit is inside the interval"
 
 
 def _never(summary: MeasureSummary) -> bool:
