@@ -188,6 +188,22 @@ def test_two_judges_are_not_compared_in_silence() -> None:
     assert compare(a, b, measures="nDCG@5")["nDCG@5"].difference == 0.0
 
 
+def test_people_and_a_judge_are_two_judges() -> None:
+    """Whichever stands first; the difference on the same lists is all the judge's."""
+    graded = [
+        {**row, "contexts": [{**c, "grade": 3 * (c["id"] < "d4")} for c in row["contexts"]]}
+        for row in rows(0.5, 1)
+    ]
+    people, model = (evaluate(graded, "context_precision@5", judge=judge) for judge in ("labels", grading(0)))
+    for a, b in ((people, model), (model, people)):
+        with pytest.raises(InputError, match="judged by"):
+            compare(a, b)
+        found = compare(a, b, across_judges=True)["context_precision@5"]
+        assert found.verdicts == "judge"
+        assert found.parts is not None
+        assert found.parts.retrieval == 0.0
+
+
 def test_a_difference_is_split_exactly() -> None:
     """B's lists, graded by A's judge where A holds the item and by B's elsewhere, stand between A and B."""
     a = evaluate(rows(0.2, 1), "context_precision@5", judge=grading(0))
