@@ -346,3 +346,19 @@ def test_a_folder_of_reports_names_its_latest(tmp_path: Path, before: Report, af
     found = compare(tmp_path / "reports" / "y", tmp_path / "reports")
     assert found["nDCG@5"].difference == compare(before, after)["nDCG@5"].difference
     assert found.systems == ("y", "reports")
+
+
+def test_a_difference_that_is_sure_but_small_is_not_called_indistinguishable() -> None:
+    """Below the smallest detectable difference, with an interval without 0: its size is what is uncertain."""
+    found = {}
+    for share in (0.3, 0.36, 0.4, 0.45, 0.5, 0.6):
+        for seed in (2, 3, 4, 5):
+            pair = compare(evaluate(rows(0.3, 1), "nDCG@5"), evaluate(rows(share, seed), "nDCG@5"))
+            one = pair["nDCG@5"]
+            assert one.interval.ends is not None
+            holds = one.interval.ends[0] <= 0 <= one.interval.ends[1]
+            found[holds, one.distinguishable] = str(pair)
+    assert "not distinguishable" in found[True, False]
+    assert "smaller than these queries reliably show" in found[False, False]
+    assert "not distinguishable" not in found[False, False]
+    assert (True, True) not in found

@@ -158,9 +158,11 @@ def _remarks(found: ComparisonData, one: MeasureComparison) -> Iterator[str]:
     """What must be known to read a difference: what could have been shown, and what it is made of."""
     name = clean(one.measure) + (f", {clean(one.b)}" if len(found.systems) > 2 else "")
     if one.mde is not None and not one.distinguishable:
+        ends = one.interval.ends
+        sure = ends is not None and not ends[0] <= 0 <= ends[1]
+        what = "smaller than these queries reliably show" if sure else "not distinguishable"
         needed = f"; {one.needed:,} would show this one" if one.needed else ""
-        what = f"{one.n:,} queries show a difference of {one.mde:.4f}{needed}"
-        yield f"{name}: not distinguishable: {what}"
+        yield f"{name}: {what}: {one.n:,} queries show a difference of {one.mde:.4f} with power 0.8{needed}"
     if one.interval.ends is None and one.interval.why:
         yield f"{name}: no interval: {one.interval.why}"
     if one.parts is not None and one.parts.verdicts:
