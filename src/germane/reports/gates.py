@@ -160,7 +160,9 @@ class Gate:
             raise InputError(f"{text!r}: {limit!r} is not a number", fix=_FIX, place=place) from None
         if how == "change" and match["op"] in {"=", "=="}:
             raise InputError(f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=place)
-        return cls(how.partition("(")[0] or "mean", _canonical(match["measure"]), match["op"], number, place)
+        return cls(
+            how.removesuffix("(mean") or "mean", _canonical(match["measure"]), match["op"], number, place
+        )
 
     def check_named(self, measured: Iterable[str]) -> None:
         """InputError where the gate's measure is none of these names, or reads a mix of labels."""
