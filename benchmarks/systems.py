@@ -3,7 +3,8 @@
 FOLDER is that of `benchmarks.corrected_means`. Each judge is taken as a reranker, a pseudo-system whose list for a
 query is its passages by that judge's grade (ties by the passages' order in the file). People's grades score the lists
 with nDCG@10 (gain = grade). Every system is compared with the best. At the end the order by people's grades is set
-against the order by one judge's grades.
+against the order by one judge's grades. Then the same lists go through `evaluate`: the report's means and intervals must
+be the same, and what it prints of the systems' order, of two systems, and of a difference in lists and gold is shown.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.corrected_means import Data, Floats, Ints, read
+from germane import Report, compare, evaluate
+from germane.comparison.formats import ranking_text
+from germane.comparison.planning import rank_systems
 from germane.statistics.comparison import holm, paired_difference
 from germane.statistics.intervals import mean_interval
 from germane.statistics.ranking import kendall_tau, top_half_tau
@@ -38,6 +42,18 @@ def ndcg(data: Data, ranked: list[Ints], grades: Floats) -> Floats:
     return np.array(
         [float(grades[places] @ discount) / max(float(ideal @ discount), 1e-300) for places, ideal in pairs]
     )
+
+
+def report_of(data: Data, ranked: dict[str, list[Ints]], grades: Floats) -> Report:
+    """The report on these systems' lists, with these grades as gold."""
+    rows = []
+    for system, places in ranked.items():
+        for query, mine in enumerate(places):
+            gold = {str(pair): int(grades[pair]) for pair in np.flatnonzero(data.queries == query).tolist()}
+            contexts = [{"id": str(pair), "text": f"passage {pair}"} for pair in mine.tolist()]
+            row = {"id": f"q{query}", "query": f"query {query}", "qrels": gold, "contexts": contexts}
+            rows.append({**row, "system": system})
+    return evaluate(rows, "nDCG@10")
 
 
 def main(folder: Path, judge: str) -> None:
@@ -68,6 +84,23 @@ def main(folder: Path, judge: str) -> None:
         f"order by people against order by {judge}: tau {kendall_tau(people, model):.3f}, "
         f"top half {top_half_tau(people, model):.3f}"
     )
+    report = report_of(data, ranked, data.people)
+    for name in order:
+        summary = report["nDCG@10", name]
+        mine = mean_interval(scores[name], value_range=(0, 1))
+        assert summary.n == len(scores[name]), (name, summary.why)
+        assert np.allclose(
+            [summary.mean or 0, *(summary.interval or ())], [mine.mean or 0, *(mine.ends or ())]
+        )
+    print("\n== the same by evaluate and rank_systems: means and intervals are equal ==")
+    print(ranking_text(rank_systems(report)))
+    last = order[-1]
+    print(f"\n== {first} against {last} ==")
+    print(compare(report, systems=[last, first], margin={"nDCG@10": 0.02}))
+    print(f"\n== {last} by people's grades against {first} by {judge}'s grades as gold ==")
+    one = report_of(data, {last: ranked[last]}, data.people)
+    other = report_of(data, {first: ranked[first]}, np.maximum(data.judges[judge], 0))
+    print(compare(one, other))
 
 
 if __name__ == "__main__":

@@ -87,6 +87,9 @@ def test_several_runs_are_several_systems(files: Path) -> None:
         "measure    bm25   dense",
         "RR       0.2500  1.0000",
         "n/N         2/2     2/2",
+        "systems by RR",
+        "  dense  1.0000 (0.1581 to 1.0000)",
+        "  bm25   0.2500 (0.0000 to 1.0000)  -0.7500 (-1.0000 to +1.0000)  p 0.5000  not distinguishable",
     ]
 
 
@@ -169,7 +172,7 @@ def test_a_gate_decides_the_exit_code(files: Path) -> None:
     assert invoke(files / "dense.jsonl", *common).exit_code == 0
     failed = invoke(files / "dense.jsonl", files / "bm25.run", *common)
     assert failed.exit_code == 1
-    assert "gate failed: mean(RR)>=0.5 [bm25] (mean 0.2500)" in failed.stderr
+    assert "gate failed: mean(RR)>=0.5 [bm25] (mean 0.2500;" in failed.stderr
     document = json.loads(invoke(files / "bm25.run", *common, "--json").stdout)
     assert (document["passed"], document["exit_code"]) == (False, 1)
 

@@ -188,6 +188,22 @@ def test_two_judges_are_not_compared_in_silence() -> None:
     assert compare(a, b, measures="nDCG@5")["nDCG@5"].difference == 0.0
 
 
+def test_people_and_a_judge_are_two_judges() -> None:
+    """Whichever stands first; the difference on the same lists is all the judge's."""
+    graded = [
+        {**row, "contexts": [{**c, "grade": 3 * (c["id"] < "d4")} for c in row["contexts"]]}
+        for row in rows(0.5, 1)
+    ]
+    people, model = (evaluate(graded, "context_precision@5", judge=judge) for judge in ("labels", grading(0)))
+    for a, b in ((people, model), (model, people)):
+        with pytest.raises(InputError, match="judged by"):
+            compare(a, b)
+        found = compare(a, b, across_judges=True)["context_precision@5"]
+        assert found.verdicts == "judge"
+        assert found.parts is not None
+        assert found.parts.retrieval == 0.0
+
+
 def test_a_difference_is_split_exactly() -> None:
     """B's lists, graded by A's judge where A holds the item and by B's elsewhere, stand between A and B."""
     a = evaluate(rows(0.2, 1), "context_precision@5", judge=grading(0))
@@ -330,3 +346,19 @@ def test_a_folder_of_reports_names_its_latest(tmp_path: Path, before: Report, af
     found = compare(tmp_path / "reports" / "y", tmp_path / "reports")
     assert found["nDCG@5"].difference == compare(before, after)["nDCG@5"].difference
     assert found.systems == ("y", "reports")
+
+
+def test_a_difference_that_is_sure_but_small_is_not_called_indistinguishable() -> None:
+    """Below the smallest detectable difference, with an interval without 0: its size is what is uncertain."""
+    found = {}
+    for share in (0.3, 0.36, 0.4, 0.45, 0.5, 0.6):
+        for seed in (2, 3, 4, 5):
+            pair = compare(evaluate(rows(0.3, 1), "nDCG@5"), evaluate(rows(share, seed), "nDCG@5"))
+            one = pair["nDCG@5"]
+            assert one.interval.ends is not None
+            holds = one.interval.ends[0] <= 0 <= one.interval.ends[1]
+            found[holds, one.distinguishable] = str(pair)
+    assert "not distinguishable" in found[True, False]
+    assert "smaller than these queries reliably show" in found[False, False]
+    assert "not distinguishable" not in found[False, False]
+    assert (True, True) not in found

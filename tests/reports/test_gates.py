@@ -159,5 +159,5 @@ def test_a_limit_inside_the_interval_is_warned_of() -> None:
     (far,) = check_gate(Gate.parse("mean(RR)>=0.2"), lines)
     assert near.outcome == far.outcome == "passed"
     # sqrt(2 / 100) * 0.29011 = 0.041028; T99(-0.005 / 0.041028) = 0.4516
-    assert near.detail.endswith(": 45% of new draws of 100 cases would decide otherwise")
+    assert near.detail.startswith("mean 0.4950; 45% of new draws of 100 cases would decide otherwise")
     assert far.detail == "mean 0.4950"

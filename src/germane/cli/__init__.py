@@ -23,6 +23,8 @@ from germane.cli import (
     ledger,
     liverag,
     measures,
+    overlap,
+    power,
     rank,
     report,
     run,
@@ -74,6 +76,8 @@ app.command("run")(run.run)
 app.command("rank")(rank.rank)
 app.command("score")(score.score)
 app.command("compare")(compare.compare)
+app.command("power")(power.power)
+app.command("overlap")(overlap.overlap)
 app.command("report")(report.report)
 app.command("explain")(explain.explain)
 app.command("grade")(grade.grade)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -62,7 +63,7 @@ def compare(
     """
     from germane.cli.printing import print_console, say
     from germane.comparison.compare import compare as compare_reports
-    from germane.comparison.formats import render_comparison
+    from germane.comparison.formats import COMPARISON_FORMATS, render_comparison
 
     found = compare_reports(
         *reports,
@@ -77,6 +78,9 @@ def compare(
     )
     for path in output or []:
         found.save(path)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8") as page:
+            page.write(COMPARISON_FORMATS[".md"](found))
     if json:
         print(jsonlib.dumps(found.to_json(), ensure_ascii=False))
     else:

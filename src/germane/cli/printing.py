@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +16,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
 from germane.evaluation.options import Counts, Watch
 from germane.reports import formats
@@ -24,7 +25,7 @@ from germane.reports.clean import clean_lines
 from germane.reports.data import ReportData
 from germane.reports.report import Report
 
-__all__ = ["Progress", "finish", "print_console", "print_json", "say"]
+__all__ = ["Progress", "finish", "print_console", "print_json", "ranking_of", "say"]
 
 
 @contextmanager
@@ -61,7 +62,7 @@ def finish(
     if as_json:
         print_json(report)
     elif not quiet:
-        print_console(formats.render(report))
+        print_console(formats.render(report, *map(Text, ranking_of(report))))
     elif not report.verdict.passed:
         say("\n".join(report.verdict.lines()))
     for path in outputs:
@@ -79,6 +80,19 @@ def _tell_github(report: Report) -> None:
         with whoever_listens():
             for command in github_commands(report):
                 print(command, file=sys.stderr)
+
+
+def ranking_of(report: ReportData) -> list[str]:
+    """The systems of a report in order, as text; none where there is one system, or nothing to rank by."""
+    from germane.comparison.formats import ranking_text
+    from germane.comparison.planning import rank_systems
+    from germane.errors import InputError
+
+    if len(report.systems) == 1:
+        return []
+    with suppress(InputError):
+        return [ranking_text(rank_systems(report))]
+    return []
 
 
 def print_console(shown: RenderableType) -> None:

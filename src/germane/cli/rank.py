@@ -140,6 +140,10 @@ def _print(report: Report, *, per_query: bool, as_json: bool) -> None:
             print_queries(report, sys.stdout)
             print()
         print_table(report, sys.stdout)
+        if len(report.systems) > 1:
+            from germane.cli.printing import ranking_of
+
+            print(*ranking_of(report), sep="\n")
     for reason in report.verdict.reasons if report.verdict.gates else ():
         print(clean(reason), file=sys.stderr)
 

@@ -86,7 +86,7 @@ def compare(
     first = names if primary is None else _named(sides, primary, names, "primary")
     margins = _margins(sides, margin, names)
     differ = [words for side in sides[1:] if (words := how_judged(sides[0], side))]
-    judged = [name for name in names if verdicts_of(sides[0], name) != "labels"]
+    judged = [name for name in names if verdicts_of(sides, name) != "labels"]
     if differ and judged and not across_judges:
         raise InputError(
             f"{differ[0]}: the difference in {judged[0]} may be the judge's",
@@ -204,7 +204,9 @@ def _split(pair: Pair, rows: Sequence[MeasureComparison]) -> list[MeasureCompari
     for one in rows:
         parts = pair.split(one.measure, mixed[one.measure]) if one.measure in mixed else None
         why = "" if parts else refused.get(one.measure, "no query has the verdicts that it takes")
-        found.append(replace(one, parts=parts, verdicts=verdicts_of(pair.a, one.measure), parts_why=why))
+        found.append(
+            replace(one, parts=parts, verdicts=verdicts_of((pair.a, pair.b), one.measure), parts_why=why)
+        )
     return found
 
 

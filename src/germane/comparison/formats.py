@@ -13,6 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from germane.comparison.planning import Overlap, Ranked, RankedSystems
 from germane.comparison.result import ComparisonData, MeasureComparison, MovedQuery, higher_is_better
 from germane.errors import InputError
 from germane.reports.clean import cell, clean, shorten
@@ -22,6 +23,8 @@ __all__ = [
     "COMPARISON_FORMATS",
     "comparison_document",
     "comparison_text",
+    "overlap_text",
+    "ranking_text",
     "render_comparison",
     "write_comparison",
 ]
@@ -155,9 +158,11 @@ def _remarks(found: ComparisonData, one: MeasureComparison) -> Iterator[str]:
     """What must be known to read a difference: what could have been shown, and what it is made of."""
     name = clean(one.measure) + (f", {clean(one.b)}" if len(found.systems) > 2 else "")
     if one.mde is not None and not one.distinguishable:
+        ends = one.interval.ends
+        sure = ends is not None and not ends[0] <= 0 <= ends[1]
+        what = "smaller than these queries reliably show" if sure else "not distinguishable"
         needed = f"; {one.needed:,} would show this one" if one.needed else ""
-        what = f"{one.n:,} queries show a difference of {one.mde:.4f}{needed}"
-        yield f"{name}: not distinguishable: {what}"
+        yield f"{name}: {what}: {one.n:,} queries show a difference of {one.mde:.4f} with power 0.8{needed}"
     if one.interval.ends is None and one.interval.why:
         yield f"{name}: no interval: {one.interval.why}"
     if one.parts is not None and one.parts.verdicts:
@@ -210,6 +215,46 @@ def _decided(found: ComparisonData, one: MeasureComparison) -> str:
     needed = f"; {one.decision.needed:,} queries would decide it" if one.decision.needed else ""
     word = _WORDS[one.decision.verdict]
     return f"{word:9}  {clean(one.measure)}{of}, margin {one.decision.margin:g}: {_ends(one)}{needed}"
+
+
+def ranking_text(found: RankedSystems) -> str:
+    """The systems in order as plain text: means with intervals, and which are not distinguishable from the first."""
+    names = [clean(one.system) or "-" for one in found.systems]
+    width = max(map(len, names))
+    lines = [f"systems by {clean(found.measure)}"]
+    for name, one in zip(names, found.systems, strict=True):
+        lines.append(
+            f"  {name:{width}}  {one.summary.mean:.4f} ({one.summary.interval_in_words()}){_behind(one)}"
+        )
+    for other, (tau, top) in found.orders.items():
+        shown = ["-" if value is None else f"{value:.3f}" for value in (tau, top)]
+        lines.append(f"  the same order by {clean(other)}: tau {shown[0]}, top half {shown[1]}")
+    return "\n".join(lines)
+
+
+def _behind(one: Ranked) -> str:
+    if one.behind is None:
+        return ""
+    shown = f"  {_signed(one.behind.difference)} ({_ends(one.behind)})  p {_p(one.behind.p_holm)}"
+    return shown + ("" if one.behind.distinguishable else "  not distinguishable")
+
+
+def overlap_text(found: Overlap, most: int = 10) -> str:
+    """How alike two systems' lists are, and the queries that differ most."""
+    differing, k = found.differing, found.k
+    both = f"{len(found.queries):,} queries in both: RBO {found.rbo:.4f} (p = {found.p:g})"
+    new = f"{found.new:,} of {found.total:,} results of B are not in A's first {k}"
+    lines = [f"{both}, overlap@{k} {found.overlap:.4f}", f"{len(differing):,} differ in the first {k}; {new}"]
+    lines += [
+        f"  {shorten(one.query, 40)}  RBO {one.rbo:.4f}  overlap@{k} {one.overlap:.4f}"
+        for one in differing[:most]
+    ]
+    if len(differing) > most:
+        lines.append(f"  and {len(differing) - most:,} more")
+    for name, cases in zip("AB", found.only_in, strict=True):
+        if cases:
+            lines.append(f"only in {name}: {len(cases)} ({_some(cases)})")
+    return "\n".join(lines)
 
 
 def comparison_document(found: ComparisonData) -> dict[str, Json]:

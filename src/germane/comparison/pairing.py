@@ -20,6 +20,7 @@ from germane.statistics.comparison import (
     paired_difference,
     split_difference,
 )
+from germane.statistics.intervals import Units, group_cases
 from germane.tables.cases import CaseScores, CaseValues
 from germane.types import Sample
 
@@ -251,6 +252,13 @@ class Pair:
             value_range=_range_around(canonical, ours, theirs),
             seed=self.seed,
         )
+
+    def complete_differences(self, measure: str) -> Units:
+        """B minus A of the cases of which both were measured, by independent unit."""
+        ours, theirs = self.values(measure)
+        both = np.flatnonzero(ours.complete & theirs.complete)
+        names = self.a.of.scores.clusters_of(ours.case[both], self.clusters)
+        return group_cases(theirs.low[both] - ours.low[both], names)
 
     def split(self, measure: str, mixed: Floats) -> DifferenceParts | None:
         """The difference as retrieval and verdicts, over the cases with all three scores; None where there is none.

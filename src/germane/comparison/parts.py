@@ -31,10 +31,10 @@ MOST_SPLIT = 20_000
 """Cases up to which a difference is split: every list is scored once more for it."""
 
 
-def verdicts_of(side: Side, measure: str) -> Literal["judge", "labels", "mixed"]:
-    """Whose verdicts a measure reads: those of the judge, labels (gold or people's), or both."""
-    source = side.report[measure, side.system].basis.source
-    return "mixed" if source == "best" else "judge" if source == "judge" else "labels"
+def verdicts_of(sides: Iterable[Side], measure: str) -> Literal["judge", "labels", "mixed"]:
+    """Whose verdicts a measure reads in any of these: a judge's, labels alone (gold, people's), or both in one score."""
+    sources = {side.report[measure, side.system].basis.source for side in sides}
+    return "mixed" if "best" in sources else "judge" if "judge" in sources else "labels"
 
 
 def how_judged(a: Side, b: Side) -> str:
@@ -130,10 +130,8 @@ def _refusal(pair: Pair, name: str) -> str:
         script = Measure.parse(a.measures[name][1]).definition.family == "graded"
     except InputError:
         return "the measure is not known here"
-    source = verdicts_of(a, name)
     reasons = {
-        "labels of people and of a judge are mixed in it": source == "mixed"
-        or verdicts_of(b, name) != source,
+        "labels of people and of a judge are mixed in it": verdicts_of((a, b), name) == "mixed",
         "a script's score belongs to the list that it was given": script,
         "it takes the samples of both, which only report folders of germane run hold": not (
             a.samples and b.samples

@@ -125,5 +125,5 @@ def _pairs(report: ReportData, baseline: ReportData | None) -> Iterator[Pair | s
 
 def _other_judge(pair: Pair, measure: str) -> str:
     side: Side = pair.b
-    differ = how_judged(pair.a, side) if verdicts_of(side, measure) != "labels" else ""
+    differ = how_judged(pair.a, side) if verdicts_of((pair.a, side), measure) != "labels" else ""
     return f"{differ}: see germane compare --across-judges" if differ else ""

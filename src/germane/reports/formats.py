@@ -55,12 +55,12 @@ def render_plain(report: ReportData, width: int = 120) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
 
 
-def render(report: ReportData) -> RenderableType:
-    """The report for a rich console."""
-    return Group(*_parts(report))
+def render(report: ReportData, *more: RenderableType) -> RenderableType:
+    """The report for a rich console; `more` stands below the means."""
+    return Group(*_parts(report, *more))
 
 
-def _parts(report: ReportData) -> Iterator[RenderableType]:
+def _parts(report: ReportData, *more: RenderableType) -> Iterator[RenderableType]:
     yield _measures(report)
     yield from (
         Text(f"  {remark} ({clean(concerned)})", style="yellow") for remark, concerned in remarks_of(report)
@@ -68,6 +68,7 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     yield from (Text(f"  {clean(line)}") for line in corrected_in_words(report.summaries))
     yield from _whys(report)
     yield from _slices(report)
+    yield from more
     yield from _worst(report)
     yield from _failed(report)
     yield from _notes(report)

@@ -166,8 +166,9 @@ class Gate:
             raise InputError(f"{text!r}: {limit!r} is not a number", fix=_FIX, place=place) from None
         if how == "change" and match["op"] in {"=", "=="}:
             raise InputError(f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=place)
-        how = how if how.endswith("corrected") else how.partition("(")[0] or "mean"
-        return cls(how, _canonical(match["measure"]), match["op"], number, place)
+        return cls(
+            how.removesuffix("(mean") or "mean", _canonical(match["measure"]), match["op"], number, place
+        )
 
     def check_named(self, measured: Iterable[str]) -> None:
         """InputError where the gate's measure is none of these names, or reads a mix of labels."""
@@ -273,10 +274,7 @@ def _may_flip(limit: float, summary: MeasureSummary) -> str:
     if not inside or summary.mean is None or summary.error is None or summary.units is None:
         return ""
     flips = flip_of_mean(summary.mean, summary.error, summary.units, limit)
-    return (
-        f"; the limit lies inside the interval {summary.interval_in_words()}: "
-        f"{flips:.0%} of new draws of {summary.n} cases would decide otherwise"
-    )
+    return f"; {flips:.0%} of new draws of {summary.n} cases would decide otherwise: the limit is inside the interval"
 
 
 def _check_corrected(gate: Gate, summary: MeasureSummary, name: str) -> GateResult:

@@ -1,0 +1,42 @@
+"""`germane power`: how large a difference can so many queries show?"""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def power(
+    report: Annotated[Path, typer.Argument(metavar="REPORT", help="A report folder, or a --json document.")],
+    other: Annotated[
+        Path | None, typer.Argument(metavar="[OTHER]", help="A second system: its differences are measured.")
+    ] = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option("-m", "--measure", "--metric", help="Measures, separated by spaces; default: all."),
+    ] = None,
+    detect: Annotated[float, typer.Option("--detect", help="The difference to detect.")] = 0.02,
+    correlation: Annotated[
+        float,
+        typer.Option("--correlation", help="Of one system alone: how its scores go with those of the next."),
+    ] = 0.5,
+    json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
+) -> None:
+    """How many queries would show a difference, and the smallest one that these can show, at 0.05 with power 0.8."""
+    from germane.comparison.documents import find_report
+    from germane.comparison.planning import plan_power
+    from germane.measures.declaration import parse_measures
+    from germane.reports.report import Report
+
+    here = find_report(report, Report.open)
+    there = None if other is None else find_report(other, Report.open)
+    names = list(map(str, parse_measures(measure))) if measure else here.measures
+    plans = [plan_power(here, name, detect, there, correlation) for name in names]
+    if json:
+        rows = [plan.as_json() for plan in plans]
+        print(jsonlib.dumps({"schema_version": 1, "measures": rows}, ensure_ascii=False))
+    else:
+        print("\n".join(map(str, plans)))

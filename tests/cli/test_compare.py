@@ -1,0 +1,70 @@
+"""`germane compare`, `power` and `overlap` as they are typed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from germane import evaluate
+from germane.cli import app
+
+
+def invoke(*words: object) -> Result:
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> Path:
+    """Two reports on twenty queries: b has half of the first places that a has."""
+    for name, every in (("a", 1), ("b", 2)):
+        rows = [
+            {
+                "id": f"q{n}",
+                "query": "q",
+                "qrels": {"good": 1},
+                "contexts": [
+                    {"id": i, "text": i} for i in (("good", "bad") if n % every == 0 else ("bad", "good"))
+                ],
+            }
+            for n in range(20)
+        ]
+        evaluate(rows, "RR P@1").save(tmp_path / name)
+    return tmp_path
+
+
+def test_compare_prints_writes_and_decides(reports: Path) -> None:
+    """Exit 1 where the change is worse than the margin; files by their extension."""
+    out = reports / "out"
+    files = [out / f"c.{end}" for end in ("json", "md", "tex", "csv", "txt")]
+    words = [word for file in files for word in ("-o", file)]
+    done = invoke("compare", reports / "a", reports / "b", "--margin", "RR: 0.02", *words)
+    assert done.exit_code == 1
+    assert "verdict  failed (exit code 1)" in done.stdout
+    assert json.loads((out / "c.json").read_text())["verdict"] == "fail"
+    assert all(file.stat().st_size for file in files)
+
+
+def test_compare_has_a_document_of_a_pinned_shape(reports: Path) -> None:
+    """The keys that scripts rely on; the difference is B minus A."""
+    done = invoke("compare", reports / "a", reports / "b", "--json", "-m", "RR")
+    found = json.loads(done.stdout)
+    assert {"schema_version", "passed", "exit_code", "systems", "comparisons", "only_in"} <= found.keys()
+    assert (found["schema_version"], found["systems"]) == (1, ["a", "b"])
+    (row,) = found["comparisons"]
+    pinned = "a b measure n difference interval interval_method p p_holm wins ties losses mde decision parts"
+    assert set(pinned.split()) <= row.keys()
+    assert set(row["parts"]) >= {"retrieval", "judge", "labels"}
+    assert (row["difference"], row["wins"], row["ties"], row["losses"]) == (-0.25, 0, 10, 10)
+    assert row["decision"] is None
+
+
+def test_power_and_overlap_print_and_have_documents(reports: Path) -> None:
+    """Over report folders; overlap over runs too."""
+    done = invoke("power", reports / "a", reports / "b", "--detect", "0.1", "-m", "RR")
+    assert "RR: 20 queries" in done.stdout
+    assert json.loads(invoke("power", reports / "b", "--json").stdout)["measures"][0]["correlation"] == 0.5
+    assert "10 differ in the first 10" in invoke("overlap", reports / "a", reports / "b").stdout
+    run = reports / "run.trec"
+    run.write_text("".join(f"q{n} Q0 good 1 2.0 x\nq{n} Q0 bad 2 1.0 x\n" for n in range(20)))
+    assert json.loads(invoke("overlap", run, reports / "a", "--json").stdout)["rbo"] == 1.0

@@ -1,0 +1,125 @@
+"""What a number of queries can show, how two runs' lists differ, and systems in order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from germane import Report, evaluate
+from germane.comparison.formats import overlap_text, ranking_text
+from germane.comparison.planning import overlap, plan_power, rank_systems
+from germane.errors import InputError
+
+
+def rows(system: str, shift: int, n: int = 30) -> list[dict[str, Any]]:
+    """Queries whose relevant document stands at a rank from 1 to 5."""
+    found = []
+    for number in range(n):
+        ids = [f"x{rank}" for rank in range(5)]
+        ids[(number * 7 + shift * (number % 3)) % 5] = "good"
+        contexts = [{"id": name, "text": name, "grade": 3 if name == "good" else 0} for name in ids]
+        row = {"id": f"q{number}", "query": "q", "qrels": {"good": 3}, "contexts": contexts}
+        found.append({**row, "system": system})
+    return found
+
+
+def values(report: Report, system: str) -> np.ndarray[Any, Any]:
+    return np.array([s.value for s in report.scores() if s.system == system and s.measure == "RR"], float)
+
+
+def test_power_of_two_systems_rests_on_their_differences() -> None:
+    """The smallest difference is (t.975 + t.8) s / sqrt(n), and so many queries as are needed detect the one asked."""
+    report = evaluate([*rows("a", 0), *rows("b", 1)], "RR")
+    plan = plan_power(report, "RR", 0.1)
+    change = values(report, "b") - values(report, "a")
+    assert plan.correlation is None
+    assert plan.deviation == pytest.approx(change.std(ddof=1))
+    times = stats.t.ppf(0.975, 29) + stats.t.ppf(0.8, 29)
+    assert plan.smallest == pytest.approx(times * change.std(ddof=1) / math.sqrt(30))
+    assert plan.needed is not None
+    times = stats.t.ppf(0.975, plan.needed - 1) + stats.t.ppf(0.8, plan.needed - 1)
+    assert times * plan.deviation / math.sqrt(plan.needed) <= 0.1
+    assert (plan.power >= 0.8) == (plan.needed <= 30)
+
+
+def test_power_of_one_system_says_what_it_assumes() -> None:
+    """Uncorrelated systems differ by sqrt(2) standard deviations; nothing is silently assumed."""
+    report = evaluate(rows("", 0), "RR")
+    own = values(report, "").std(ddof=1)
+    assert plan_power(report, "RR", 0.1, correlation=0.0).deviation == pytest.approx(own * math.sqrt(2))
+    assert "(for a correlation of 0.5 between systems)" in str(plan_power(report, "RR", 0.1))
+
+
+@pytest.mark.parametrize(
+    ("measure", "more", "message"),
+    [
+        ("AP", {}, "AP was not measured"),
+        ("RR", {"detect": 0}, "give --detect a number above 0"),
+        ("RR", {"correlation": 1}, "from -1 to below 1"),
+    ],
+)
+def test_what_power_cannot_use_is_an_error(measure: str, more: dict[str, Any], message: str) -> None:
+    """With what to write instead."""
+    with pytest.raises(InputError, match=message):
+        plan_power(evaluate(rows("", 0), "RR"), measure, **{"detect": 0.1, **more})
+
+
+def test_overlap_names_the_queries_that_differ() -> None:
+    """The least alike first; the same documents in another order differ too."""
+    a = {"same": ["x", "y"], "swapped": ["x", "y"], "other": ["x", "y"], "only a": ["x"]}
+    b = {"same": ["x", "y"], "swapped": ["y", "x"], "other": ["z", "w"], "only b": ["x"]}
+    found = overlap(a, b, k=2)
+    assert [one.query for one in found.differing] == ["other", "swapped"]
+    assert found.only_in == (["only a"], ["only b"])
+    assert (found.new, found.total) == (2, 6)
+    assert found.overlap == pytest.approx(2 / 3)
+    text = overlap_text(found)
+    assert "2 differ in the first 2; 2 of 6 results of B are not in A's first 2" in text
+    assert "only in A: 1 (only a)" in text
+    with pytest.raises(InputError, match="no query in common"):
+        overlap({"q": ["x"]}, {"r": ["x"]})
+
+
+def test_systems_stand_in_the_order_of_their_means() -> None:
+    """Each against the best; what is below the smallest detectable difference is not distinguishable."""
+    best = [
+        {**row, "contexts": sorted(row["contexts"], key=lambda c: -c["grade"])} for row in rows("best", 0)
+    ]
+    report = evaluate([*rows("a", 0), *best, *rows("b", 1)], "RR")
+    found = rank_systems(report)
+    assert found.systems[0].system == "best"
+    assert found.systems[0].behind is None
+    means = [one.summary.mean or 0 for one in found.systems]
+    assert means == sorted(means, reverse=True)
+    shown = ranking_text(found).splitlines()
+    assert shown[0] == "systems by RR"
+    assert "not distinguishable" not in shown[2]
+    close = ranking_text(rank_systems(evaluate([*rows("a", 0), *rows("b", 1)], "RR")))
+    assert close.endswith("not distinguishable")
+
+
+def test_orders_by_two_label_sources_are_compared() -> None:
+    """Gold and people agree here: tau is 1 over all systems and over the better half."""
+    better = {"a": 0, "b": 10, "c": 20}
+    three = [
+        {**row, "contexts": sorted(row["contexts"], key=lambda c: -c["grade"])} if number < first else row
+        for name, first in better.items()
+        for number, row in enumerate(rows(name, 0))
+    ]
+    report = evaluate(three, "RR RR(labels=human)")
+    found = rank_systems(report)
+    assert [one.system for one in found.systems] == ["c", "b", "a"]
+    ((tau, top),) = found.orders.values()
+    assert tau == pytest.approx(1.0)
+    assert top == pytest.approx(1.0)
+    assert "the same order by RR(labels=human): tau 1.000, top half 1.000" in ranking_text(found)
+
+
+def test_one_system_is_not_ranked() -> None:
+    """There is nothing to order."""
+    with pytest.raises(InputError, match="one system cannot be ranked"):
+        rank_systems(evaluate(rows("", 0), "RR"))
