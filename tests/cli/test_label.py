@@ -209,3 +209,19 @@ def test_what_cannot_be_done_is_said(inside: Cli, report: Path, words: tuple[str
     ran = inside("label", report, *words)
     assert ran.code == 2
     assert message in ran.err
+
+
+def test_the_models_that_a_target_declares_stand_in_the_manifest(inside: Cli, tmp_path: Path) -> None:
+    """The audit compares them with the judge's; targets that declare none are left out."""
+    (tmp_path / "targets.yaml").write_text(
+        "targets:\n"
+        "- {name: rag, provider: mock, response: hello, models: {generator: gpt-4o, reranker: rerank-v3}}\n"
+        "- {name: plain, provider: mock, response: hello}\n",
+        "utf-8",
+    )
+    data = write_jsonl(tmp_path / "data.jsonl", {"id": "q", "query": "hello", "contexts": ["hello"]})
+    words = ("-m", "context_relevance", "--judge", "lexical", "--no-cache", "--target", "rag", "--target", "plain")
+    ran = inside("run", data, *words, "-o", "r")
+    assert ran.code == 0, ran.err
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text("utf-8"))
+    assert manifest["targets"] == {"rag": {"generator": "gpt-4o", "reranker": "rerank-v3"}}
