@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from germane.cli import main
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,23 @@ def cli(tmp_path: Path) -> Cli:
             check=False,
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Like `cli`, within this process: many commands in little time."""
+
+    def run(*words: object, stdin: str = "") -> Ran:
+        out, err = io.StringIO(), io.StringIO()
+        with monkeypatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.chdir(tmp_path)
+            patch.setattr(sys, "argv", ["germane", *map(str, words)])
+            patch.setattr(sys, "stdin", io.StringIO(stdin))
+            with pytest.raises(SystemExit) as ended:
+                main()
+        return Ran(int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
     return run
 

@@ -31,22 +31,23 @@ PROMPT = "0-3, u unsure"
 
 
 @pytest.fixture
-def report(cli: Cli, tmp_path: Path) -> Path:
+def report(inside: Cli, tmp_path: Path) -> Path:
     data = write_jsonl(tmp_path / "data.jsonl", *ROWS)
     words = ("-m", "context_relevance context_precision", "--judge", "lexical", "--no-cache")
-    ran = cli("run", data, *words, "-o", "r")
+    ran = inside("run", data, *words, "-o", "r")
     assert ran.code == 0, ran.err
     return tmp_path / "r"
 
 
 @pytest.fixture
-def alone(cli: Cli, tmp_path: Path) -> Path:
+def alone(inside: Cli, tmp_path: Path) -> Path:
     """The report of one system."""
     data = write_jsonl(
         tmp_path / "data.jsonl", *({**row, "id": f"{row['system']}{row['id']}", "system": ""} for row in ROWS)
     )
     assert (
-        cli("run", data, "-m", "context_relevance", "--judge", "lexical", "--no-cache", "-o", "r").code == 0
+        inside("run", data, "-m", "context_relevance", "--judge", "lexical", "--no-cache", "-o", "r").code
+        == 0
     )
     return tmp_path / "r"
 
@@ -60,7 +61,7 @@ def start(report: Path, *more: str) -> Any:
     return pexpect.spawn(sys.executable, words, encoding="utf-8", timeout=30, dimensions=(40, 100))
 
 
-def test_ten_passages_labelled_in_a_terminal(alone: Path, cli: Cli) -> None:
+def test_ten_passages_labelled_in_a_terminal(alone: Path, inside: Cli) -> None:
     """With an undo, a kill in between and a resume: no answer is lost, none is asked again."""
     screen = start(alone)
     for key in "3120":
@@ -93,15 +94,15 @@ def test_ten_passages_labelled_in_a_terminal(alone: Path, cli: Cli) -> None:
     given = {one["item"]: one for one in after if one["answer"] is not None}
     assert len(given) == 10
     assert all(one["blind"] and one["design"]["probability"] for one in after)
-    shown = cli("report", alone, "--json").json
+    shown = inside("report", alone, "--json").json
     line = shown["measures"]["context_relevancy(unit=context)"]
     assert line["corrected"]["labels"] == 10
     assert line["corrected"]["interval"][0] <= line["corrected"]["mean"] <= line["corrected"]["interval"][1]
 
 
-def test_a_person_sees_no_verdict_system_rank_or_score_and_no_escapes(cli: Cli, report: Path) -> None:
+def test_a_person_sees_no_verdict_system_rank_or_score_and_no_escapes(inside: Cli, report: Path) -> None:
     """Blind until answered; what is shown cannot drive a terminal."""
-    ran = cli("label", report, "--who", "ann", stdin="3q")
+    ran = inside("label", report, "--who", "ann", stdin="3q")
     assert "topic" in ran.out
     for telling in ("bm25", "dense", "0.5", "lexical", "\x1b", "\x07", "rank"):
         assert telling not in ran.out.replace("BM25", "").replace("DENSE", "")
@@ -122,18 +123,18 @@ def test_an_interrupted_session_says_how_to_go_on(report: Path) -> None:
     assert len(labels(report)) == 1
 
 
-def piped(cli: Cli, report: Path, keys: str, who: str, *more: str) -> Ran:
-    ran = cli("label", report, "--who", who, *more, stdin=keys)
+def piped(inside: Cli, report: Path, keys: str, who: str, *more: str) -> Ran:
+    ran = inside("label", report, "--who", who, *more, stdin=keys)
     assert ran.code == 0, ran.err
     return ran
 
 
-def test_two_people_who_disagree(cli: Cli, report: Path) -> None:
+def test_two_people_who_disagree(inside: Cli, report: Path) -> None:
     """Both label the same draw; the audit compares them, and the corrected mean stands on the lower median."""
-    piped(cli, report, "3" * 24, "ann")
-    ran = piped(cli, report, "3" * 12 + "0" * 12, "ben")
+    piped(inside, report, "3" * 24, "ann")
+    ran = piped(inside, report, "3" * 12 + "0" * 12, "ben")
     assert "24 of 24 labelled by ben" in ran.out
-    found = cli("audit", report, "--json").json
+    found = inside("audit", report, "--json").json
     (people,) = found["people"]
     assert (people["people"], people["n"], people["raw"]) == (["ann", "ben"], 24, 0.5)
     assert found["kinds"][0]["n"] == 24
@@ -143,25 +144,27 @@ def test_two_people_who_disagree(cli: Cli, report: Path) -> None:
         if line["measure"].startswith("context_relevancy")
     }
     assert sum(means.values()) == pytest.approx(2 * 0.5)
-    text = cli("audit", report, "-o", "audit.md")
+    text = inside("audit", report, "-o", "audit.md")
     assert text.code == 0
     assert "## People against people" in (report.parent / "audit.md").read_text("utf-8")
 
 
-def test_help_shows_the_guideline_and_its_fingerprint_is_kept(cli: Cli, report: Path, tmp_path: Path) -> None:
+def test_help_shows_the_guideline_and_its_fingerprint_is_kept(
+    inside: Cli, report: Path, tmp_path: Path
+) -> None:
     """One clause changed is another guideline."""
     (tmp_path / "told.md").write_text("Only what answers counts.\n", "utf-8")
-    ran = piped(cli, report, "?3q", "ann", "--guideline", "told.md")
+    ran = piped(inside, report, "?3q", "ann", "--guideline", "told.md")
     assert "| Only what answers counts." in ran.out
     (tmp_path / "told.md").write_text("Only what answers counts!\n", "utf-8")
-    piped(cli, report, "1q", "ann", "--guideline", "told.md")
+    piped(inside, report, "1q", "ann", "--guideline", "told.md")
     first, second = (one["guideline"] for one in labels(report))
     assert len(first) == len(second) == 16
     assert first != second
-    assert "labels follow 2 guidelines" in cli("audit", report).out
+    assert "labels follow 2 guidelines" in inside("audit", report).out
 
 
-def test_labels_of_the_page_are_imported_and_exported(cli: Cli, report: Path, tmp_path: Path) -> None:
+def test_labels_of_the_page_are_imported_and_exported(inside: Cli, report: Path, tmp_path: Path) -> None:
     """They stand beside the judge's verdicts; `score` reads them without a judge."""
     items = [json.loads(line) for line in (report / "items.jsonl").read_text("utf-8").splitlines()]
     page = write_jsonl(
@@ -171,21 +174,21 @@ def test_labels_of_the_page_are_imported_and_exported(cli: Cli, report: Path, tm
             for row in items
         ),
     )
-    ran = cli("label", report, "--import", page)
+    ran = inside("label", report, "--import", page)
     assert ran.code == 0
     assert "24 labels added" in ran.err
-    scored = cli("score", report, "-m", "P(labels=human)@2", "--json").json
+    scored = inside("score", report, "-m", "P(labels=human)@2", "--json").json
     assert [line["measures"]["P(labels=human)@2"]["mean"] for line in scored["systems"]] == [1.0, 1.0]
     gate = ("--fail-under", "lower(corrected(context_relevance))>=0.9")
-    assert cli("score", report, "-m", "context_relevance", *gate).code == 0
-    ran = cli("label", report, "--export", "out.qrels")
+    assert inside("score", report, "-m", "context_relevance", *gate).code == 0
+    ran = inside("label", report, "--export", "out.qrels")
     assert "wrote 24 labels" in ran.err
     assert "q0 0 bm2500 3" in (tmp_path / "out.qrels").read_text("utf-8")
 
 
-def test_whole_queries_and_yes_or_no(cli: Cli, report: Path) -> None:
+def test_whole_queries_and_yes_or_no(inside: Cli, report: Path) -> None:
     """Keys follow the scale."""
-    ran = piped(cli, report, "yn1xq", "ann", "--design", "queries", "--budget", "8", "--scale", "binary")
+    ran = piped(inside, report, "yn1xq", "ann", "--design", "queries", "--budget", "8", "--scale", "binary")
     assert "8 to label (random queries, seed 0)" in ran.out
     found = labels(report)
     assert [one["answer"] for one in found] == [True, False, True]
@@ -201,8 +204,24 @@ def test_whole_queries_and_yes_or_no(cli: Cli, report: Path) -> None:
         (("--guideline", "none.md"), "cannot be read"),
     ],
 )
-def test_what_cannot_be_done_is_said(cli: Cli, report: Path, words: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_done_is_said(inside: Cli, report: Path, words: tuple[str, ...], message: str) -> None:
     """Exit code 2, and what to write instead."""
-    ran = cli("label", report, *words)
+    ran = inside("label", report, *words)
     assert ran.code == 2
     assert message in ran.err
+
+
+def test_the_models_that_a_target_declares_stand_in_the_manifest(inside: Cli, tmp_path: Path) -> None:
+    """The audit compares them with the judge's; targets that declare none are left out."""
+    (tmp_path / "targets.yaml").write_text(
+        "targets:\n"
+        "- {name: rag, provider: mock, response: hello, models: {generator: gpt-4o, reranker: rerank-v3}}\n"
+        "- {name: plain, provider: mock, response: hello}\n",
+        "utf-8",
+    )
+    data = write_jsonl(tmp_path / "data.jsonl", {"id": "q", "query": "hello", "contexts": ["hello"]})
+    words = ("-m", "context_relevance", "--judge", "lexical", "--no-cache", "--target", "rag", "--target", "plain")
+    ran = inside("run", data, *words, "-o", "r")
+    assert ran.code == 0, ran.err
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text("utf-8"))
+    assert manifest["targets"] == {"rag": {"generator": "gpt-4o", "reranker": "rerank-v3"}}

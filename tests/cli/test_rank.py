@@ -139,6 +139,8 @@ def test_one_json_document(files: Path) -> None:
                     "without_reference": None,
                     "mixed": None,
                 },
+                "corrected": None,
+                "corrected_why": None,
             }
         },
         "scores": [

@@ -73,7 +73,7 @@ def label(
     from germane.reports.report import Report
 
     report = Report.open(folder)
-    person = who or getpass.getuser()
+    person = who or _user()
     told = _read(guideline) if guideline else ""
     fingerprint = hashlib.sha256(told.encode()).hexdigest()[:16] if guideline else None
     if take is not None:
@@ -96,6 +96,15 @@ def label(
         guideline=fingerprint,
     )
     _label(session, report, told)
+
+
+def _user() -> str:
+    from germane.errors import InputError
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # no user of that number, as in a container
+        raise InputError("whose labels these are is not known", fix="name the person: --who NAME") from None
 
 
 def _read(path: Path) -> str:

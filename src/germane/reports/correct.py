@@ -266,8 +266,7 @@ class Corrections:
         items = set(rows.items)
         mine = [label for label in self._drawn if label.item in items]
         if not mine:
-            kinds = sorted({label.kind for label in self._drawn})
-            return f"people labelled {' and '.join(kinds)}, this measure rests on other {rows.kind} verdicts"
+            return self._why_none(rows.kind)
         if np.isnan(rows.verdict).any():
             return "some verdicts are missing"
         draws = Counter((label.queue, str(_design(label).get("design"))) for label in mine)
@@ -286,6 +285,15 @@ class Corrections:
                 f"{rows.measure.name} is no mean over single verdicts: label whole queries (--design queries)"
             )
         return self._of_things(rows, book, summary, drawn if queue == "stratified" else [])
+
+    def _why_none(self, kind: str) -> str:
+        """Why no label that was drawn is about the verdicts of a measure, which are of this kind."""
+        kinds = sorted({label.kind for label in self._drawn})
+        if not kinds:
+            return "no labels were drawn at random"
+        if kind not in kinds:
+            return f"people labelled {' and '.join(kinds)}, this measure rests on {kind}"
+        return f"none of the labels is about the {kind} verdicts of this measure"
 
     def _of_things(
         self, rows: _Things, book: LabelBook, summary: MeasureSummary, strata: Sequence[Label]

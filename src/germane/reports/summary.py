@@ -105,7 +105,7 @@ class Bases:
             with_reference=_total(counts, "with_reference"),
             without_reference=_total(counts, "without_reference"),
             mixed=self._mixed if source == "best" else None,
-            labels=len(self._tables.labels),
+            labels=self._labelled,
             stand_in=bool(self._judge.get("stand_in")),
         )
 
@@ -123,6 +123,17 @@ class Bases:
         if source == "judge" and self._judge.get("source") in {"labels", "gold"}:
             return "human" if self._judge["source"] == "labels" else "gold"
         return source
+
+    @cached_property
+    def _labelled(self) -> int:
+        """How many labels people gave, without those that were taken back."""
+        rows = self._tables.labels
+        if not any(answer is None for answer in rows.column("answer")):
+            return len(rows)
+        people = dict(
+            zip(zip(rows.column("item"), rows.column("who"), strict=True), rows.column("answer"), strict=True)
+        )
+        return sum(answer is not None for answer in people.values())
 
     @cached_property
     def _mixed(self) -> float | None:
