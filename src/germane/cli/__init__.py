@@ -13,7 +13,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from germane.cli import explain, grade, init, ledger, liverag, measures, rank, report, run, score, sweep
+from germane.cli import (
+    explain,
+    grade,
+    init,
+    ledger,
+    liverag,
+    measures,
+    rank,
+    report,
+    run,
+    score,
+    sweep,
+    validate,
+)
 from germane.errors import GermaneError, Interrupted, LimitReached
 from germane.reports.clean import clean_lines
 from germane.version import __version__
@@ -65,6 +78,7 @@ app.add_typer(ledger.app, name="ledger")
 app.command("liverag")(liverag.liverag)
 app.command("measures")(measures.measures)
 app.command("sweep")(sweep.sweep)
+app.command("validate")(validate.validate)
 
 
 def _print_version(wanted: bool) -> None:
