@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from benchmarks.running import SUITE, head, row
 from germane import evaluate
-from germane.judges.llm import LLMJudge
 from germane.judges.judge import AnyQuestion, Reply
+from germane.judges.llm import LLMJudge
 from germane.types import Usage
 
 CONTEXTS, WORDS = 10, 115
