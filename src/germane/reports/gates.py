@@ -19,7 +19,7 @@ from germane.reports.summary import MeasureSummary
 from germane.tables.scores import SampleKey
 from germane.types import Json, Score
 
-__all__ = ["CaseResult", "Gate", "GateResult", "Verdict", "cases_of", "decide", "required_gates"]
+__all__ = ["CaseResult", "Gate", "GateResult", "Verdict", "cases_of", "compare", "decide", "required_gates"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +126,17 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 }  # fmt: skip
 _GATE = re.compile(r"\s*(?:(?P<how>mean|min|max)\s*\()?\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*(?P<close>\))?\s*"
                    r"(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*")  # fmt: skip
+_ENDS = r"\s*(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*"
+_BY_CASE = (
+    re.compile(r"\s*(?P<how>p\d{1,2})\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)(?P<after>)\s*\)" + _ENDS),
+    re.compile(r"\s*(?P<how>share)\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*"
+               r"(?P<after>(?:>=|<=|>|<)\s*[-+0-9.eE]+)\s*\)" + _ENDS),
+    re.compile(r"\s*(?P<how>(?:min|max)\s*\(\s*mean)\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*"
+               r"(?P<after>\)\s*by\s+[\w.-]+)\s*\)" + _ENDS),
+)  # fmt: skip
+"""Gates that read the scores of the cases: a percentile, a share, the least or largest mean of a slice."""
+FUNCTIONS = ("mean", "min", "max", "p10", "share(MEASURE>=0.5)", "min(mean(MEASURE) by tag)")
+_FUNCTION = re.compile(r"(\w+)\((.*)\)")
 _FIX = "write e.g. mean(nDCG@10)>=0.7"
 Outcome = Literal["passed", "failed", "undecided"]
 
@@ -139,25 +150,39 @@ class Gate:
     op: str
     limit: float
     place: Place | None = field(default=None, compare=False)
+    after: str = ""
+
+    @property
+    def by_case(self) -> bool:
+        """Whether it reads the scores of the cases, and not the summary of the measure alone."""
+        return self.how[0] == "p" or self.how == "share" or bool(self.after)
 
     @classmethod
     def parse(cls, text: str, place: Place | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
-        match = _GATE.fullmatch(text)
-        if not match or bool(match["how"]) != bool(match["close"]):
+        by_case = next((found for pattern in _BY_CASE if (found := pattern.fullmatch(text))), None)
+        match = by_case or _GATE.fullmatch(text)
+        if not match or (by_case is None and bool(match["how"]) != bool(match["close"])):
             raise InputError(f"{text!r} is not a gate", fix=_FIX, place=place)
         limit = match["limit"]
         try:
             number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
         except ValueError:
             raise InputError(f"{text!r}: {limit!r} is not a number", fix=_FIX, place=place) from None
-        return cls(match["how"] or "mean", _canonical(match["measure"]), match["op"], number, place)
+        how, after = match["how"] or "mean", by_case["after"] if by_case else ""
+        if how not in {"mean", "min", "max"}:
+            how, after = "".join(how.split()), " ".join(after.split()).replace(") by", ") by")
+        return cls(how, _canonical(match["measure"]), match["op"], number, place, after)
 
     def check_named(self, measured: Iterable[str]) -> None:
         """InputError where the gate's measure is none of these names, or reads a mix of labels."""
         names = dict.fromkeys(measured)
         if self.measure not in names:
             have = ", ".join(names) or "none"
+            inner = _FUNCTION.fullmatch(self.measure)
+            if inner and _canonical(inner[2]) in names:
+                problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {', '.join(FUNCTIONS)}"
+                raise InputError(problem, fix=fix, place=self.place)
             raise InputError(
                 f"the gate {self} names {self.measure}, which is not measured",
                 fix=f"measured: {have}",
@@ -178,7 +203,7 @@ class Gate:
         )
 
     def __str__(self) -> str:
-        return f"{self.how}({self.measure}){self.op}{self.limit:g}"
+        return f"{self.how}({self.measure}{self.after}){self.op}{self.limit:g}"
 
 
 def _canonical(name: str) -> str:
@@ -186,6 +211,11 @@ def _canonical(name: str) -> str:
         return str(Measure.parse(name))
     except InputError:
         return name.strip()
+
+
+def compare(op: str, value: float, limit: float) -> bool:
+    """Whether a comparison of a gate holds."""
+    return _COMPARE[op](value, limit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from pathlib import Path
 from germane.errors import InputError
 from germane.measures.explaining import Explanation
 from germane.measures.measure import Measure
+from germane.reports.casegates import check_by_case
 from germane.reports.data import ReportData
-from germane.reports.gates import Gate, Verdict, check_gate, decide, required_gates
+from germane.reports.gates import Gate, GateResult, Verdict, check_gate, decide, required_gates
 from germane.reports.schema import Document
 from germane.reports.summary import Bases, MeasureSummary, summarise
 from germane.tables.folder import ReportFolder, Tables
@@ -47,7 +48,7 @@ class Report(ReportData):
         declared = {"gates": [str(gate) for gate in gates], "max_unmeasured": max_unmeasured, "over": over}
         made = {**_counted(tables), **manifest, **declared}
         report = cls(tables, made, Verdict(0, ()), _summaries(tables, made))
-        results = [result for gate in gates for result in check_gate(gate, report.summaries)]
+        results = [result for gate in gates for result in _checked(gate, report)]
         if required := report.required:
             results += required_gates(report.cases(), required)
         verdict = decide(results, report.summaries, max_unmeasured=max_unmeasured, interrupted=interrupted)
@@ -136,6 +137,11 @@ class Report(ReportData):
     def __repr__(self) -> str:
         means = (f"{s.measure}={'-' if s.mean is None else format(s.mean, '.4f')}" for s in self.summaries)
         return f"<Report {', '.join(means)}>"
+
+
+def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
+    """What became of a gate, per system."""
+    return check_by_case(gate, report) if gate.by_case else check_gate(gate, report.summaries)
 
 
 def _counted(tables: Tables) -> dict[str, Json]:
