@@ -75,10 +75,7 @@ async def answered(
         on_progress(done, len(cases))
         return replace(planned, sample=sample)
 
-    folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - once, before anything is asked
-    with (folder / _FILE).open("a" if resumed else "w", encoding="utf-8") as log:
-        if resumed:
-            log.write("\n")  # ends a line that a killed run left half written
+    with _opened_log(folder, resumed=resumed) as log:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(answer(planned, log)) for planned in cases]
@@ -88,6 +85,15 @@ async def answered(
             for target in targets.values():
                 await target.close()
     return [task.result() for task in tasks]
+
+
+def _opened_log(folder: Path, *, resumed: bool) -> IO[str]:
+    """The file that answers are appended to."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = (folder / _FILE).open("a" if resumed else "w", encoding="utf-8")
+    if resumed:
+        log.write("\n")  # ends a line that a killed run left half written
+    return log
 
 
 async def answers_at_hand(
