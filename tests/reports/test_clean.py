@@ -39,3 +39,10 @@ def test_every_format_survives_hostile_ids() -> None:
         assert "\x1b" not in text, extension
     rows = list(csv.DictReader(io.StringIO("".join(FORMATS[".csv"](report)))))
     assert [row["measure"] for row in rows] == ["RR", "P@1"]
+
+
+def test_no_text_is_a_workflow_command() -> None:
+    """Neither at its start nor where a long line is broken; names with colons stay."""
+    assert clean("::add-mask::x") == ": :add-mask::x"
+    assert clean("a ::error file=a.py::x ##[group]y") == "a : :error file=a.py::x # #[group]y"
+    assert clean("std::vector, 10:20") == "std::vector, 10:20"

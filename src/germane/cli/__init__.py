@@ -30,6 +30,7 @@ from germane.cli import (
     run,
     score,
     sweep,
+    validate,
 )
 from germane.errors import GermaneError, Interrupted, LimitReached
 from germane.reports.clean import clean_lines
@@ -87,6 +88,7 @@ app.add_typer(ledger.app, name="ledger")
 app.command("liverag")(liverag.liverag)
 app.command("measures")(measures.measures)
 app.command("sweep")(sweep.sweep)
+app.command("validate")(validate.validate)
 
 
 def _print_version(wanted: bool) -> None:

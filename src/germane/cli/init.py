@@ -24,7 +24,7 @@ def init(
     """Write out a runnable example: eval files, a small RAG system, labels, a grading script."""
     written = write_example(folder, force=force)
     print(f"wrote {len(written)} files to {folder}")
-    print(f"next:  cd {folder} && germane run evals/retrieval-set.yaml")
+    print(f"next:  cd {folder} && germane run evals/retrieval-quality.yaml")
 
 
 def example_folder() -> Path:

@@ -266,7 +266,9 @@ def _drawn(cases: Iterable[PlannedCase], size: int, seed: int) -> list[PlannedCa
     return [everything[place] for place in places]
 
 
-def load_suite(paths: Sequence[Path], warn: Warn) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:
+def load_suite(
+    paths: Sequence[Path], warn: Warn, *, read: bool = True
+) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:
     """The files that these paths name (folders are searched for eval files), and the eval files among them, read."""
     found: list[Path] = []
     for path in paths:
@@ -281,7 +283,7 @@ def load_suite(paths: Sequence[Path], warn: Warn) -> tuple[tuple[Path, ...], dic
             raise InputError("there is no such file or folder", fix="check the path", place=Place(str(path)))
         else:
             found.append(path)
-    files = {path: read_eval_file(path, warn=warn) for path in found if path.suffix in _YAML}
+    files = {path: read_eval_file(path, warn=warn) for path in found if read and path.suffix in _YAML}
     return tuple(dict.fromkeys(found)), files
 
 

@@ -259,7 +259,17 @@ class ParameterError(InputError):
             "extra_forbidden": "remove it",
             "too_short": "write at least one",
             "string_too_short": "write a text",
+            "string_type": "write a text",
+            "bool_type": "write true or false",
+            "greater_than_equal": "write a number from {ge:g}",
+            "greater_than": "write a number above {gt:g}",
+            "less_than_equal": "write a number up to {le:g}",
         }.get(first["type"], first["msg"].removeprefix("Value error, ").replace("Input should be", "write"))
+        fix = (
+            fix.format_map(first.get("ctx") or {})
+            if first["type"] in {"greater_than_equal", "greater_than", "less_than_equal"}
+            else fix
+        )
         given = _shown(first["input"])
         said = f"{what}: {name} {problem or f'is {given}'}" if name else f"{what} is not complete"
         error = cls(said, fix=fix[:1].lower() + fix[1:])
@@ -269,7 +279,9 @@ class ParameterError(InputError):
 
 def _internal(step: int | str) -> bool:
     """Steps that pydantic adds for the members of a union."""
-    return isinstance(step, str) and ("[" in step or step in {"bool", "float", "str", "none"})
+    return isinstance(step, str) and (
+        "[" in step or step in {"bool", "float", "str", "none", "constrained-str"}
+    )
 
 
 def _shown(value: Any) -> str:

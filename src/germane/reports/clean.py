@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 __all__ = ["cell", "clean", "clean_lines", "shorten"]
 
+_COMMAND = re.compile(r"::(?=[A-Za-z-]+[^:]*::)|##(?=\[)")
+"""How a command of a continuous integration server begins: GitHub takes it from the start of any printed line."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def clean(text: str) -> str:
-    """The text on one line without control characters, terminal escapes or direction overrides."""
+    """The text on one line without control characters, terminal escapes, direction overrides or workflow commands."""
     kept = (" " if char in "\n\r\t\v\f\x85\u2028\u2029" else char for char in text)
-    return "".join(
+    shown = "".join(
         char
         for char in kept
         if unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Co"} or char == "\u200d"
     )
+    return _COMMAND.sub(lambda found: " ".join(found[0]), shown)
 
 
 def clean_lines(text: str) -> str:

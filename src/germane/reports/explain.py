@@ -24,11 +24,13 @@ from germane.questions.script import ScriptGrade
 from germane.reports.clean import shorten
 from germane.reports.data import ReportData
 from germane.tables.labels import LabelBook, by_people
+from germane.tables.scores import dump_score
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
 __all__ = [
     "StoredJudge",
     "explain",
+    "explain_as_json",
     "explain_query",
     "explain_score",
     "explained",
@@ -97,15 +99,25 @@ def explained(report: ReportData) -> Iterator[tuple[Score, Explanation]]:
     samples = {(sample.id, sample.system, sample.trial): sample for sample in report.samples()}
     answers, found = recorded(report), results_of(report)
     for score in report.scores():
-        outcome = Outcome(score.value, score.status, score.why, score.bounds)
-        graded = found.get((score.sample, score.system, str(score.trial), score.measure))
         sample = samples.get((score.sample, score.system, score.trial))
-        if graded is not None:
-            yield score, explain_graded(graded, outcome)
-        elif sample is None or score.status == "skipped" or not _is_known(score.type):
-            yield score, Explanation(outcome=outcome, reasoning=score.why or "")
-        else:
-            yield score, explain(report, sample, Measure.parse(score.type), outcome, answers)
+        yield score, _explained(sample, score, report, answers, found)
+
+
+def _explained(
+    sample: Sample | None,
+    score: Score,
+    report: ReportData,
+    answers: Recorded,
+    found: Mapping[tuple[str, ...], Mapping[str, Json]],
+) -> Explanation:
+    """Why a score is what it is, by what a grader said or by the program and its answers."""
+    outcome = Outcome(score.value, score.status, score.why, score.bounds)
+    graded = found.get((score.sample, score.system, str(score.trial), score.measure))
+    if graded is not None:
+        return explain_graded(graded, outcome)
+    if sample is None or score.status == "skipped" or not _is_known(score.type):
+        return Explanation(outcome=outcome, reasoning=score.why or "")
+    return explain(report, sample, Measure.parse(score.type), outcome, answers)
 
 
 def _is_known(name: str) -> bool:
@@ -214,18 +226,23 @@ def _sign(label: Any, measure: Measure) -> str:
     return "■" if is_relevant(label, measure) else "□"
 
 
+def explain_as_json(report: ReportData, query: str, measure: str | None = None) -> dict[str, Json]:
+    """What `explain_query` says of one sample, as JSON: each score with hits, misses, reasoning and details."""
+    sample, scores = _wanted(report, query, measure)
+    answers, found = recorded(report), results_of(report)
+    rows = []
+    for score in scores:
+        why = _explained(sample, score, report, answers, found)
+        rows.append({**dump_score(score), **why.as_json()})
+    return {"schema_version": 1, "sample": sample.id, "query": sample.query, "results": rows}
+
+
 def explain_query(report: ReportData, query: str, measure: str | None = None) -> Iterator[str]:
     """Lines that explain the scores of one sample, by its id or by its query's text.
 
     Raises InputError where the report holds no such sample or measure.
     """
-    sample = _find(report, query)
-    wanted = str(Measure.parse(measure)) if measure else None
-    found = report.tables.scores.of_sample((sample.id, sample.system, sample.trial))
-    scores = [score for score in found if wanted in {None, score.measure, score.type}]
-    if not scores:
-        have = ", ".join(report.measures)
-        raise InputError(f"{measure} was not measured for {sample.id}", fix=f"measured: {have}")
+    sample, scores = _wanted(report, query, measure)
     answers = recorded(report)
     yield f"{sample.id}  {shorten(sample.query, 200)}"
     if sample.reference:
@@ -233,6 +250,28 @@ def explain_query(report: ReportData, query: str, measure: str | None = None) ->
     for score in scores:
         yield ""
         yield from _score(report, sample, score, answers)
+
+
+def _wanted(report: ReportData, query: str, measure: str | None) -> tuple[Sample, list[Score]]:
+    """The sample, and its scores of the measure that is named; InputError where there are none."""
+    sample = _find(report, query)
+    names = {None} if measure is None else {measure, _canonical(measure)}
+    found = report.tables.scores.of_sample((sample.id, sample.system, sample.trial))
+    scores = [
+        score for score in found if measure is None or not names.isdisjoint({score.measure, score.type})
+    ]
+    if not scores:
+        have = ", ".join(report.measures)
+        raise InputError(f"{measure} was not measured for {sample.id}", fix=f"measured: {have}")
+    return sample, scores
+
+
+def _canonical(name: str) -> str:
+    """The canonical name of a measure; the name that an eval file gave as it is."""
+    try:
+        return str(Measure.parse(name))
+    except InputError:
+        return name
 
 
 def _find(report: ReportData, query: str) -> Sample:

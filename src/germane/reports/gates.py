@@ -22,7 +22,7 @@ from germane.types import Json, Score
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
 
-__all__ = ["CaseResult", "Gate", "GateResult", "Verdict", "cases_of", "decide", "required_gates"]
+__all__ = ["CaseResult", "Gate", "GateResult", "Verdict", "cases_of", "compare", "decide", "required_gates"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +134,28 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 _GATE = re.compile(r"\s*(?:(?P<how>min|max|change|(?:(?:lower|upper)\s*\(\s*)?(?:mean|corrected)|lower|upper)\s*\()?"
                    r"\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*(?P<close>\)(?:\s*\))?)?\s*"
                    r"(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*")  # fmt: skip
+_ENDS = r"\s*(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*"
+_BY_CASE = (
+    re.compile(r"\s*(?P<how>p\d{1,2})\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)(?P<after>)\s*\)" + _ENDS),
+    re.compile(r"\s*(?P<how>share)\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*"
+               r"(?P<after>(?:>=|<=|>|<)\s*[-+0-9.eE]+)\s*\)" + _ENDS),
+    re.compile(r"\s*(?P<how>(?:min|max)\s*\(\s*mean)\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*"
+               r"(?P<after>\)\s*by\s+[\w.-]+)\s*\)" + _ENDS),
+)  # fmt: skip
+"""Gates that read the scores of the cases: a percentile, a share, the least or largest mean of a slice."""
+FUNCTIONS = (
+    "mean",
+    "min",
+    "max",
+    "lower",
+    "upper",
+    "corrected",
+    "change",
+    "p10",
+    "share(MEASURE>=0.5)",
+    "min(mean(MEASURE) by tag)",
+)
+_FUNCTION = re.compile(r"(\w+)\((.*)\)")
 _FIX = "write e.g. mean(nDCG@10)>=0.7, lower(nDCG@10)>=0.65 or change(nDCG@10)>-0.02"
 Outcome = Literal["passed", "failed", "undecided"]
 
@@ -151,13 +173,21 @@ class Gate:
     op: str
     limit: float
     place: Place | None = field(default=None, compare=False)
+    after: str = ""
+
+    @property
+    def by_case(self) -> bool:
+        """Whether it reads the scores of the cases, and not the summary of the measure alone."""
+        return self.how[0] == "p" or self.how == "share" or bool(self.after)
 
     @classmethod
     def parse(cls, text: str, place: Place | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
-        match = _GATE.fullmatch(text)
+        by_case = next((found for pattern in _BY_CASE if (found := pattern.fullmatch(text))), None)
+        match = by_case or _GATE.fullmatch(text)
         how = "".join((match["how"] or "").split()) if match else ""
-        if not match or (match["close"] or "").count(")") != (how.count("(") + 1 if how else 0):
+        closed = match["close"] or "" if match and by_case is None else ""
+        if not match or (by_case is None and closed.count(")") != (how.count("(") + 1 if how else 0)):
             raise InputError(f"{text!r} is not a gate", fix=_FIX, place=place)
         limit = match["limit"]
         try:
@@ -166,15 +196,19 @@ class Gate:
             raise InputError(f"{text!r}: {limit!r} is not a number", fix=_FIX, place=place) from None
         if how == "change" and match["op"] in {"=", "=="}:
             raise InputError(f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=place)
-        return cls(
-            how.removesuffix("(mean") or "mean", _canonical(match["measure"]), match["op"], number, place
-        )
+        after = " ".join(by_case["after"].split()) if by_case else ""
+        how = how if by_case else how.removesuffix("(mean") or "mean"
+        return cls(how, _canonical(match["measure"]), match["op"], number, place, after)
 
     def check_named(self, measured: Iterable[str]) -> None:
         """InputError where the gate's measure is none of these names, or reads a mix of labels."""
         names = dict.fromkeys(measured)
         if self.measure not in names:
             have = ", ".join(names) or "none"
+            inner = _FUNCTION.fullmatch(self.measure)
+            if inner and _canonical(inner[2]) in names:
+                problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {', '.join(FUNCTIONS)}"
+                raise InputError(problem, fix=fix, place=self.place)
             raise InputError(
                 f"the gate {self} names {self.measure}, which is not measured",
                 fix=f"measured: {have}",
@@ -195,7 +229,8 @@ class Gate:
         )
 
     def __str__(self) -> str:
-        return f"{self.how}({self.measure}{')' * (self.how.count('(') + 1)}{self.op}{self.limit:g}"
+        closing = ")" if self.after else ")" * (self.how.count("(") + 1)
+        return f"{self.how}({self.measure}{self.after}{closing}{self.op}{self.limit:g}"
 
 
 def _canonical(name: str) -> str:
@@ -203,6 +238,11 @@ def _canonical(name: str) -> str:
         return str(Measure.parse(name))
     except InputError:
         return name.strip()
+
+
+def compare(op: str, value: float, limit: float) -> bool:
+    """Whether a comparison of a gate holds."""
+    return _COMPARE[op](value, limit)
 
 
 @dataclass(frozen=True, slots=True)

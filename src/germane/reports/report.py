@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
+from germane.reports.casegates import check_by_case
 from germane.reports.correct import Corrections
 from germane.reports.data import ReportData, Slice, sliced
 from germane.reports.gates import Gate, GateResult, Verdict, check_gate, decide, required_gates
@@ -52,9 +53,7 @@ class Report(ReportData):
         declared = {"gates": [str(gate) for gate in gates], "max_unmeasured": max_unmeasured, "over": over}
         made = {**_counted(tables), **manifest, **declared}
         report = cls(tables, made, Verdict(0, ()), _summaries(tables, made))
-        results = [
-            result for gate in gates if gate.how != "change" for result in check_gate(gate, report.summaries)
-        ]
+        results = [result for gate in gates if gate.how != "change" for result in _checked(gate, report)]
         if required := report.required:
             results += required_gates(report.cases(), required)
         changes = [GateResult(**row) for row in made.get("changes", ())]
@@ -164,6 +163,11 @@ class Report(ReportData):
     def __repr__(self) -> str:
         means = (f"{s.measure}={'-' if s.mean is None else format(s.mean, '.4f')}" for s in self.summaries)
         return f"<Report {', '.join(means)}>"
+
+
+def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
+    """What became of a gate, per system."""
+    return check_by_case(gate, report) if gate.by_case else check_gate(gate, report.summaries)
 
 
 def _counted(tables: Tables) -> dict[str, Json]:

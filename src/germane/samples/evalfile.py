@@ -196,7 +196,7 @@ def by_name(graders: Iterable[GraderSpec]) -> tuple[GraderSpec, ...]:
                 raise InputError(problem, fix="give one of them another name", place=grader.place)
             number += 1
             name = f"{grader.name}-{number}"
-        found.setdefault(name, replace(grader, name=name))
+        found.setdefault(name, grader if name == grader.name else replace(grader, name=name))
     return tuple(found.values())
 
 
@@ -273,7 +273,7 @@ class EvalFile(GraderLists):
     vote: Literal["majority", "mean"] | None = None
     batch: Annotated[WholeNumber, Field(ge=1)] | None = None
     reading: Literal["fused", "single"] | None = None
-    against: Literal["auto", "query", "reference", "response"] | None = None
+    against: Literal["auto", "query", "reference", "response", "criterion"] | None = None
     gates: Annotated[
         tuple[Annotated[tuple[str, Place], PlainValidator(_gate)], ...], BeforeValidator(as_list)
     ] = ()
@@ -288,17 +288,20 @@ class EvalFile(GraderLists):
     execution: Execution = Execution()
 
 
-def read_eval_file(path: str | Path, *, warn: Warn | None = None) -> EvalFile:
+def read_eval_file(
+    path: str | Path, *, warn: Warn | None = None, faults: list[InputError] | None = None
+) -> EvalFile:
     """The content of an eval file, checked; paths in it are absolute afterwards.
 
-    `warn` gets a Notice for each key that is not known. Raises InputError with file, line and column.
+    `warn` gets a Notice for each key that is not known. Raises InputError with file, line and column; with `faults` all
+    that can be told apart are added to these, and what is sound is returned.
     """
     path = Path(path)
     folder = path.resolve().parent
     warn = None if warn is None else Notices(warn)
     root = parse_yaml(read_text(path), str(path))
     inline, listed, replaced = _where_cases_are(root)
-    file = read_model(EvalFile, root, folder=folder, warn=warn)
+    file = read_model(EvalFile, root, faults, folder=folder, warn=warn)
     graders = by_name((*file.graders(), *file.execution.graders()))
     file = file.model_copy(
         update={
@@ -309,9 +312,17 @@ def read_eval_file(path: str | Path, *, warn: Warn | None = None) -> EvalFile:
             "data": (*(_existing_at(node, folder) for node in listed), *file.data),
         }
     )
-    cases = tuple(_case(node, number, file, warn, replaced=replaced) for number, node in enumerate(inline, 1))
+    found = []
+    for number, node in enumerate(inline, 1):
+        try:
+            found.append(_case(node, number, file, warn, replaced=replaced))
+        except InputError as fault:
+            if faults is None:
+                raise
+            faults.append(fault)
+    cases = tuple(found)
     _check_ids(cases)
-    if not cases and not file.data:
+    if not inline and not file.data and not faults:
         fix = "write data: samples.jsonl, or cases under evalcases:"
         raise InputError("this file has no cases and names no data", fix=fix, place=Place(str(path), 1))
     return file.model_copy(update={"cases": cases})

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationError
 from pydantic import WithJsonSchema as Schema
+from pydantic_core import ErrorDetails
 
 from germane.errors import InputError, Place
 from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
@@ -81,7 +82,15 @@ def wrong_in(error: ValidationError, value: Json) -> Wrong:
 
 def first_fault(error: ValidationError) -> tuple[tuple[Step, ...], Wrong]:
     """Where pydantic found its first fault, by its own names, and the fault in our words."""
-    fault = error.errors(include_url=False)[0]
+    return _in_words(error.errors(include_url=False)[0])
+
+
+def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Wrong]]:
+    """Every fault that pydantic found, as `first_fault` says the first one."""
+    return list(map(_in_words, error.errors(include_url=False)))
+
+
+def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Wrong]:
     loc, kind, context = fault["loc"], fault["type"], fault.get("ctx", {})
     if isinstance(cause := context.get("error"), Wrong):
         return loc, cause

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import yaml
@@ -27,7 +27,7 @@ from pydantic import (
 
 from germane.errors import InputError, Place
 from germane.samples.files import Notice, fold, nearest, place_in
-from germane.samples.validation import Number, Whole, Wrong, first_fault, say
+from germane.samples.validation import Number, Whole, Wrong, all_faults, say
 from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 _EXPANSION = 100_000
@@ -378,14 +378,27 @@ class YamlModel(BaseModel):
 M = TypeVar("M", bound=YamlModel)
 
 
-def read_model(model: type[M], node: Node, **context: Any) -> M:
-    """The model of a mapping. InputError with file, line and column at its first fault."""
+def read_model(model: type[M], node: Node, faults: list[InputError] | None = None, **context: Any) -> M:
+    """The model of a mapping. InputError with file, line and column at its first fault.
+
+    With `faults` every fault is added to these, and the model is read without the keys that hold them.
+    """
     try:
         return model.model_validate(node, context=context)
     except ValidationError as error:
-        loc, wrong = first_fault(error)
-        steps, found = node.follow((*loc, *wrong.path))
-        wrong.path = steps
-        if not steps:
-            wrong.problem = f"{model.what} {wrong.problem}"
-        raise wrong.error(found.place) from None
+        found = [_error(model, node, loc, wrong) for loc, wrong in all_faults(error)]
+        keys = {node.spelt.get(str(loc[0]), loc[0]) for loc, _ in all_faults(error) if loc}
+        sound = {key: inner for key, inner in (node.pairs or {}).items() if key not in keys}
+        if faults is None or len(sound) == len(node.pairs or {}):
+            raise found[0] from None
+    faults += found
+    return read_model(model, replace(node, pairs=sound, spelt={}), faults, **context)
+
+
+def _error(model: type[YamlModel], node: Node, loc: tuple[Step, ...], wrong: Wrong) -> InputError:
+    """A fault with its place in the file."""
+    steps, found = node.follow((*loc, *wrong.path))
+    wrong.path = steps
+    if not steps:
+        wrong.problem = f"{model.what} {wrong.problem}"
+    return wrong.error(found.place)

@@ -17,7 +17,7 @@ from germane.targets.http import HttpTarget
 from germane.targets.python import PythonTarget
 from germane.targets.target import Target
 
-__all__ = ["PROVIDERS", "declared_models", "find_targets_file", "kind_of", "open_target"]
+__all__ = ["PROVIDERS", "check_target", "declared_models", "find_targets_file", "kind_of", "open_target"]
 
 PROVIDERS: Mapping[str, type[Target]] = {
     "mock": MockTarget,
@@ -50,6 +50,12 @@ def open_target(
     target = read_model(kind, expanded, folder=folder, warn=warn)
     target.open(entry.place, folder)
     return target
+
+
+def check_target(name: str, where: str | Path, *, warn: Warn | None = None) -> None:
+    """InputError for an entry that cannot be read; nothing is opened, imported or run, and no variable is needed."""
+    entry, path, kind = _found(name, where)
+    read_model(kind, entry, folder=path.resolve().parent, warn=warn)
 
 
 def kind_of(name: str, where: str | Path) -> tuple[type[Target], Place]:

@@ -1,0 +1,80 @@
+"""`germane validate`: every fault at once, in the words that a user reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from germane.cli.validate import faults_of
+
+SNAPSHOT = Path(__file__).with_name("malformed.txt")
+CASE = "cases: [{query: a}]"
+MALFORMED = [
+    "",
+    "- a",
+    "a: [",
+    "a: b: c",
+    "judge: a\njudge: b\n" + CASE,
+    "judge: [[a]]\n" + CASE,
+    "against: all\nrepeat: 0\nvote: most\nbatch: many\n" + CASE,
+    "data: none.jsonl",
+    "cases: {a: 1}",
+    "evalcases: []\ntests: []",
+    "cases: [a]",
+    "cases: [{id: a}]",
+    "cases: [{id: a, query: b}, {id: a, query: c}]",
+    "cases: [{query: a, contexts: [{text: t, grade: 7}]}]",
+    "cases: [{query: a, contexts: 5}]",
+    "cases: [{query: a, qrels: {d: x}}]",
+    "cases: [{query: a, question: b}]",
+    "cases: [{query: a, input: [{content: b}]}]",
+    "cases: [{input: [{role: user, content: [{type: file, value: x.md}]}]}]",
+    "trials: 0\n" + CASE,
+    "gates: [[a]]\n" + CASE,
+    "gates: ['mean(R@5)']\nmeasures: [R@5]\n" + CASE,
+    "gates: ['mean(P@5)>=1']\nmeasures: [R@5]\n" + CASE,
+    "columns: {quer: a}\n" + CASE,
+    "measures: [nDCGG@10]\n" + CASE,
+    "measures: [P]\n" + CASE,
+    "measures: ['P(rel=x)@5']\n" + CASE,
+    "measures: [{weight: 2}]\n" + CASE,
+    "measures: [[P@5]]\n" + CASE,
+    "measures: [{type: P@5, weight: -1}, {type: R@5, required: 2}, {type: AP, strict: yes}]\n" + CASE,
+    "measures: [{name: a, type: P@5}, {name: a, type: R@5}]\n" + CASE,
+    "evaluators: [{type: code_judge}]\n" + CASE,
+    "evaluators: [{type: code_judge, script: []}]\n" + CASE,
+    "evaluators: [{type: code_judge, script: run, timeout: -1}]\n" + CASE,
+    "evaluators: [{type: llm_judge, prompt: file://none.md}]\n" + CASE,
+    "evaluators: [{type: rubrics, rubrics: [{id: a}]}]\n" + CASE,
+    "evaluators: [{type: field_accuracy, fields: []}]\n" + CASE,
+    "evaluators: [{type: field_accuracy, fields: [{path: a, match: near}]}]\n" + CASE,
+    "evaluators: [{type: tool_trajectory, mode: sometimes}]\n" + CASE,
+    "evaluators: [{type: latency}, {type: cost, budget: free}, {type: token_usage}]\n" + CASE,
+    "evaluators: [{type: composite, evaluators: []}]\n" + CASE,
+    "evaluators: [{type: composite, aggregator: vote, evaluators: [{type: latency, threshold: 1}]}]\n" + CASE,
+    "assertions: [{type: contains}, {type: regex, value: '['}]\n" + CASE,
+    "target: none\n" + CASE,
+    "judge: [[a]]\nmeasures: [nope]\ngates: ['x']\ntarget: none\ncases: [{id: a}, {query: b, rubrics: [{weight: 1}]}]",
+]
+
+
+def test_forty_malformed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each fault has its place and says what to write; the messages are those of the snapshot.
+
+    After a change that is meant: run this with the snapshot deleted, and read what it has written.
+    """
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "targets.yaml").write_text("targets: [{name: rag, provider: mock, response: x}]")
+    lines = []
+    for text in MALFORMED:
+        Path("e.yaml").write_text(text)
+        faults = [str(fault) for fault in faults_of(Path("e.yaml"), lambda _: None)]
+        assert faults, text
+        lines += [f"## {text}", *(fault.replace(str(tmp_path), "") for fault in faults), ""]
+    said = "\n".join(lines)
+    if not SNAPSHOT.exists():
+        SNAPSHOT.write_text(said, "utf-8")
+    assert said == SNAPSHOT.read_text("utf-8")
+    assert len(MALFORMED) > 40

@@ -1,0 +1,81 @@
+"""Gates on percentiles, shares and slices, each with its number of cases; too small a slice decides nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from germane.errors import InputError
+from germane.reports.gates import Gate
+from germane.reports.report import Report
+from germane.tables import Part, ScoreTable
+from germane.types import FrozenDict, Sample, Score
+
+VALUES = [0.0, 0.1, *[0.5] * 4, *[0.9] * 6]
+
+
+def verdict(gate: str, values: list[float | None] | None = None) -> tuple[str, str]:
+    """What becomes of a gate over twelve cases: six of tag a and language de, five of b, one of c."""
+    given = list(VALUES) if values is None else values
+    tags = ["a"] * 6 + ["b"] * 5 + ["c"]
+    part = Part(
+        samples=[
+            Sample(id=str(n), query="q", tags=(tag,), metadata=FrozenDict(lang="de" if tag == "a" else "en"))
+            for n, tag in enumerate(tags)
+        ],
+        scores=ScoreTable(
+            [Score(sample=str(n), measure="RR", type="RR", value=value, status="error" if value is None else "ok",
+                   why="no answer" if value is None else None)
+             for n, value in enumerate(given)]
+        ),
+    )  # fmt: skip
+    parsed = Gate.parse(gate)
+    assert Gate.parse(str(parsed)) == parsed
+    (result,) = Report.build(part, {}, gates=[parsed], max_unmeasured=1.0).verdict.gates
+    return result.outcome, result.detail
+
+
+@pytest.mark.parametrize(
+    ("gate", "outcome", "shown"),
+    [
+        ("p10(RR)>=0.1", "passed", "p10 0.1400 over 12 cases"),
+        ("p50(RR) >= 0.8", "failed", "p50 0.7000"),
+        ("share(RR>=0.5)>=0.8", "passed", "share 0.8333"),
+        ("share(RR >= 0.5) >= 90%", "failed", "share 0.8333"),
+        ("min(mean(RR) by tag)>=0.3", "passed", "a 0.3500 (n=6)"),
+        ("min(mean(RR) by lang)>=0.4", "failed", "de 0.3500 (n=6)"),
+        ("max(mean(RR) by tag)<=0.95", "passed", "c 0.9000 (n=1)"),
+    ],
+)
+def test_the_functions_of_gates(gate: str, outcome: str, shown: str) -> None:
+    """By numbers that were worked out by hand."""
+    found = verdict(gate)
+    assert found[0] == outcome
+    assert shown in found[1]
+
+
+def test_what_is_missing_leaves_open_what_hangs_on_it() -> None:
+    """A failed case may be anything from 0 to 1."""
+    values = [None, *VALUES[1:]]
+    assert verdict("share(RR>=0.5)>=0.9", values)[0] == "undecided"
+    assert verdict("share(RR>=0.5)>=0.95", values)[0] == "failed"
+
+
+def test_a_small_slice_decides_nothing() -> None:
+    """One case of a tag is no evidence: undecided where it alone would fail the gate."""
+    outcome, detail = verdict("min(mean(RR) by tag)>=0.3", [*VALUES[:11], 0.0])
+    assert outcome == "undecided"
+    assert "c 0.0000 (n=1)" in detail
+
+
+@pytest.mark.parametrize(
+    ("gate", "problem"),
+    [
+        ("median(RR)>=0.5", r"no function 'median'; write one of mean, min, max, p10, share"),
+        ("p10(AP)>=0.5", "names AP, which is not measured; measured: RR"),
+        ("min(mean(RR) by team)>=0.5", "metadata named 'team'"),
+    ],
+)
+def test_unknown_names_are_told_what_there_is(gate: str, problem: str) -> None:
+    """Functions, measures and fields."""
+    with pytest.raises(InputError, match=problem):
+        verdict(gate)
