@@ -220,7 +220,17 @@ def test_the_models_that_a_target_declares_stand_in_the_manifest(inside: Cli, tm
         "utf-8",
     )
     data = write_jsonl(tmp_path / "data.jsonl", {"id": "q", "query": "hello", "contexts": ["hello"]})
-    words = ("-m", "context_relevance", "--judge", "lexical", "--no-cache", "--target", "rag", "--target", "plain")
+    words = (
+        "-m",
+        "context_relevance",
+        "--judge",
+        "lexical",
+        "--no-cache",
+        "--target",
+        "rag",
+        "--target",
+        "plain",
+    )
     ran = inside("run", data, *words, "-o", "r")
     assert ran.code == 0, ran.err
     manifest = json.loads((tmp_path / "r" / "manifest.json").read_text("utf-8"))

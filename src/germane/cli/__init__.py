@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from germane.clean import clean_lines
 from germane.cli import (
     audit,
     compare,
@@ -33,7 +34,6 @@ from germane.cli import (
     validate,
 )
 from germane.errors import GermaneError, Interrupted, LimitReached
-from germane.reports.clean import clean_lines
 from germane.version import __version__
 
 __all__ = ["app", "main"]

@@ -18,7 +18,7 @@ def explain(
     json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON document.")] = False,
 ) -> None:
     """Print the formula with this query's numbers, each verdict with its source, and what would change the score."""
-    from germane.reports.clean import clean
+    from germane.clean import clean
     from germane.reports.explain import explain_as_json, explain_query
     from germane.reports.report import Report
 

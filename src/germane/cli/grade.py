@@ -99,7 +99,7 @@ def grade(
 
 def _print(result: Graded) -> None:
     """One line of JSON; exit code 3 where there is no score."""
-    from germane.reports.clean import clean_lines
+    from germane.clean import clean_lines
 
     if result.result is None:
         print(f"germane: {clean_lines(str(result.error))}", file=sys.stderr)

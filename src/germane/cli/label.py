@@ -171,7 +171,7 @@ def _answered(session: LabellingSession, keys: Iterator[str], told: str) -> bool
 
 
 def _help(session: LabellingSession, told: str) -> None:
-    from germane.reports.clean import clean
+    from germane.clean import clean
 
     print("\n".join(f"  {line}" for line in (*_GRADES[session.scale], *_KEYS)))
     for line in told.splitlines():
@@ -206,7 +206,7 @@ def _show(task: LabelTask, session: LabellingSession) -> None:
 
 
 def _paragraph(name: str, text: str) -> None:
-    from germane.reports.clean import clean
+    from germane.clean import clean
 
     width = min(shutil.get_terminal_size((100, 24)).columns, 110)
     lines = [line for part in text.splitlines() for line in textwrap.wrap(clean(part), width - 10) or [""]]

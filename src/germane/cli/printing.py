@@ -18,10 +18,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from germane.clean import clean_lines
 from germane.evaluation.options import Counts, Watch
 from germane.reports import formats
 from germane.reports.ci import github_commands
-from germane.reports.clean import clean_lines
 from germane.reports.data import ReportData
 from germane.reports.report import Report
 

@@ -128,7 +128,7 @@ def rank(
 
 
 def _print(report: Report, *, per_query: bool, as_json: bool) -> None:
-    from germane.reports.clean import clean
+    from germane.clean import clean
     from germane.reports.ranking import print_queries, print_table
 
     for note in report.manifest["notes"]:

@@ -13,10 +13,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from germane.clean import cell, clean, shorten
 from germane.comparison.planning import Overlap, Ranked, RankedSystems
 from germane.comparison.result import ComparisonData, MeasureComparison, MovedQuery, higher_is_better
 from germane.errors import InputError
-from germane.reports.clean import cell, clean, shorten
 from germane.types import Json
 
 __all__ = [

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from germane.clean import shorten
 from germane.comparison.pairing import Pair, Side
 from germane.comparison.result import MovedQuery, higher_is_better
 from germane.errors import InputError
@@ -18,7 +19,6 @@ from germane.measures.labels import distinct_contexts
 from germane.measures.measure import Measure
 from germane.measures.scoring import Block, Job, graders_of
 from germane.questions.question import AnyQuestion
-from germane.reports.clean import shorten
 from germane.reports.explain import settings_of
 from germane.statistics.ranking import list_changes
 from germane.types import Context, Json, Judgement, Sample

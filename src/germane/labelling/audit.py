@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from germane.clean import shorten
 from germane.measures.labels import HELPS
-from germane.reports.clean import shorten
 from germane.reports.data import ReportData
 from germane.statistics.agreement import (
     JudgeAgreement,

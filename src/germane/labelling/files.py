@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from germane.clean import cell
 from germane.encoding import decode, encode, now
 from germane.errors import InputError, Place
 from germane.measures.labels import turns
-from germane.reports.clean import cell
 from germane.reports.data import ReportData
 from germane.samples.trec import read_qrels
 from germane.tables.labels import Label, dump_label, load_label, passage_of, relevance_item

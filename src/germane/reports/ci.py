@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-from germane.reports.clean import clean, shorten
+from germane.clean import clean, shorten
 from germane.reports.data import ReportData
 from germane.reports.gates import CaseResult
 from germane.types import Json

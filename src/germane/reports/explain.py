@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from germane.clean import shorten
 from germane.encoding import digest
 from germane.errors import InputError
 from germane.judges.judge import Judge
@@ -21,7 +22,6 @@ from germane.measures.scoring import depth_of, is_relevant, labels_for, program_
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.script import ScriptGrade
-from germane.reports.clean import shorten
 from germane.reports.data import ReportData
 from germane.tables.labels import LabelBook, by_people
 from germane.tables.scores import dump_score

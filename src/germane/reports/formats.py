@@ -16,10 +16,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from germane.clean import cell, clean, shorten
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.ci import junit
-from germane.reports.clean import cell, clean, shorten
 from germane.reports.correct import corrected_in_words
 from germane.reports.data import ReportData, Slice, slice_lines, sliced
 from germane.reports.explain import explained, strips

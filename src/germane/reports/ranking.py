@@ -8,7 +8,7 @@ from typing import TextIO
 
 import numpy as np
 
-from germane.reports.clean import clean
+from germane.clean import clean
 from germane.reports.data import ReportData
 from germane.reports.summary import MeasureSummary
 from germane.tables.scores import SampleKey

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from germane.clean import cell
 from germane.integrations.liverag.evaluator import AGGREGATES
 from germane.integrations.liverag.records import EvaluationResult
 from germane.integrations.liverag.scoring import COLUMNS
-from germane.reports.clean import cell
 from germane.types import Json
 
 __all__ = ["OutputFormat", "report", "write_files"]

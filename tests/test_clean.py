@@ -4,7 +4,7 @@ import csv
 import io
 
 from germane import evaluate
-from germane.reports.clean import cell, clean, shorten
+from germane.clean import cell, clean, shorten
 from germane.reports.formats import FORMATS
 
 HOSTILE = "\x1b[31mred\x1b[0m\u202e evil\x07 =HYPERLINK() | `x` <script>"
