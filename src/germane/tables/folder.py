@@ -168,11 +168,11 @@ class ReportFolder:
 
     def _keep_labels(self, added: Path) -> None:
         """The labels that were added, then those that people gave in this folder before."""
-        written = set(map(load_label, _rows(added)))
-        with _open(added, os.O_APPEND) as file:
-            for label in self.labels:
-                if label.queue != "import" and label not in written:
-                    file.write(encode(dump_label(label)) + b"\n")
+        given = [label for label in map(load_label, _rows(self._path("labels"))) if label.queue != "import"]
+        if given:
+            written = set(map(load_label, _rows(added)))
+            with _open(added, os.O_APPEND) as file:
+                file.writelines(encode(dump_label(label)) + b"\n" for label in given if label not in written)
         added.replace(self._path("labels"))
         self.__dict__.pop("labels", None)
 
