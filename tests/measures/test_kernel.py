@@ -280,7 +280,9 @@ def relevant_and_holes(relevant: list[bool], grades: list[float | None], rel: in
 
 
 @given(st.lists(rows, min_size=1, max_size=5), st.none() | st.integers(1, 5))
-def test_a_formula_of_the_users_own_sees_the_places_that_are_left_out(drawn: list[Row], k: int | None) -> None:
+def test_a_formula_of_the_users_own_sees_the_places_that_are_left_out(
+    drawn: list[Row], k: int | None
+) -> None:
     """It is given whole lists."""
     takes = frozenset({"relevant", "grades", "rel"})
     full = table(*drawn)

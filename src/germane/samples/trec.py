@@ -548,7 +548,7 @@ def _detect(stream: BinaryIO, path: str | Path, kind: _Kind) -> Format:
     """The format of a file: JSON by its first character, TREC by its columns, else a table."""
     lines = _head(stream)
     first = lines[0].strip() if lines else b""
-    suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
+    suffix = Path(str(path).removesuffix(".gz").removesuffix(".zst")).suffix.lower()
     if first[:1] in {b"{", b"["}:
         return "json" if _one_document(lines, suffix) else "jsonl"
     if suffix == ".csv":
