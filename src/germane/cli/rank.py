@@ -27,6 +27,7 @@ class _Format(StrEnum):
     CSV = "csv"
     JSONL = "jsonl"
     JSON = "json"
+    PARQUET = "parquet"
 
 
 class _Missing(StrEnum):
@@ -90,7 +91,7 @@ def rank(
         typer.Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; exit 1 below it."),
     ] = None,
 ) -> None:
-    """Score ranked results against gold labels: TREC, TSV, CSV, JSONL; plain or gzipped.
+    """Score ranked results against gold labels: TREC, TSV, CSV, JSONL, Parquet; plain, .gz or .zst.
 
     Every query with gold counts; one without results counts 0. Ties in score are broken by document id, descending,
     as trec_eval does. Lists without scores keep their order.
