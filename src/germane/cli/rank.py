@@ -116,7 +116,7 @@ def rank(
     )
     if any(ranking.slow(run, _value(fmt)) for run in runs):
         print(
-            "note: large runs are read in a seventh of the time with: pip install 'germane[tables]'",
+            "note: large runs are read faster with: pip install 'germane[tables]'",
             file=sys.stderr,
         )
     parts = [
