@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars
 import pytest
 import typer
+import zstandard
 from typer.testing import CliRunner, Result
 
 from germane.cli.rank import rank
@@ -245,3 +247,90 @@ def test_trec_evals_own_test_through_the_command(files: Path) -> None:
         "0.3333",
         "0.1981",
     ]
+
+
+def test_as_trec_eval_prints_it(files: Path) -> None:
+    """Three columns with tabs, the means last as query `all`; several runs are told apart by their runid."""
+    done = invoke(files / "bm25.run", "--qrels", files / "gold", "-m", "RR", "--trec", "-q")
+    assert done.stdout == "".join(
+        f"{'RR':<22}\t{query}\t{value}\n"
+        for query, value in (("q1", "0.5000"), ("q2", "0.0000"), ("all", "0.2500"))
+    )
+    done = invoke(files / "bm25.run", files / "dense.jsonl", "--qrels", files / "gold", "-m", "RR", "--trec")
+    assert [line.split("\t")[2] for line in done.stdout.splitlines()] == ["bm25", "0.2500", "dense", "1.0000"]
+
+
+def test_values_per_query_as_files(files: Path) -> None:
+    """CSV and Parquet hold the same numbers, unrounded; a query left out has none."""
+    table, frame = files / "out.csv", files / "out.parquet"
+    done = invoke(
+        files / "bm25.run",
+        "--qrels",
+        files / "gold",
+        "-m",
+        "RR P@1",
+        "--missing",
+        "skip",
+        "-o",
+        table,
+        "-o",
+        frame,
+    )
+    assert done.exit_code == 0
+    assert table.read_text("utf-8").splitlines() == ["system,query,RR,P@1", ",q1,0.5,0.0", ",q2,,"]
+    read = polars.read_parquet(frame)
+    assert read.columns == ["system", "query", "RR", "P@1"]
+    assert read.rows() == [("", "q1", 0.5, 0.0), ("", "q2", None, None)]
+
+
+def test_tables_for_papers(files: Path) -> None:
+    """Markdown and LaTeX with the best of each line in bold; what TeX would take for a command is escaped."""
+    (files / "bm25_k1.run").write_text("q1 Q0 a 1 2.0 x\nq1 Q0 b 2 1.0 x\n", encoding="utf-8")
+    paper, notes = files / "out.tex", files / "out.md"
+    invoke(
+        files / "bm25_k1.run",
+        files / "dense.jsonl",
+        "--qrels",
+        files / "gold",
+        "-m",
+        "RR",
+        "-o",
+        paper,
+        "-o",
+        notes,
+    )
+    assert notes.read_text("utf-8").splitlines() == [
+        "| measure | bm25_k1 | dense |",
+        "| --- | ---: | ---: |",
+        "| RR | 0.2500 | **1.0000** |",
+        "| n/N | 2/2 | 2/2 |",
+    ]
+    assert paper.read_text("utf-8").splitlines() == [
+        r"\begin{tabular}{lrr}",
+        r"\toprule",
+        r"measure & bm25\_k1 & dense \\",
+        r"\midrule",
+        r"RR & 0.2500 & \textbf{1.0000} \\",
+        r"n/N & 2/2 & 2/2 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def test_an_unknown_kind_of_file_is_refused_before_anything_is_read(files: Path) -> None:
+    """The message names those that there are."""
+    done = invoke(files / "none.run", "--qrels", files / "gold", "-o", files / "out.xls")
+    assert "rank writes no such file; name it .csv, .parquet, .md, .tex" in str(done.exception)
+
+
+def test_files_in_zstandard_are_read_as_they_are(files: Path) -> None:
+    """Runs and gold, by their first bytes; a damaged file is an error that names it."""
+    packed = files / "bm25.run.zst"
+    packed.write_bytes(zstandard.compress((files / "bm25.run").read_bytes()))
+    (files / "gold.zst").write_bytes(zstandard.compress((files / "gold").read_bytes()))
+    plain = invoke(files / "bm25.run", "--qrels", files / "gold", "-m", "RR")
+    assert invoke(packed, "--qrels", files / "gold.zst", "-m", "RR").stdout == plain.stdout
+    packed.write_bytes(packed.read_bytes()[:4] + b"no zstandard at all")
+    damaged = invoke(packed, "--qrels", files / "gold", "-m", "RR")
+    assert isinstance(damaged.exception, InputError)
+    assert "damaged" in str(damaged.exception)

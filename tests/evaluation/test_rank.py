@@ -6,9 +6,11 @@ import json
 import math
 from array import array
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import polars
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -247,3 +249,40 @@ def test_the_module_says_how_to_call_it() -> None:
     """The example of the docstring gives the number it promises."""
     got: Report = rank({"q1": {"d1": 2.0, "d2": 1.0}}, {"q1": {"d2": 1}}, "nDCG@10 RR")
     assert got["RR"].mean == 0.5
+
+
+LONG = {"query_id": ["q1", "q1", "q2"], "doc_id": ["a", "b", "c"], "score": [1.0, 2.0, 0.5]}
+GRADES = {"query_id": ["q1", "q2"], "doc_id": ["a", "c"], "relevance": [1, 2]}
+LISTED = {"query_id": ["q1", "q2"], "doc_ids": [["a", "b"], ["c"]], "score": [[1.0, 2.0], [0.5]]}
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("run", [LONG, LISTED])
+def test_data_frames_are_ranked_as_they_are(library: str, run: dict[str, Any]) -> None:
+    """A row per result, or a row per query with lists, from pandas and polars."""
+    frame = import_module(library).DataFrame
+    got = rank(frame(run), frame(GRADES), "RR")
+    assert [score.value for score in got.scores()] == [0.5, 1.0]
+
+
+def test_parquet_is_ranked_like_its_table(tmp_path: Path) -> None:
+    """Run and gold, by the file's extension; what is none is refused with its name."""
+    polars.DataFrame(LONG).write_parquet(tmp_path / "run.parquet")
+    polars.DataFrame(GRADES).write_parquet(tmp_path / "gold.parquet")
+    gold = read_qrels(tmp_path / "gold.parquet")
+    assert gold == {"q1": {"a": 1}, "q2": {"c": 2}}
+    assert rank(read_run(tmp_path / "run.parquet"), gold, "RR")["RR"].mean == 0.75
+    (tmp_path / "bad.parquet").write_bytes(b"no parquet")
+    with pytest.raises(InputError, match=r"bad.parquet: this is no Parquet file"):
+        read_run(tmp_path / "bad.parquet")
+    with pytest.raises(InputError, match="there is no such file"):
+        read_run(tmp_path / "none.parquet")
+
+
+def test_tables_that_do_not_fit_are_refused() -> None:
+    """No column is the document; ids and scores are not as many."""
+    with pytest.raises(InputError, match="no columns hold query and document: query_id, weight"):
+        rank(polars.DataFrame({"query_id": ["q"], "weight": [1]}), {"q": {"a": 1}}, "RR")
+    odd = polars.DataFrame({"query_id": ["q"], "doc_ids": [["a", "a"]], "score": [[1.0, 2.0]]})
+    with pytest.raises(InputError, match="run:1: 2 ids, 1 of them different, have 2 scores"):
+        rank(odd, {"q": {"a": 1}}, "RR")

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import MeasureError
-from germane.measures import Measure, ranked_measure
+from germane.measures import Measure
+from germane.measures.declaration import _rows
 from germane.measures.kernel import RankedLabels
 from germane.measures.ranked import values
 from tests.measures.tables import Row, every_ranked_measure, rows, table
@@ -274,15 +275,16 @@ def test_left_out_unjudged_places_change_no_bit_of_any_measure(drawn: list[Row])
         assert part.tobytes() == values(measure, full)[:1].tobytes(), measure
 
 
-@ranked_measure(labels="gold")
-def relevant_and_holes(relevant: list[bool], grades: list[float | None]) -> float:
-    """Ten times the unjudged places, and the relevant ones."""
-    return sum(relevant) + 10 * grades.count(None)
+def relevant_and_holes(relevant: list[bool], grades: list[float | None], rel: int) -> float:
+    return sum(relevant) + 10 * grades.count(None) + rel / 100
 
 
-@given(st.lists(rows, min_size=1, max_size=5))
-def test_a_formula_of_the_users_own_sees_the_places_that_are_left_out(drawn: list[Row]) -> None:
+@given(st.lists(rows, min_size=1, max_size=5), st.none() | st.integers(1, 5))
+def test_a_formula_of_the_users_own_sees_the_places_that_are_left_out(
+    drawn: list[Row], k: int | None
+) -> None:
     """It is given whole lists."""
+    takes = frozenset({"relevant", "grades", "rel"})
     full = table(*drawn)
-    for measure in (relevant_and_holes, relevant_and_holes @ 3):
-        assert values(measure, sparse(full)).tolist() == values(measure, full).tolist()
+    of_all, of_hits = (_rows(relevant_and_holes, takes, one, {"rel": 1}, k) for one in (full, sparse(full)))
+    assert of_hits.tolist() == of_all.tolist()

@@ -27,6 +27,7 @@ class _Format(StrEnum):
     CSV = "csv"
     JSONL = "jsonl"
     JSON = "json"
+    PARQUET = "parquet"
 
 
 class _Missing(StrEnum):
@@ -77,13 +78,20 @@ def rank(
     per_query: Annotated[
         bool, typer.Option("-q", "--per-query", help="Also the value of every query.")
     ] = False,
+    as_trec: Annotated[
+        bool, typer.Option("--trec", help="Print as trec_eval does: measure, query, value.")
+    ] = False,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option("-o", "--output", help="Also a file: .csv, .parquet per query; .md, .tex of the means."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
     fail_under: Annotated[
         list[str] | None,
         typer.Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; exit 1 below it."),
     ] = None,
 ) -> None:
-    """Score ranked results against gold labels: TREC, TSV, CSV, JSONL; plain or gzipped.
+    """Score ranked results against gold labels: TREC, TSV, CSV, JSONL, Parquet; plain, .gz or .zst.
 
     Every query with gold counts; one without results counts 0. Ties in score are broken by document id, descending,
     as trec_eval does. Lists without scores keep their order.
@@ -94,8 +102,11 @@ def rank(
     from germane.evaluation import rank as ranking
     from germane.measures.declaration import parse_measures
     from germane.reports.gates import Gate
+    from germane.reports.ranking import check_output, write
     from germane.samples.trec import read_qrels
 
+    for path in output or []:
+        check_output(path)
     wanted = parse_measures(measures or [ranking.DEFAULT_MEASURES])
     gates = [Gate.parse(text) for text in fail_under or []]
     named = _columns(columns or [])
@@ -105,7 +116,7 @@ def rank(
     )
     if any(ranking.slow(run, _value(fmt)) for run in runs):
         print(
-            "note: large runs are read in a seventh of the time with: pip install 'germane[tables]'",
+            "note: large runs are read faster with: pip install 'germane[tables]'",
             file=sys.stderr,
         )
     parts = [
@@ -123,18 +134,22 @@ def rank(
         for run, system in zip(runs, _system_names(runs), strict=True)
     ]
     report = ranking.ranked_report(parts, gates)
-    _print(report, per_query=per_query, as_json=as_json)
+    _print(report, per_query=per_query, as_json=as_json, as_trec=as_trec)
+    for path in output or []:
+        write(report, path)
     raise typer.Exit(report.verdict.exit_code)
 
 
-def _print(report: Report, *, per_query: bool, as_json: bool) -> None:
+def _print(report: Report, *, per_query: bool, as_json: bool, as_trec: bool) -> None:
     from germane.clean import clean
-    from germane.reports.ranking import print_queries, print_table
+    from germane.reports.ranking import print_queries, print_table, print_trec
 
     for note in report.manifest["notes"]:
         print(f"note: {clean(note)}", file=sys.stderr)
     if as_json:
         print(json.dumps(report.to_json(scores=per_query), ensure_ascii=False, allow_nan=False))
+    elif as_trec:
+        print_trec(report, sys.stdout, queries=per_query)
     else:
         if per_query:
             print_queries(report, sys.stdout)
@@ -170,7 +185,7 @@ def _system_names(runs: Sequence[Path]) -> list[str]:
     """One run is the only system and needs no name; several are named by their files."""
     if len(runs) == 1:
         return [""]
-    stems = [run.name.removesuffix(".gz").rsplit(".", 1)[0] for run in runs]
+    stems = [run.name.removesuffix(".gz").removesuffix(".zst").rsplit(".", 1)[0] for run in runs]
     for names in (stems, [run.name for run in runs], [str(run) for run in runs]):
         if len(set(names)) == len(names):
             return names

@@ -29,7 +29,18 @@ from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.samples.bulk import Hits, NotPlain, read_hits
-from germane.samples.trec import Format, Qrels, Results, Run, as_run, is_trec_run, read_run
+from germane.samples.trec import (
+    Format,
+    Qrels,
+    Results,
+    Run,
+    as_run,
+    is_trec_run,
+    qrels_of_frame,
+    read_run,
+    run_of_frame,
+)
+from germane.tables.columns import Frame
 from germane.tables.part import Part, merge
 from germane.tables.scores import ScoreTable
 
@@ -45,8 +56,8 @@ DocumentId: TypeAlias = Callable[[str], str]
 
 
 def rank(
-    run: Listed,
-    qrels: Qrels,
+    run: Listed | Frame,
+    qrels: Qrels | Frame,
     measures: str | Iterable[Measure] = DEFAULT_MEASURES,
     *,
     system: str = "",
@@ -56,12 +67,16 @@ def rank(
 ) -> Report:
     """The report on one system's run: a score per query with gold and measure.
 
+    Run and gold are mappings, or DataFrames of pandas or polars with a row per result and per grade (`query_id`,
+    `doc_id`, `score` or `relevance`, or other usual names of these).
     `duplicates`: a document that stands twice in a query is an error, or only its best place counts. `doc_id` maps
     the ids of chunks to those of their documents, on both sides; of several chunks of one document the best counts.
     Raises InputError where no query of the run has gold, and MeasureError for measures that need other labels.
     """
+    listed = run_of_frame(run) if hasattr(run, "columns") else run
+    gold = qrels_of_frame(qrels) if hasattr(qrels, "columns") else qrels
     part = rank_part(
-        run, qrels, measures, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
+        listed, gold, measures, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
     )
     return ranked_report([part])
 

@@ -24,8 +24,8 @@ from germane.measures.scoring import Block, Grader, Job
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import result_row
 from germane.reports.manifest import dump_grader
-from germane.tables.items import item_rows
-from germane.tables.labels import label_rows
+from germane.tables.items import ItemRow, item_rows
+from germane.tables.labels import Label, label_rows
 from germane.tables.part import Part
 from germane.types import Sample
 
@@ -95,6 +95,7 @@ class _Working:
         outcomes = self.block.outcomes(self.drive.results)
         asked = self._asked(part)
         sets: dict[int, _GraderNames] = {}
+        items, labels = list[ItemRow](), list[Label]()
         for job, found, questions in zip(self.unit.jobs, outcomes, asked, strict=True):
             graders = sets.get(id(job.graders))
             if graders is None:
@@ -102,8 +103,10 @@ class _Working:
             part.samples.append(job.sample)
             part.graded.append(graders.number)
             _add_scores(part, job.sample, graders.names, found)
-            part.items.extend(item_rows(job.sample, questions))
-            part.labels.extend(label_rows(job.sample, turns(job.sample)))
+            items += item_rows(job.sample, questions)
+            labels += label_rows(job.sample, turns(job.sample))
+        part.items.extend(items)
+        part.labels.extend(labels)
         for (index, name), result in self.block.graded(self.drive.results).items():
             part.judgements.add(result_row(self.unit.jobs[index].sample, name, result.as_json()))
         return part

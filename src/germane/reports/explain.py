@@ -19,7 +19,7 @@ from germane.measures.labels import LabelledPlace, PlaceLabel, Ranking, Settings
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import depth_of, is_relevant, labels_for, program_of
-from germane.questions.asking import Unanswered
+from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.script import ScriptGrade
 from germane.reports.data import ReportData
@@ -189,14 +189,25 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
     measure = _strip_measure(report, scores[0].type)
     wanted = {(score.sample, score.system, score.trial) for score in scores}
     samples = report.samples_of(wanted)
-    answers = recorded(report)
+    settings = settings_of(report)
+    items = {
+        question.item
+        for sample in samples.values()
+        for question in (_first_asked(labels_for(measure, sample, settings)) if measure else ())
+    }
+    answers = Recorded(report.tables.judgements.of_items(items) if items else ())
     for score in scores:
         sample = samples.get((score.sample, score.system, score.trial))
         if sample is None:
             yield "", score, ""
         else:
-            lists = labels_of(sample, measure, settings_of(report), answers) if measure else ()
+            lists = labels_of(sample, measure, settings, answers) if measure else ()
             yield strip(lists, measure) if measure else "", score, sample.query
+
+
+def _first_asked(program: Program[Any]) -> Sequence[AnyQuestion]:
+    """What a program asks first; a label program asks no more than that."""
+    return next(program, ())
 
 
 def _strip_measure(report: ReportData, first: str) -> Measure | None:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
 from germane.clean import clean
+from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.summary import MeasureSummary
+from germane.tables.columns import to_frame
 from germane.tables.scores import SampleKey
 
-__all__ = ["TextTable", "means_table", "per_query", "print_queries", "print_table"]
+__all__ = [
+    "TextTable",
+    "check_output",
+    "means_table",
+    "per_query",
+    "print_queries",
+    "print_table",
+    "print_trec",
+    "write",
+]
 
 
 def print_table(report: ReportData, out: TextIO) -> None:
@@ -48,6 +61,63 @@ def print_queries(report: ReportData, out: TextIO) -> None:
         cells = ["-" if value is None else f"{value:.4f}" for value in row]
         table.add([*([clean(system)] if named else []), clean(query), *cells])
     table.print(out)
+
+
+def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:
+    """As trec_eval prints: measure, query, value, with tabs between; the means last, as query `all`."""
+    rows = list(per_query(report)) if queries else []
+    for system in report.systems:
+        for (query, of, _), values in rows:
+            if of == system:
+                for measure, value in zip(report, values, strict=True):
+                    if value is not None:
+                        out.write(f"{measure:<22}\t{clean(query)}\t{value:6.4f}\n")
+        if system:
+            out.write(f"{'runid':<22}\tall\t{clean(system)}\n")
+        for measure in report:
+            mean = report[measure, system].mean
+            if mean is not None:
+                out.write(f"{measure:<22}\tall\t{mean:6.4f}\n")
+
+
+WRITTEN = (".csv", ".parquet", ".md", ".tex")
+"""The files that `write` can make."""
+
+
+def check_output(path: Path) -> None:
+    """InputError where `write` makes no file of this name."""
+    if path.suffix.lower() not in WRITTEN:
+        raise InputError(f"-o {path}: rank writes no such file", fix=f"name it {', '.join(WRITTEN)}")
+
+
+def write(report: ReportData, path: Path) -> None:
+    """The values per query as .csv or .parquet, or the table of means as .md or .tex (booktabs), the best of a line bold.
+
+    MissingPart where a .parquet is asked for and polars is not installed.
+    """
+    check_output(path)
+    suffix = path.suffix.lower()
+    if suffix in {".md", ".tex"}:
+        table = means_table(report)
+        path.write_text(table.markdown() if suffix == ".md" else table.latex(), encoding="utf-8")
+        return
+    rows = [(system, query, *values) for (query, system, _), values in per_query(report)]
+    header = ["system", "query", *report]
+    if suffix == ".parquet":
+        columns = zip(*rows, strict=True)
+        frame = to_frame({name: list(column) for name, column in zip(header, columns, strict=True)}, "polars")
+        frame.write_parquet(path)
+        return
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows([_safe(system), _safe(query), *values] for system, query, *values in rows)
+
+
+def _safe(text: object) -> str:
+    """A name that no spreadsheet takes for a formula."""
+    name = str(text)
+    return f"'{name}" if name[:1] in {"=", "+", "-", "@", "\t", "\r"} else name
 
 
 def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None]]]:

@@ -1,4 +1,4 @@
-"""Input files: opened, plain or gzipped; lines, rows of tables and strict JSON, with their places; warnings.
+"""Input files: opened, plain, gzipped or in Zstandard; lines, rows of tables and strict JSON with their places; warnings.
 
 JSON is read strictly: no key twice, no NaN, no bottomless nesting; and every fault knows where in the text it stands.
 """
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NoReturn, TypeAlias
+from typing import Any, BinaryIO, NoReturn, TypeAlias
 
 from germane.errors import InputError, Place
 from germane.types import MAX_DEPTH, Json, Step
@@ -26,6 +26,7 @@ from germane.types import MAX_DEPTH, Json, Step
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
 
 
 def shown_name(path: str | Path) -> str:
@@ -42,8 +43,7 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
     name = shown_name(path)
     try:
         with _raw(path) as raw:
-            packed = raw.peek(2)[:2] == _GZIP
-            stream = io.BufferedReader(gzip.GzipFile(fileobj=raw)) if packed else raw
+            stream = _unpacked(raw, name)
             start = stream.peek(3)[:3]
             if start[:2] in _UTF16:
                 raise InputError("this file is UTF-16", fix="save it as UTF-8", place=Place(name))
@@ -56,6 +56,41 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
     except OSError as fault:
         fix = "check the path" if isinstance(fault, FileNotFoundError) else ""
         raise InputError(f"cannot be read: {fault.strerror or fault}", fix=fix, place=Place(name)) from None
+
+
+def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
+    """The stream without its compression, by the file's first bytes."""
+    start = raw.peek(4)[:4]
+    if start[:2] == _GZIP:
+        return io.BufferedReader(gzip.GzipFile(fileobj=raw))
+    if start != _ZSTANDARD:
+        return raw
+    try:
+        import zstandard
+    except ImportError:
+        fix = "pip install 'germane[tables]', or unpack it"
+        raise InputError("reading .zst needs zstandard", fix=fix, place=Place(name)) from None
+    return io.BufferedReader(_Zstandard(zstandard.ZstdDecompressor().stream_reader(raw), zstandard.ZstdError))
+
+
+class _Zstandard(io.RawIOBase):
+    """A Zstandard stream whose damage is an OSError as that of other files is."""
+
+    def __init__(self, reader: BinaryIO, damage: type[Exception]) -> None:
+        self._reader, self._damage = reader, damage
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer; OSError where the file is damaged."""
+        try:
+            data = self._reader.read(len(buffer))
+        except self._damage as fault:
+            raise OSError(f"the zst file is damaged: {fault}") from None
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def _raw(path: str | Path) -> io.BufferedReader:

@@ -63,7 +63,7 @@ def _row_reader(columns: Columns | None, warn: Warn | None) -> RowReader:
 
 
 def _format(path: Path) -> tuple[Reader, str]:
-    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    suffix = Path(path.name.lower().removesuffix(".gz").removesuffix(".zst")).suffix
     if suffix not in READERS:
         fix = f"name it {' or '.join(READERS)}"
         raise InputError("this is no format of samples that can be read", fix=fix, place=Place(str(path)))

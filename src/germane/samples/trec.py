@@ -32,7 +32,7 @@ from germane.samples.files import (
     table_rows,
 )
 
-Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json"]
+Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gold: query id -> document id -> grade."""
 
@@ -115,6 +115,8 @@ _WHOLE = re.compile(rb"[+-]?\d+")
 def read_run(path: str | Path, *, fmt: Format | None = None, columns: Mapping[str, str] | None = None) -> Run:
     """The ranked results in a file. `columns` maps query, doc, score, ... to the header's own names (TSV, CSV)."""
     name = shown_name(path)
+    if _is_parquet(path, fmt):
+        return run_of_frame(_parquet(path), name, columns)
     with opened(path) as stream:
         kind = fmt or _detect(stream, path, _RUN)
         bare = kind in {"tsv", "csv"} and not columns and _is_bare_triple(_head(stream))
@@ -128,7 +130,7 @@ def read_run(path: str | Path, *, fmt: Format | None = None, columns: Mapping[st
 
 def is_trec_run(path: str | Path, fmt: Format | None = None) -> bool:
     """Whether a file would be read as a TREC run."""
-    if fmt is not None:
+    if fmt is not None or _is_parquet(path, fmt):
         return fmt == "trec"
     with opened(path) as stream:
         return _detect(stream, path, _RUN) == "trec"
@@ -143,6 +145,8 @@ def read_qrels(
 ) -> dict[str, dict[str, int]]:
     """The gold grades in a file: query id -> document id -> grade. `keep_first` settles grades that disagree."""
     name = shown_name(path)
+    if _is_parquet(path, fmt):
+        return qrels_of_frame(_parquet(path), name, columns, keep_first=keep_first)
     with opened(path) as stream:
         kind = fmt or _detect(stream, path, _GOLD)
         if kind == "trec":
@@ -154,6 +158,71 @@ def read_qrels(
     if not qrels:
         raise InputError("there is no gold in this file", fix=_GOLD.trec, place=Place(name))
     return qrels
+
+
+def run_of_frame(frame: Any, name: str = "run", columns: Mapping[str, str] | None = None) -> Run:
+    """A run from a DataFrame of pandas or polars: a row per result, or one per query with lists of ids (and scores)."""
+    records = _frame_records(frame, name, _RUN, columns or {})
+    return _collect_run(name, (row for place, record in records for row in _rows(record, _RUN, place)))
+
+
+def qrels_of_frame(
+    frame: Any, name: str = "qrels", columns: Mapping[str, str] | None = None, *, keep_first: bool = False
+) -> dict[str, dict[str, int]]:
+    """Gold from a DataFrame of pandas or polars: a row per grade, or one per query with a list of relevant ids."""
+    records = _frame_records(frame, name, _GOLD, columns or {})
+    grades = (row for place, record in records for row in _rows(record, _GOLD, place))
+    qrels = _collect_qrels(name, grades, keep_first=keep_first)
+    if not qrels:
+        raise InputError("there is no gold in this table", place=Place(name))
+    return qrels
+
+
+def _frame_records(frame: Any, name: str, kind: _Kind, columns: Mapping[str, str]) -> _Records:
+    """The rows of a DataFrame under the roles of their columns; a place's line is the number of the row."""
+    names = [str(column) for column in frame.columns]
+    found = _roles(names, kind.roles, columns)
+    if "query" not in found or not {"doc", kind.listed} & set(found):
+        fix = "name them query_id and doc_id, or say columns={'query': ..., 'doc': ...}"
+        raise InputError(
+            f"no columns hold query and document: {', '.join(names)[:200]}", fix=fix, place=Place(name)
+        )
+    values = zip(*(frame[column].to_list() for column in found.values()), strict=True)
+    for number, row in enumerate(values, 1):
+        record = dict(zip(found, row, strict=True))
+        if isinstance(record.get("docs"), list) and isinstance(record.get("score"), list):
+            record["docs"] = _paired(record["docs"], record["score"], Place(name, number))
+        yield Place(name, number), record
+
+
+def _paired(docs: list[Any], scores: list[Any], place: Place) -> dict[str, Any]:
+    """Ids with their scores."""
+    paired = {str(doc): score for doc, score in zip(docs, scores, strict=False)}
+    if not len(docs) == len(scores) == len(paired):
+        problem = f"{len(docs)} ids, {len(paired)} of them different, have {len(scores)} scores"
+        raise InputError(problem, fix="give each id once, with one score", place=place)
+    return paired
+
+
+def _is_parquet(path: str | Path, fmt: Format | None) -> bool:
+    return fmt == "parquet" or (fmt is None and str(path).lower().endswith(".parquet"))
+
+
+def _parquet(path: str | Path) -> Any:
+    """The table in a Parquet file."""
+    place = Place(shown_name(path))
+    try:
+        import polars
+    except ImportError:
+        raise InputError(
+            "reading Parquet needs polars", fix="pip install 'germane[tables]'", place=place
+        ) from None
+    try:
+        return polars.read_parquet(path)
+    except FileNotFoundError:
+        raise InputError("there is no such file", fix="check the path", place=place) from None
+    except (polars.exceptions.PolarsError, OSError) as fault:
+        raise InputError(f"this is no Parquet file: {fault}", fix="write it again", place=place) from None
 
 
 def as_run(results: Mapping[str, Mapping[str, float] | Sequence[str]], name: str = "run") -> Run:
@@ -494,7 +563,7 @@ def _detect(stream: BinaryIO, path: str | Path, kind: _Kind) -> Format:
     """The format of a file: JSON by its first character, TREC by its columns, else a table."""
     lines = _head(stream)
     first = lines[0].strip() if lines else b""
-    suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
+    suffix = Path(str(path).removesuffix(".gz").removesuffix(".zst")).suffix.lower()
     if first[:1] in {b"{", b"["}:
         return "json" if _one_document(lines, suffix) else "jsonl"
     if suffix == ".csv":

@@ -39,6 +39,18 @@ class TextColumn:
         number = self._number
         self._codes.append(number.setdefault(value, len(number)))
 
+    def extend(self, values: Iterable[str | None]) -> None:
+        """Add the values of several rows."""
+        number = self._number
+        self._codes.extend([number.setdefault(value, len(number)) for value in values])
+
+    def merge(self, other: TextColumn) -> None:
+        """Add the values of another column."""
+        number = self._number
+        codes = np.array([number.setdefault(value, len(number)) for value in other.values], dtype=np.int32)
+        if len(other):
+            self._codes.frombytes(codes[other.codes].tobytes())
+
     @property
     def values(self) -> list[str | None]:
         """The distinct values, by code."""
@@ -69,6 +81,14 @@ class IntColumn:
         """Add the value of one row."""
         self._numbers.append(-1 if value is None else value)
 
+    def extend(self, values: Iterable[int | None]) -> None:
+        """Add the values of several rows."""
+        self._numbers.extend([-1 if value is None else value for value in values])
+
+    def merge(self, other: IntColumn) -> None:
+        """Add the values of another column."""
+        self._numbers.extend(other._numbers)
+
     @property
     def numbers(self) -> NDArray[np.int64]:
         """The values; -1 = None."""
@@ -85,6 +105,7 @@ class ObjectColumn(list[Any]):
     """Any values."""
 
     kind = "object"
+    merge = list.extend
 
 
 _KINDS: dict[Kind, type[TextColumn | IntColumn | ObjectColumn]] = {
@@ -108,13 +129,21 @@ class RowTable(Generic[R]):
         self.extend(rows)
 
     def extend(self, rows: Iterable[R]) -> Self:
-        """Append rows."""
-        add = [column.append for column in self._columns.values()]
-        values_of = attrgetter(*self.fields)
-        for row in rows:
-            for append, value in zip(add, values_of(row), strict=True):
-                append(value)
+        """Append rows, or all those of a table of the same type."""
+        if isinstance(rows, RowTable):
+            for name, column in self._columns.items():
+                column.merge(rows.column(name))
+        else:
+            columns = zip(*map(attrgetter(*self.fields), rows), strict=True)
+            for column, values in zip(self._columns.values(), columns, strict=False):  # no rows, no columns
+                column.extend(values)
         return self
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Each row as field -> value, without a row object."""
+        names = list(self._columns)
+        for values in zip(*self._columns.values(), strict=True):
+            yield dict(zip(names, values, strict=True))
 
     def column(self, name: str) -> Any:
         """One column by its field's name."""
@@ -124,10 +153,8 @@ class RowTable(Generic[R]):
         return len(next(iter(self._columns.values())))
 
     def __iter__(self) -> Iterator[R]:
-        names = list(self._columns)
         make = self.row
-        for values in zip(*self._columns.values(), strict=True):
-            yield make(**dict(zip(names, values, strict=True)))
+        return (make(**record) for record in self.records())
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """The values of each field, for a DataFrame."""

@@ -103,9 +103,9 @@ class ReportFolder:
         numbers, graded = [self._number(graders) for graders in part.graders], part.grader_numbers()
         samples = zip(part.samples, map(sample_to_json, part.samples), strict=True)
         self._write("samples", (_sample_row(sample, row, numbers, graded) for sample, row in samples))
-        self._write("items", (row._asdict() for row in part.items))
+        self._write("items", part.items.records())
         self._write("judgements", map(dump_judgement, self._new(part.judgements)))
-        self._write("labels", map(dump_label, part.labels))
+        self._write("labels", part.labels.records())
         self._files["scores"].writelines(part.scores.lines())
         self.scores.extend(part.scores)
         self.notes.update(part.notes)
@@ -165,11 +165,11 @@ class ReportFolder:
 
     def _keep_labels(self, added: Path) -> None:
         """The labels that were added, then those that people gave in this folder before."""
-        written = set(map(load_label, _rows(added)))
-        with _open(added, os.O_APPEND) as file:
-            for label in self.labels:
-                if by_people(label) and label not in written:
-                    file.write(encode(dump_label(label)) + b"\n")
+        given = [label for label in map(load_label, _rows(self._path("labels"))) if by_people(label)]
+        if given:
+            written = set(map(load_label, _rows(added)))
+            with _open(added, os.O_APPEND) as file:
+                file.writelines(encode(dump_label(label)) + b"\n" for label in given if label not in written)
         added.replace(self._path("labels"))
         self.__dict__.pop("labels", None)
 
@@ -318,6 +318,10 @@ class StoredJudgements:
 
     def __iter__(self) -> Iterator[Judgement]:
         return map(load_judgement, _rows(self._file))
+
+    def of_items(self, items: Container[str]) -> Iterator[Judgement]:
+        """The judgements of these items; of the others no object is made."""
+        return (load_judgement(row) for row in _rows(self._file) if row["item"] in items)
 
     def find(self, keys: Container[str]) -> Iterator[Judgement]:
         """The judgements under these keys; other lines are passed over unread, as the key comes first in a line."""

@@ -59,6 +59,10 @@ class JudgementTable:
             self.add(judgement)
         return self
 
+    def of_items(self, items: Container[str]) -> Iterator[Judgement]:
+        """The judgements of these items."""
+        return (judgement for judgement in self if judgement.item in items)
+
     def find(self, keys: Container[str]) -> Iterator[Judgement]:
         """The judgements under these keys."""
         return (judgement for key, judgement in self._rows.items() if key in keys)
