@@ -6,7 +6,7 @@ import functools
 import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from germane.encoding import canonical
 from germane.errors import InputError
@@ -26,7 +26,8 @@ from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
 from germane.questions.script import ScriptGrade, read_result
 from germane.reports.clean import clean, shorten
-from germane.reports.data import ReportData
+from germane.reports.summary import MeasureSummary
+from germane.tables.folder import Tables
 from germane.tables.labels import LabelBook, passage_of, relevance_item
 from germane.types import Json, Sample, Score
 
@@ -48,10 +49,26 @@ Facts: TypeAlias = dict[str, Any]
 """A JSON object of an explanation."""
 
 
+class Explainable(Protocol):
+    """What is read of a report to explain its scores."""
+
+    @property
+    def tables(self) -> Tables:
+        """The tables of the evaluation."""
+
+    @property
+    def manifest(self) -> Mapping[str, Json]:
+        """How it came to be."""
+
+    @property
+    def summaries(self) -> Sequence[MeasureSummary]:
+        """One per measure and system."""
+
+
 class StoredJudge:
     """The identity of the judge that a report was made with: enough to find its judgements, unable to judge."""
 
-    def __init__(self, report: ReportData) -> None:
+    def __init__(self, report: Explainable) -> None:
         judge = report.manifest.get("judge") or {}
         self.name = str(judge.get("source"))
         self.identity = judge.get("identity") or {}
@@ -67,31 +84,31 @@ class StoredJudge:
         return str(self._prompts.get(question.prompt, ""))
 
 
-def settings_of(report: ReportData) -> Settings:
+def settings_of(report: Explainable) -> Settings:
     """What relevance was judged against."""
     return Settings(**(report.manifest.get("settings") or {}))
 
 
-def recorded(report: ReportData) -> Recorded:
+def recorded(report: Explainable) -> Recorded:
     """The report's judgements, by question; only those that are wanted are read."""
     return Recorded(report.tables.judgements)
 
 
-def explain_score(report: ReportData, score: Score) -> Explanation:
+def explain_score(report: Explainable, score: Score) -> Explanation:
     """Why a score is what it is; KeyError where its sample is not in the report."""
     outcome = Outcome(score.value, score.status, score.why, score.bounds)
     measure = Measure.parse(score.type)
     if measure == CODE_JUDGE:
         return explain_script(report, score, outcome)
     key = (score.sample, score.system, score.trial)
-    sample = next((s for s in report.samples() if (s.id, s.system, s.trial) == key), None)
+    sample = next((s for s in report.tables.samples if (s.id, s.system, s.trial) == key), None)
     if sample is None:
         raise KeyError(f"there is no sample {score.sample}")
     return explain(report, sample, measure, outcome, recorded(report))
 
 
 def explain(
-    report: ReportData, sample: Sample, measure: Measure, outcome: Outcome, answers: Recorded
+    report: Explainable, sample: Sample, measure: Measure, outcome: Outcome, answers: Recorded
 ) -> Explanation:
     """Why a sample's score is what it is."""
     if measure.definition.family == "ranked":
@@ -107,10 +124,10 @@ def votes_in(exchange: Exchange, answers: Recorded) -> list[dict[str, Json]]:
     return list(map(votes_on, questions, answers.look_up(questions)))
 
 
-def explain_script(report: ReportData, score: Score, outcome: Outcome) -> Explanation:
+def explain_script(report: Explainable, score: Score, outcome: Outcome) -> Explanation:
     """What a grading script said: its own hits, misses and reasoning."""
     of = (score.sample, score.system, str(score.trial), score.measure)
-    for judgement in report.judgements():
+    for judgement in report.tables.judgements:
         if judgement.kind == ScriptGrade.kind and judgement.provenance.get("of") == of and judgement.answer:
             said = read_result(judgement.answer)
             return Explanation(outcome=outcome, hits=said.hits, misses=said.misses, reasoning=said.reasoning)
@@ -123,11 +140,13 @@ def labels_of(sample: Sample, measure: Measure, settings: Settings, answers: Rec
     return lists
 
 
-def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
+def strips(report: Explainable, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
     """For each score: the rank strip of its sample, the score, the query."""
     measure = _strip_measure(report, scores[0].type)
     wanted = {(score.sample, score.system, score.trial) for score in scores}
-    samples = {(s.id, s.system, s.trial): s for s in report.samples() if (s.id, s.system, s.trial) in wanted}
+    samples = {
+        (s.id, s.system, s.trial): s for s in report.tables.samples if (s.id, s.system, s.trial) in wanted
+    }
     answers = recorded(report)
     for score in scores:
         sample = samples.get((score.sample, score.system, score.trial))
@@ -138,7 +157,7 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
             yield strip(lists, measure) if measure else "", score, sample.query
 
 
-def _strip_measure(report: ReportData, first: str) -> Measure | None:
+def _strip_measure(report: Explainable, first: str) -> Measure | None:
     """The measure itself if it is ranked, else the first ranked one of the report."""
     for name in (first, *(summary.type for summary in report.summaries)):
         try:
@@ -165,7 +184,7 @@ def _sign(label: Any, measure: Measure) -> str:
     return "■" if is_relevant(label, measure) else "□"
 
 
-def explain_query(report: ReportData, query: str, measure: str | None = None) -> Facts:
+def explain_query(report: Explainable, query: str, measure: str | None = None) -> Facts:
     """Everything that is known of one sample's scores, by its id or by its query's text.
 
     Raises InputError where the report holds no such sample or measure.
@@ -175,14 +194,14 @@ def explain_query(report: ReportData, query: str, measure: str | None = None) ->
     found = report.tables.scores.of_sample((sample.id, sample.system, sample.trial))
     scores = [score for score in found if wanted in {None, score.measure, score.type}]
     if not scores:
-        have = ", ".join(report.measures)
+        have = ", ".join(dict.fromkeys(summary.measure for summary in report.summaries))
         raise InputError(f"{measure} was not measured for {sample.id}", fix=f"measured: {have}")
     return Explainer(report).facts(sample, scores)
 
 
-def _find(report: ReportData, query: str) -> Sample:
+def _find(report: Explainable, query: str) -> Sample:
     inside = []
-    for sample in report.samples():
+    for sample in report.tables.samples:
         if query in {sample.id, sample.query}:
             return sample
         if query.casefold() in f"{sample.id}\n{sample.query}".casefold():
@@ -208,7 +227,7 @@ def said_by(votes: Mapping[str, Json]) -> list[str]:
 class Explainer:
     """The facts behind the scores of a report's samples: labels, formulas with their numbers, what is missing."""
 
-    def __init__(self, report: ReportData) -> None:
+    def __init__(self, report: Explainable) -> None:
         self._report = report
         self._settings, self._answers = settings_of(report), recorded(report)
         self._people = LabelBook(report.tables.labels)

@@ -23,13 +23,15 @@ from germane.reports.data import ReportData
 from germane.reports.explain import strips
 from germane.reports.gates import CaseResult
 from germane.reports.manifest import spent_in_words
+from germane.reports.page.data import Pages
+from germane.reports.page.render import page_html
 from germane.reports.schema import CaseRow, Document, JudgeLine, ScoreRow, SystemLine
 from germane.reports.summary import MeasureSummary
 from germane.tables.folder import OWN
 from germane.tables.scores import dump_score
 from germane.types import Json
 
-__all__ = ["FORMATS", "json_document", "notes_of", "remarks_of", "render", "render_plain", "write"]
+__all__ = ["FORMATS", "html", "json_document", "notes_of", "remarks_of", "render", "render_plain", "write"]
 
 _WORST = 5
 
@@ -283,18 +285,33 @@ def _text(report: ReportData) -> Iterator[str]:
     yield f"{render_plain(report)}\n"
 
 
+def _html(report: ReportData) -> Iterator[str]:
+    return html(report)
+
+
+def html(report: ReportData, baseline: ReportData | None = None, *, text: bool = True) -> Iterator[str]:
+    """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason."""
+    remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
+    pages = Pages(report, baseline, text=text, extra={"remarks": remarks, "notes": list(notes_of(report))})
+    return page_html(pages.data, pages.blocks)
+
+
 FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
     ".json": _json,
     ".jsonl": _jsonl,
     ".csv": _csv,
     ".md": _markdown,
     ".txt": _text,
+    ".html": _html,
 }
 """What a report can be written as, by the file's extension."""
 
 
-def write(report: ReportData, path: Path) -> None:
-    """Write a report file; InputError where it has no known extension, or is one of the report's own files."""
+def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, text: bool = True) -> None:
+    """Write a report file; InputError where it has no known extension, or is one of the report's own files.
+
+    `baseline` and `text` concern HTML alone: a report to compare with, and whether texts are in it.
+    """
     if path.suffix.lower() not in FORMATS:
         raise InputError(
             f"{path}: no report format ends in {path.suffix or 'nothing'}", fix=f"use {', '.join(FORMATS)}"
@@ -303,4 +320,7 @@ def write(report: ReportData, path: Path) -> None:
         raise InputError(f"{path} is the report's own", fix="write to another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.writelines(FORMATS[path.suffix.lower()](report))
+        if path.suffix.lower() == ".html":
+            file.writelines(html(report, baseline, text=text))
+        else:
+            file.writelines(FORMATS[path.suffix.lower()](report))

@@ -14,12 +14,12 @@ from germane.types import FrozenDict, Json, freeze
 
 __all__ = [
     "MAX_DEPTH",
-    "Step",
     "Id",
     "JsonObject",
     "JsonValue",
     "Number",
     "Offset",
+    "Step",
     "Whole",
     "Wrong",
     "first_fault",

@@ -53,16 +53,16 @@ class RequestText(Protocol):
     """One request in words: constant instructions, the data, and the schema of the answer with its name."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102 - described above
+    def name(self) -> str: ...
 
     @property
-    def system(self) -> str: ...  # noqa: D102
+    def system(self) -> str: ...
 
     @property
-    def user(self) -> str: ...  # noqa: D102
+    def user(self) -> str: ...
 
     @property
-    def schema(self) -> dict[str, Json]: ...  # noqa: D102
+    def schema(self) -> dict[str, Json]: ...
 
 
 @dataclass(frozen=True, slots=True)
