@@ -26,7 +26,7 @@ export function svg(name, props, ...children) {
 
 /** @param {any[]} children */
 function shown(children) {
-  return children.filter((child) => child !== null && child !== undefined && child !== false).map((child) => (child instanceof Node ? child : String(child)));
+  return children.filter((child) => child !== null && child !== undefined && child !== false).map((child) => (child instanceof Node ? child : plain(String(child))));
 }
 
 /** @param {any} node @param {Record<string, any> | null | undefined} props */
@@ -42,7 +42,7 @@ function fill(node, props) {
 /** Text of the data: isolated in direction, without control characters.
  * @param {string | null | undefined} text @param {string} [name] */
 export function data(text, name = "span") {
-  return el(name, { class: "hostile", dir: "auto" }, plain(text ?? ""));
+  return el(name, { class: "hostile", dir: "auto" }, text ?? "");
 }
 
 /** @param {string} text */

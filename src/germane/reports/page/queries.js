@@ -3,7 +3,7 @@ import { count, difference, queries, report, statusOf } from "./data.js";
 import { announce, data, el, number, signed } from "./dom.js";
 import { address, note } from "./state.js";
 
-const ROW = 37;
+const ROW = 36;
 const FILTERS = ["text", "tag", "system", "first", "only", "measure", "from", "to", "sort"];
 /** @type {string[]} */
 let lower = [];
@@ -98,11 +98,13 @@ export function list(main, settings) {
   const compared = report.baseline ? report.baseline.measures[0] : null;
   const columns = [["id", "id"], ["", "query"], ["first", "ranks"], ...(several ? [["", "system"]] : []), ...report.names.map((/** @type {string} */ name) => [name, name]), ...(compared ? [[`difference ${compared}`, `Δ ${compared}`]] : [])];
   const heads = columns.map(([key, name], at) => {
-    const far = at > 2 && !(at === (several ? 4 : 3));
+    const far = at === 1 || (at > 2 && at !== (several ? 4 : 3));
     const sort = () => change({ sort: chosen.sort === key ? `${key}~down` : chosen.sort === `${key}~down` ? "" : key });
     return el("th", { scope: "col", class: `${at > 2 ? "num" : ""} ${far ? "wide" : ""}`, "data-key": key || null }, key ? el("button", { type: "button", onclick: sort }, name) : name);
   });
-  const made = el("table", { "aria-label": "Queries" }, el("thead", null, el("tr", null, ...heads)), body);
+  const longest = Math.min(queries.strip.reduce((/** @type {number} */ most, /** @type {string} */ text) => Math.max(most, text.length), 4), 30);
+  const widths = columns.map(([, name], at) => (at === 0 ? 11 : at === 1 ? 20 : at === 2 ? 1.2 * longest + 4.5 : Math.max(6.5, 0.62 * name.length + 1.5)));
+  const made = el("table", { "aria-label": "Queries" }, el("colgroup", null, ...heads.map((head, at) => el("col", { class: head.classList.contains("wide") || at === 1 ? "wide" : "", style: { width: `${widths[at]}rem` } }))), el("thead", null, el("tr", null, ...heads)), body);
   scroller.append(made);
 
   function draw() {
