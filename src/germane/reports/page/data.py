@@ -93,7 +93,7 @@ class Pages:
 
     def _queries(
         self, report: ReportData
-    ) -> tuple[list[Json], dict[str, list[Json]], list[tuple[int, int, int]]]:
+    ) -> tuple[list[Json], dict[str, list[Json]], list[tuple[int, int, int, str]]]:
         columns: dict[str, list[Json]] = {
             name: []
             for name in ("id", "system", "trial", "query", "tags", "strip", "first", "missed", "gold", "bad")
@@ -134,7 +134,7 @@ class Pages:
                 for rank, context in enumerate(call["contexts"]):
                     if context["item"] not in seen and context["text"].strip():
                         seen.add(context["item"])
-                        places.append((number, call_number, rank))
+                        places.append((number, call_number, rank, context["item"]))
             details.append(self._stored(facts))
         columns["values"] = values
         columns["status"] = ["".join(state) for state in statuses]
@@ -146,6 +146,11 @@ class Pages:
             _without_text(facts)
         for context in (context for call in facts["calls"] for context in call["contexts"]):
             text = context.pop("text")
+            item = context.pop(
+                "item"
+            )  # 32 signs that compress to nothing less than 16 bytes: the drawn ones alone are kept
+            if context["id"] is None:
+                context["name"] = item[:8]
             if self._text:
                 context["text"] = self._numbers.setdefault(text, len(self._passages))
                 if context["text"] == len(self._passages):
@@ -247,7 +252,7 @@ def _lines(gates: Iterable[str]) -> Iterator[Json]:
         yield {"measure": gate.measure, "how": gate.how, "op": gate.op, "limit": gate.limit}
 
 
-def _drawn(places: Sequence[tuple[int, int, int]]) -> Json:
+def _drawn(places: Sequence[tuple[int, int, int, str]]) -> Json:
     """A simple random sample of the places, in random order: each is as likely as any other."""
     count = min(len(places), _DRAWN)
     drawn = random.Random(SEED).sample(range(len(places)), count)  # noqa: S311 - a sample, no secret
@@ -261,7 +266,10 @@ def _drawn(places: Sequence[tuple[int, int, int]]) -> Json:
 def _places(facts: Facts, leading: str) -> list[Json]:
     """The last list of a sample as names and signs."""
     contexts = facts["calls"][-1]["contexts"] if facts.get("calls") else []
-    return [[context["id"] or context["item"][:8], _sign(context["labels"], leading)] for context in contexts]
+    return [
+        [context["id"] or context.get("name") or context["item"][:8], _sign(context["labels"], leading)]
+        for context in contexts
+    ]
 
 
 def _baseline(report: ReportData, baseline: ReportData, now: Sequence[Facts]) -> Json:

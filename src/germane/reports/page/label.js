@@ -40,9 +40,9 @@ export async function label(main) {
 
 /** @param {number} at */
 async function placeAt(at) {
-  const [query, call, rank] = report.label.order[at];
+  const [query, call, rank, item] = report.label.order[at];
   const facts = await detailsOf(query);
-  return { query, call, rank, facts, context: facts.calls[call].contexts[rank], several: facts.calls.length > 1 };
+  return { query, call, rank, item, facts, context: facts.calls[call].contexts[rank], several: facts.calls.length > 1 };
 }
 
 async function draw() {
@@ -131,9 +131,9 @@ async function download() {
   const lines = [];
   for (const [at, answer] of Object.entries(state.answers)) {
     if (!("answer" in answer)) continue;
-    const { query, call, rank, context } = await placeAt(Number(at));
+    const { query, call, rank, item } = await placeAt(Number(at));
     lines.push(JSON.stringify({
-      item: context.item, kind: "relevance", answer: answer.answer, scale: answer.scale, who: state.who || null, at: answer.at, queue: "random",
+      item, kind: "relevance", answer: answer.answer, scale: answer.scale, who: state.who || null, at: answer.at, queue: "random",
       design: { ...report.label.design, place: Number(at) + 1 }, blind: answer.blind, guideline: report.label.guideline, reason: null,
       sample: queries.id[query], system: report.systems[queries.system[query]], call: call + 1, rank: rank + 1,
     }));

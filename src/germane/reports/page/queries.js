@@ -16,7 +16,7 @@ function texts() {
   return lower;
 }
 
-/** The queries that pass the filters, sorted.
+/** The queries that pass the filters, sorted; what is not known comes last, whichever way.
  * @param {URLSearchParams} settings */
 export function select(settings) {
   const text = (settings.get("text") ?? "").toLowerCase();
@@ -49,18 +49,22 @@ export function select(settings) {
   const [name, way] = (settings.get("sort") ?? "").split("~");
   const key = keyOf(name);
   if (key) {
-    const keys = new Map(kept.map((query) => [query, key(query)]));
     const sign = way === "down" ? -1 : 1;
-    kept.sort((a, b) => order(keys.get(a), keys.get(b), sign) || a - b);
+    const known = kept.filter((query) => key(query) !== null);
+    const unknown = kept.filter((query) => key(query) === null);
+    if (typeof key(known[0]) === "number") {
+      const keys = new Float64Array(count);
+      for (const query of known) keys[query] = sign * key(query);
+      known.sort((a, b) => keys[a] - keys[b] || a - b);
+    } else known.sort((a, b) => sign * order(key(a), key(b)) || a - b);
+    return [...known, ...unknown];
   }
   return kept;
 }
 
-/** What is not known comes last, whichever way is sorted.
- * @param {any} a @param {any} b @param {number} sign */
-function order(a, b, sign) {
-  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
-  return a < b ? -sign : a > b ? sign : 0;
+/** @param {string} a @param {string} b */
+function order(a, b) {
+  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** @param {any} gate @param {number | null} value */
