@@ -25,6 +25,7 @@ from germane.reports.gates import CaseResult
 from germane.reports.manifest import spent_in_words
 from germane.reports.page.data import Pages
 from germane.reports.page.render import page_html
+from germane.reports.ranking import WholeTable
 from germane.reports.schema import CaseRow, Document, JudgeLine, ScoreRow, SystemLine
 from germane.reports.summary import MeasureSummary
 from germane.tables.folder import OWN
@@ -66,7 +67,7 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
 
 
 def _measures(report: ReportData) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = WholeTable(box=box.SIMPLE_HEAD, pad_edge=False)
     several = len(report.systems) > 1
     if several:
         table.add_column("system")
@@ -75,8 +76,8 @@ def _measures(report: ReportData) -> Table:
     for name in ("n", "skipped", "incomplete", "errors"):
         table.add_column(name, justify="right")
     for summary in report.summaries:
-        row = [Text(shorten(summary.measure, 50)), *_numbers(summary)]
-        table.add_row(*([Text(shorten(summary.system, 20) or "-"), *row] if several else row))
+        row = [Text(clean(summary.measure)), *_numbers(summary)]
+        table.add_row(*([Text(clean(summary.system) or "-"), *row] if several else row))
     return table
 
 
@@ -142,7 +143,9 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
     ]
     if not lowest:
         return
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    for justify in ("right", "right", "left", "left"):
+        table.add_column(justify=justify)
     for strip, score, query in strips(report, lowest):
         table.add_row(
             f"  {score.value:.4f}",
@@ -150,7 +153,8 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
             Text(shorten(score.sample, 30), style="cyan"),
             Text(shorten(query, 60)),
         )
-    yield Text(f"worst by {first.measure}   ■ relevant  □ not relevant  · unjudged  ? no verdict")
+    of_system = f" of {clean(first.system)}" if first.system else ""
+    yield Text(f"worst by {first.measure}{of_system}   ■ relevant  □ not relevant  · unjudged  ? no verdict")
     yield table
 
 

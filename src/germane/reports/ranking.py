@@ -1,12 +1,15 @@
-"""The tables that `germane rank` prints: means side by side, and the value of every query."""
+"""Tables for a terminal, in which no number and no name is cut, and those that `germane rank` prints."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TextIO
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +17,90 @@ from germane.reports.clean import clean
 from germane.reports.data import ReportData
 from germane.reports.summary import MeasureSummary
 
-__all__ = ["print_queries", "print_table"]
+__all__ = ["WholeTable", "print_queries", "print_table"]
+
+_LEAST = 8
+"""How narrow a column of names may become before the table turns into one record per line of it."""
+_PIECE = re.compile(r"\s+|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
+
+
+class WholeTable(Table):
+    """A table that fits the terminal without cutting anything.
+
+    Where it is too wide, names (columns that stand left) wrap at their joints, the widest first, then cells of numbers
+    between their words; where that is not enough each row becomes a record of its own: `heading value` pairs.
+    """
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table, fitted."""
+        cells = [[_text(cell) for cell in (column.header, *column.cells)] for column in self.columns]
+        widths = [max(cell.cell_len for cell in column) for column in cells]
+        wide = Measurement.get(console, options.update(max_width=100_000), self._with(cells)).maximum
+        excess = wide - options.max_width
+        names = [n for n, column in enumerate(self.columns) if column.justify != "right"]
+        numbers = [n for n in range(len(cells)) if n not in names]
+        for group, least in ((names, _LEAST), (numbers, 1)):
+            floors = {n: max([least, *(_widest_word(cell) for cell in cells[n])]) for n in numbers}
+            while excess > 0 and (able := [n for n in group if widths[n] > floors.get(n, least)]):
+                widths[max(able, key=widths.__getitem__)] -= 1
+                excess -= 1
+        if excess > 0:
+            yield from self._records(cells)
+            return
+        fitted = [
+            [_wrapped(cell, width) for cell in column] for column, width in zip(cells, widths, strict=True)
+        ]
+        yield from self._with(fitted).__rich_console__(console, options)
+
+    def _with(self, cells: Sequence[Sequence[Text]]) -> Table:
+        """The table with other cells; each column's first is its heading."""
+        made = Table(
+            box=self.box, show_edge=self.show_edge, pad_edge=self.pad_edge, show_header=self.show_header,
+            padding=self.padding, header_style=self.header_style,
+        )  # fmt: skip
+        for column, mine in zip(self.columns, cells, strict=True):
+            made.add_column(mine[0], justify=column.justify, no_wrap=True, overflow="fold")
+        for row in zip(*(column[1:] for column in cells), strict=True):
+            made.add_row(*row)
+        return made
+
+    def _records(self, cells: Sequence[Sequence[Text]]) -> RenderResult:
+        heads = [column[0].plain for column in cells]
+        for row in zip(*(column[1:] for column in cells), strict=True):
+            shown = Text()
+            for head, cell in zip(heads, row, strict=True):
+                shown += (
+                    Text("  " if shown else "")
+                    + Text(f"{head} " if head and self.show_header else "", style="dim")
+                    + cell
+                )
+            yield shown
+
+
+def _text(cell: object) -> Text:
+    return cell.copy() if isinstance(cell, Text) else Text(str(cell))
+
+
+def _widest_word(cell: Text) -> int:
+    return max((len(word) for word in cell.plain.split()), default=0)
+
+
+def _wrapped(cell: Text, width: int) -> Text:
+    """The text with line breaks at its joints, after a space, _ , = - / : and before ( and @."""
+    if cell.cell_len <= width:
+        return cell
+    lines, line = [], ""
+    for piece in _PIECE.findall(cell.plain):
+        part = piece
+        if Text(line + part).cell_len > width and line.strip():
+            lines.append(line.rstrip())
+            line, part = "", part.lstrip()
+        while Text(part).cell_len > width:  # one long word: there is no joint to take
+            head = next(n for n in range(len(part), 0, -1) if Text(part[:n]).cell_len <= max(width, 2))
+            lines.append(part[:head])
+            part = part[head:]
+        line += part
+    return Text("\n".join(filter(None, [*lines, line.rstrip()])), style=cell.style)
 
 
 def print_table(report: ReportData, out: TextIO) -> None:
@@ -27,6 +113,8 @@ def print_table(report: ReportData, out: TextIO) -> None:
         table.add_column("n/N", justify="right")
         for (summary,) in lines:
             table.add_row(Text(summary.measure), _mean(summary), _count(summary))
+    elif _too_wide(report, out):
+        _systems_as_rows(report, table, lines)
     else:
         for system in report.systems:
             table.add_column(Text(clean(system)), justify="right")
@@ -35,6 +123,26 @@ def print_table(report: ReportData, out: TextIO) -> None:
             table.add_row(Text(line[0].measure), *(_mean(summary, best) for summary in line))
         table.add_row(Text("n/N", style="dim"), *map(_count, lines[0]))
     _print(table, out)
+
+
+def _too_wide(report: ReportData, out: TextIO) -> bool:
+    """Whether a column per system does not fit the terminal."""
+    console = Console(file=out)
+    width = max(map(len, report)) + sum(max(len(clean(system)), 9) + 2 for system in report.systems)
+    return console.is_terminal and width > console.width
+
+
+def _systems_as_rows(report: ReportData, table: Table, lines: Sequence[Sequence[MeasureSummary]]) -> None:
+    """The table turned: a line per system, its measures beside each other, the best of each bold."""
+    table.columns[0].header = "system"
+    bests = [max((one.mean for one in line if one.mean is not None), default=None) for line in lines]
+    for line in lines:
+        table.add_column(Text(line[0].measure), justify="right")
+    table.add_column("n/N", justify="right")
+    for number, system in enumerate(report.systems):
+        mine = [line[number] for line in lines]
+        means = [_mean(summary, best) for summary, best in zip(mine, bests, strict=True)]
+        table.add_row(Text(clean(system)), *means, _count(mine[0]))
 
 
 def print_queries(report: ReportData, out: TextIO) -> None:
@@ -66,7 +174,7 @@ def _count(summary: MeasureSummary) -> Text:
 
 
 def _table() -> Table:
-    return Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    return WholeTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
 
 
 def _print(table: Table, out: TextIO) -> None:
