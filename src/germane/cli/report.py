@@ -27,15 +27,20 @@ def report(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
 ) -> None:
-    """Print a stored report, or write it as one HTML page, JSON, JSON lines, CSV, Markdown or text."""
+    """Print a stored report, or write it as one HTML page, JSON, JSON lines, CSV, Markdown or text.
+
+    Of an interrupted run it shows the part that is done.
+    """
     from germane.cli.printing import finish, say
     from germane.reports import formats
     from germane.reports.report import Report
+    from germane.tables.folder import read_manifest
 
     if folder is None:
         folder = _latest(Path("germane-reports"))
         say(f"the latest report: {folder}")
-    shown = Report.open(folder)
+    finished = read_manifest(folder).get("status") == "complete"
+    shown = Report.open(folder) if finished else Report.unfinished(folder)
     before = Report.open(baseline) if baseline is not None else None
     pages = [path for path in output or () if path.suffix.lower() == ".html"]
     for path in pages:

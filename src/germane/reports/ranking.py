@@ -19,8 +19,9 @@ from germane.reports.summary import MeasureSummary
 
 __all__ = ["WholeTable", "print_queries", "print_table"]
 
-_LEAST = 8
-"""How narrow a column of names may become before the table turns into one record per line of it."""
+_LEAST, _MOST = 8, 20
+"""How narrow a column of names may become before the table turns into one record per line of it: its longest word, but
+at least and at most so many signs."""
 _PIECE = re.compile(r"\s+|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
 
 
@@ -39,9 +40,10 @@ class WholeTable(Table):
         excess = wide - options.max_width
         names = [n for n, column in enumerate(self.columns) if column.justify != "right"]
         numbers = [n for n in range(len(cells)) if n not in names]
-        for group, least in ((names, _LEAST), (numbers, 1)):
-            floors = {n: max([least, *(_widest_word(cell) for cell in cells[n])]) for n in numbers}
-            while excess > 0 and (able := [n for n in group if widths[n] > floors.get(n, least)]):
+        floors = {n: max(_LEAST, min(_MOST, max(map(_longest_piece, cells[n])))) for n in names}
+        floors |= {n: max(map(_widest_word, cells[n])) for n in numbers}
+        for group in (names, numbers):
+            while excess > 0 and (able := [n for n in group if widths[n] > floors[n]]):
                 widths[max(able, key=widths.__getitem__)] -= 1
                 excess -= 1
         if excess > 0:
@@ -83,6 +85,10 @@ def _text(cell: object) -> Text:
 
 def _widest_word(cell: Text) -> int:
     return max((len(word) for word in cell.plain.split()), default=0)
+
+
+def _longest_piece(cell: Text) -> int:
+    return max((len(piece) for piece in _PIECE.findall(cell.plain)), default=0)
 
 
 def _wrapped(cell: Text, width: int) -> Text:

@@ -80,6 +80,14 @@ class Report(ReportData):
             over=manifest.get("over", ""),
         )
 
+    @classmethod
+    def unfinished(cls, folder: str | Path) -> Report:
+        """What an interrupted evaluation had finished: the means so far, and the command that continues it."""
+        tables = ReportFolder.unfinished(folder)
+        again = f"continue it: germane run --resume {folder}"
+        verdict = Verdict(130, (f"interrupted, this is a part; {again}",))
+        return cls.so_far(tables, tables.manifest, verdict, folder=tables.path, stopped=again)
+
     def save(self, folder: str | Path, *, force: bool = False) -> Report:
         """Write the report folder; returns the report that stands on it.
 
