@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import cast
 
@@ -32,7 +33,17 @@ from germane.tables.folder import OWN
 from germane.tables.scores import dump_score
 from germane.types import Json
 
-__all__ = ["FORMATS", "html", "json_document", "notes_of", "remarks_of", "render", "render_plain", "write"]
+__all__ = [
+    "FORMATS",
+    "html",
+    "json_document",
+    "notes_of",
+    "remarks_of",
+    "render",
+    "render_html",
+    "render_plain",
+    "write",
+]
 
 _WORST = 5
 
@@ -43,8 +54,38 @@ _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 def render_plain(report: ReportData, width: int = 120) -> str:
     """The report as plain text, without colour."""
     out = io.StringIO()
-    Console(file=out, width=width, no_color=True, highlight=False, legacy_windows=False).print(render(report))
+    console = Console(
+        file=out, width=width, no_color=True, highlight=False, legacy_windows=False, force_jupyter=False
+    )
+    console.print(render(report))
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
+def render_html(report: ReportData) -> str:
+    """The report as a table for a notebook: no script, no colour of its own, so that it is light or dark as its page."""
+    several = len(report.systems) > 1
+    heads = [*(["system"] if several else []), "measure", "mean", "n", "skipped", "incomplete", "errors"]
+    rows = [
+        [
+            *([s.system] if several else []),
+            s.measure,
+            s.in_words(),
+            f"{s.n}/{s.total}",
+            *map(str, (s.skipped, s.incomplete, s.errors)),
+        ]
+        for s in report.summaries
+    ]
+    head = "".join(f"<th scope='col' style='text-align:left'>{name}</th>" for name in heads)
+    body = "".join(
+        f"<tr>{''.join(f'<td style={_LEFT!r}>{escape(clean(cell))}</td>' for cell in row)}</tr>"
+        for row in rows
+    )
+    remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
+    lines = "".join(f"<p>{escape(clean(line))}</p>" for line in [*remarks, *report.verdict.lines()])
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{lines}"
+
+
+_LEFT = "text-align:left"
 
 
 def render(report: ReportData) -> RenderableType:
