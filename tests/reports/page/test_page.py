@@ -328,6 +328,7 @@ def test_the_page_fits_a_phone(page: Page) -> None:
     for part in ("overview", "queries", "query?at=1", "compare", "label"):
         go(page, part)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, part
+        assert not re.search(r"^(false|null|undefined|NaN)$", page.inner_text("main"), re.MULTILINE)
 
 
 def test_a_page_is_no_name_of_a_reports_own_file(folder: Path) -> None:

@@ -1,6 +1,6 @@
 import { glyphOf, wordOf } from "./charts.js";
 import { count, difference, queries, report } from "./data.js";
-import { data, el, num, number, signed, svg, table } from "./dom.js";
+import { data, el, num, number, put, signed, svg, table } from "./dom.js";
 import { choice } from "./queries.js";
 import { address, note } from "./state.js";
 
@@ -24,7 +24,7 @@ export function compare(main, settings) {
   const moved = Array.from({ length: count }, (_, query) => query).map((query) => ({ query, by: difference(at, query) })).filter((one) => one.by !== null && Math.abs(one.by) > TIE);
   moved.sort((a, b) => Math.abs(b.by ?? 0) - Math.abs(a.by ?? 0));
   const unchanged = count - moved.length;
-  main.replaceChildren(
+  put(main, 
     el("h1", null, "Beside the baseline ", data(base.name)),
     el("p", { class: "quiet" }, "Difference = this report minus the baseline, over the queries measured in both."),
     table("Paired differences", ["measure", ...["queries", "baseline mean", "mean difference", "better", "same", "worse"].map((name) => el("th", { scope: "col", class: "num" }, name))], rows),

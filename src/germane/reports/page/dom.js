@@ -60,6 +60,13 @@ export function signed(value) {
   return value === null ? "–" : `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(4)}`;
 }
 
+/** The only children of a place.
+ * @param {HTMLElement} place
+ * @param {...any} children as of `el` */
+export function put(place, ...children) {
+  place.replaceChildren(...shown(children));
+}
+
 /** A table in a box that scrolls sideways.
  * @param {string} caption @param {any[]} heads @param {any[][]} rows @param {string} [name] */
 export function table(caption, heads, rows, name = "") {

@@ -1,5 +1,5 @@
 import { detailsOf, queries, report } from "./data.js";
-import { announce, data, el } from "./dom.js";
+import { announce, data, el, put } from "./dom.js";
 import { verdicts } from "./query.js";
 
 const KEY = `germane-labels ${report.name} ${report.created} ${queries.id.length}`;
@@ -56,7 +56,7 @@ async function draw() {
     el("button", { type: "button", id: "download", onclick: download, disabled: done === 0 }, `Download labels.jsonl (${rows()} labels)`));
   const head = [el("h1", null, "Label"), bar, el("progress", { max: total, value: done, "aria-label": `${done} of ${total} answered` }), el("p", { class: "quiet" }, `${done} of ${total} answered. Random order (seed ${report.label.design.seed}) over ${report.label.design.population} places. Kept in this browser; nothing is sent.`)];
   if (at >= total) {
-    main.replaceChildren(...head, el("p", null, "That was the last one."), el("button", { type: "button", onclick: () => go(-1) }, "Previous (k)"), ...helped());
+    put(main, ...head, el("p", null, "That was the last one."), el("button", { type: "button", onclick: () => go(-1) }, "Previous (k)"), ...helped());
     return;
   }
   const { query, facts, context } = await placeAt(at);
@@ -66,7 +66,7 @@ async function draw() {
   const buttons = state.scale === "graded"
     ? GRADES.map((word, grade) => el("button", { type: "button", "aria-pressed": pressed(grade), onclick: () => give(grade) }, el("kbd", null, grade), ` ${word}`))
     : [[true, "y", "relevant"], [false, "n", "not relevant"]].map(([value, key, word]) => el("button", { type: "button", "aria-pressed": pressed(value), onclick: () => give(value) }, el("kbd", null, key), ` ${word}`));
-  main.replaceChildren(...head,
+  put(main, ...head,
     el("h2", null, data(queries.query[query])),
     facts.reference && el("details", null, el("summary", null, "Reference"), data(facts.reference, "p")),
     el("section", { class: "card", "aria-label": "Passage" }, data(context.passage, "p")),

@@ -1,6 +1,6 @@
 import { histogram, profile } from "./charts.js";
 import { count, measureOf, queries, report } from "./data.js";
-import { data, el, num, number, table } from "./dom.js";
+import { data, el, num, number, put, table } from "./dom.js";
 import { address } from "./state.js";
 
 /** What was run, what came out, what it rests on.
@@ -9,7 +9,7 @@ export function overview(main) {
   const systems = report.systems.length > 1;
   const columns = ["measure", ...(systems ? ["system"] : []), "mean", ...(report.measures.some((/** @type {any} */ one) => one.interval) ? ["interval"] : []), "over", "skipped", "incomplete", "errors", "per query"];
   const rows = report.measures.map((/** @type {any} */ one) => row(one, columns));
-  main.replaceChildren(
+  put(main, 
     el("h1", null, "Report ", data(report.name)),
     verdict(),
     report.stopped && el("p", { class: "warn" }, `Interrupted, this is a part: ${report.stopped}`),

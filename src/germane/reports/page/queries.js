@@ -1,6 +1,6 @@
 import { strip } from "./charts.js";
 import { count, difference, queries, report, statusOf } from "./data.js";
-import { announce, data, el, number, signed } from "./dom.js";
+import { announce, data, el, number, put, signed } from "./dom.js";
 import { address, note } from "./state.js";
 
 const ROW = 36;
@@ -150,7 +150,7 @@ export function list(main, settings) {
   }
 
   const tags = [...new Set(queries.tags.flat())].sort();
-  main.replaceChildren(
+  put(main, 
     el("h1", null, "Queries"),
     el("form", { class: "filters", role: "search", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
       field("Text", el("input", { type: "search", value: chosen.text, oninput: (/** @type {any} */ event) => change({ text: event.target.value }) })),

@@ -1,7 +1,7 @@
 import { strip } from "./charts.js";
 import { lists } from "./compare.js";
 import { count, detailsOf, queries, report } from "./data.js";
-import { data, el, num, number, table } from "./dom.js";
+import { data, el, num, number, put, table } from "./dom.js";
 import { passing } from "./queries.js";
 import { address } from "./state.js";
 
@@ -15,7 +15,7 @@ export async function one(main, settings) {
     const next = passing[place + by];
     return place >= 0 && next !== undefined ? el("a", { href: address("query", { at: next }) }, name) : null;
   };
-  main.replaceChildren(
+  put(main, 
     el("p", null, el("a", { href: "#queries" }, "All queries"), " ", step(-1, "← previous"), " ", step(1, "next →")),
     el("h1", null, data(queries.query[at] || queries.id[at])),
     el("p", { class: "quiet" }, data(queries.id[at]), facts.system && " · ", facts.system && data(facts.system), facts.tags && ` · ${facts.tags.join(", ")}`),
