@@ -58,7 +58,9 @@ export function histogram(name, values, range, gate, pick) {
 /** The share of relevant places at each rank.
  * @param {string[]} strips */
 export function profile(strips) {
+  /** @type {number[]} */
   const found = [];
+  /** @type {number[]} */
   const all = [];
   for (const text of strips) {
     for (const call of text.split("|")) {

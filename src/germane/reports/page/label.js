@@ -65,7 +65,7 @@ async function draw() {
   const pressed = (/** @type {any} */ value) => String(Boolean(answer && "answer" in answer && answer.answer === value && answer.scale === state.scale));
   const buttons = state.scale === "graded"
     ? GRADES.map((word, grade) => el("button", { type: "button", "aria-pressed": pressed(grade), onclick: () => give(grade) }, el("kbd", null, grade), ` ${word}`))
-    : [[true, "y", "relevant"], [false, "n", "not relevant"]].map(([value, key, word]) => el("button", { type: "button", "aria-pressed": pressed(value), onclick: () => give(value) }, el("kbd", null, key), ` ${word}`));
+    : [{ value: true, key: "y", word: "relevant" }, { value: false, key: "n", word: "not relevant" }].map(({ value, key, word }) => el("button", { type: "button", "aria-pressed": pressed(value), onclick: () => give(value) }, el("kbd", null, key), ` ${word}`));
   put(main, ...head,
     el("h2", null, data(queries.query[query])),
     facts.reference && el("details", null, el("summary", null, "Reference"), data(facts.reference, "p")),
