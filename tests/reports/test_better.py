@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from germane import evaluate
-from germane.evaluation.evaluate import manifest_of, run_coroutine
-from germane.evaluation.unit import judged
+from germane.evaluation.unit import judged, run_coroutine
 from germane.judging.pool import Pool
 from germane.judging.spending import Spent
 from germane.measures import Measure
 from germane.measures.labels import Settings
 from germane.measures.scoring import Grader, Job
+from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.tables import Part
 from germane.types import Context, Sample

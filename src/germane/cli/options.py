@@ -69,7 +69,9 @@ Timeout = Annotated[
 Output = Annotated[
     list[Path] | None,
     typer.Option(
-        "-o", "--output", help="A report file (.html .json .jsonl .csv .md .txt) or the report folder; repeatable."
+        "-o",
+        "--output",
+        help="A report file (.html .json .jsonl .csv .md .txt) or the report folder; repeatable.",
     ),
 ]
 Target = Annotated[
