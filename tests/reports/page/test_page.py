@@ -209,7 +209,7 @@ class TestLabels:
             assert label.item == relevance_item(mine.query, contexts[(label.rank or 0) - 1].text)
             assert (label.who, label.scale, label.queue, label.blind) == ("Ada", "graded", "random", True)
             assert label.design is not None
-            assert label.design["population"] == 301
+            assert label.design["probability"] == pytest.approx(10 / 301)
         assert len({label.item for label in labels}) == 10
 
     def test_the_order_is_drawn_when_the_page_is_made(self, folder: Path) -> None:

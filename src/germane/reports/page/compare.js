@@ -14,11 +14,13 @@ export function compare(main, settings) {
   const rows = base.measures.map((/** @type {string} */ name) => {
     const at = report.names.indexOf(name);
     const better = report.lower.includes(name) ? -1 : 1;
-    const found = Array.from({ length: count }, (_, query) => difference(at, query)).filter((value) => value !== null);
+    const paired = Array.from({ length: count }, (_, query) => query).filter((query) => difference(at, query) !== null);
+    const found = paired.map((query) => Number(difference(at, query)));
+    const before = paired.reduce((total, query) => total + base.rows[query].values[base.measures.indexOf(name)], 0) / paired.length;
     const sum = found.reduce((a, b) => a + b, 0);
     const wins = found.filter((value) => value * better > TIE).length;
     const losses = found.filter((value) => value * better < -TIE).length;
-    return [el("th", { scope: "row" }, data(name)), num(found.length), num(number(base.means[name])), num(found.length ? signed(sum / found.length) : "–"), num(`▲ ${wins}`, "good"), num(`= ${found.length - wins - losses}`), num(`▼ ${losses}`, "bad")];
+    return [el("th", { scope: "row" }, data(name)), num(found.length), num(found.length ? number(before) : "–"), num(found.length ? signed(sum / found.length) : "–"), num(`▲ ${wins}`, "good"), num(`= ${found.length - wins - losses}`), num(`▼ ${losses}`, "bad")];
   });
   const at = report.names.indexOf(measure);
   const moved = Array.from({ length: count }, (_, query) => query).map((query) => ({ query, by: difference(at, query) })).filter((one) => one.by !== null && Math.abs(one.by) > TIE);

@@ -66,11 +66,6 @@ export function statusOf(measure, query) {
   return STATUS[/** @type {keyof typeof STATUS} */ (queries.status[measure][query])];
 }
 
-/** @param {string} name */
-export function measureOf(name) {
-  return report.measures.find((/** @type {any} */ one) => one.measure === name);
-}
-
 /** The difference to the baseline; null where either is not known.
  * @param {number} measure @param {number} query */
 export function difference(measure, query) {

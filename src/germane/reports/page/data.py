@@ -104,6 +104,7 @@ class Pages:
         systems = {name: number for number, name in enumerate(report.systems)}
         explainer, leading = Explainer(report), _leading(report)
         details, places = [], []
+        seen: set[tuple[str, str]] = set()
         for number, (sample, scores) in enumerate(_scored(report)):
             facts = explainer.facts(sample, scores, changes=False)
             row: list[Json] = [None] * len(measures)
@@ -129,11 +130,11 @@ class Pages:
             columns["missed"].append(len(facts["missing"]))
             columns["gold"].append(sum(grade > 0 for grade in (sample.qrels or {}).values()))
             columns["bad"].append(sum(score.status in {"error", "incomplete"} for score in scores))
-            seen: set[str] = set()
             for call_number, call in enumerate(facts["calls"]):
                 for rank, context in enumerate(call["contexts"]):
-                    if context["item"] not in seen and context["text"].strip():
-                        seen.add(context["item"])
+                    key = (sample.id, context["item"])
+                    if key not in seen and context["text"].strip():
+                        seen.add(key)
                         places.append((number, call_number, rank, context["item"]))
             details.append(self._stored(facts))
         columns["values"] = values
@@ -258,7 +259,7 @@ def _drawn(places: Sequence[tuple[int, int, int, str]]) -> Json:
     drawn = random.Random(SEED).sample(range(len(places)), count)  # noqa: S311 - a sample, no secret
     return {
         "order": [list(places[at]) for at in drawn],
-        "design": {"draw": "simple", "seed": SEED, "population": len(places)},
+        "design": {"seed": SEED, "population": len(places)},
         "guideline": "0 unrelated, 1 related without answering, 2 answers in part, 3 answers",
     }
 
@@ -277,24 +278,23 @@ def _baseline(report: ReportData, baseline: ReportData, now: Sequence[Facts]) ->
     measures = [name for name in report.measures if name in baseline]
     leading = _leading(baseline)
     explainer = Explainer(baseline)
-    known: dict[tuple[str, int], Json] = {}
+    known: dict[SampleKey, Json] = {}
     for sample, scores in _scored(baseline):
         facts = explainer.facts(sample, scores, changes=False)
         values = {score.measure: score.value for score in scores}
-        known.setdefault(
-            (sample.id, sample.trial),
-            {
-                "places": _places(facts, leading),
-                "values": [values.get(name) for name in measures],
-            },
-        )
-    rows = [known.get((sample.id, sample.trial)) for sample in report.samples()]
-    mine = {(sample.id, sample.trial) for sample in report.samples()}
+        row = {"places": _places(facts, leading), "values": [values.get(name) for name in measures]}
+        known[sample.id, sample.system, sample.trial] = row
+    alone = (
+        baseline.systems[0] if len(baseline.systems) == 1 else None
+    )  # is beside every system, whatever its name
+    mine = [
+        (sample.id, sample.system if alone is None else alone, sample.trial) for sample in report.samples()
+    ]
+    here = set(mine)
     return {
         "name": baseline.folder.name if baseline.folder else "baseline",
         "measures": measures,
-        "means": {name: baseline[name].mean for name in measures},
-        "rows": rows,
+        "rows": list(map(known.get, mine)),
         "now": [_places(facts, _leading(report)) for facts in now],
-        "gone": [key[0] for key in known if key not in mine],
+        "gone": [key[0] for key in known if key not in here],
     }

@@ -129,12 +129,15 @@ function rows() {
 
 async function download() {
   const lines = [];
+  const { seed, population } = report.label.design;
+  // The order is random: whoever stops after n labels has drawn each place with probability n / population.
+  const design = { design: "passages", seed, budget: rows(), population, probability: rows() / population };
   for (const [at, answer] of Object.entries(state.answers)) {
     if (!("answer" in answer)) continue;
     const { query, call, rank, item } = await placeAt(Number(at));
     lines.push(JSON.stringify({
       item, kind: "relevance", answer: answer.answer, scale: answer.scale, who: state.who || null, at: answer.at, queue: "random",
-      design: { ...report.label.design, place: Number(at) + 1 }, blind: answer.blind, guideline: report.label.guideline, reason: null,
+      design, blind: answer.blind, guideline: report.label.guideline, reason: null,
       sample: queries.id[query], system: report.systems[queries.system[query]], call: call + 1, rank: rank + 1,
     }));
   }

@@ -1,5 +1,5 @@
 import { histogram, profile } from "./charts.js";
-import { count, measureOf, queries, report } from "./data.js";
+import { count, queries, report } from "./data.js";
 import { data, el, num, number, put, table } from "./dom.js";
 import { address } from "./state.js";
 
@@ -91,17 +91,25 @@ function judge() {
 }
 
 function slices() {
-  const tags = new Map();
-  queries.tags.forEach((/** @type {string[]} */ mine, /** @type {number} */ query) => mine.forEach((tag) => tags.set(tag, [...(tags.get(tag) ?? []), query])));
-  if (!tags.size) return null;
-  const rows = [...tags].sort((a, b) => b[1].length - a[1].length).slice(0, 40).map(([tag, mine]) => [
-    el("th", { scope: "row" }, el("a", { href: address("queries", { tag }) }, data(tag))),
+  const several = report.systems.length > 1;
+  /** @type {Map<string, {tag: string, system: number, mine: number[]}>} */
+  const found = new Map();
+  queries.tags.forEach((/** @type {string[]} */ tags, /** @type {number} */ query) => tags.forEach((tag) => {
+    const system = queries.system[query];
+    const key = `${tag}\n${system}`;
+    if (!found.has(key)) found.set(key, { tag, system, mine: [] });
+    found.get(key)?.mine.push(query);
+  }));
+  if (!found.size) return null;
+  const rows = [...found.values()].sort((a, b) => b.mine.length - a.mine.length || a.tag.localeCompare(b.tag)).slice(0, 60).map(({ tag, system, mine }) => [
+    el("th", { scope: "row" }, el("a", { href: address("queries", { tag, system: several ? report.systems[system] : "" }) }, data(tag))),
+    ...(several ? [data(report.systems[system])] : []),
     num(mine.length),
-    ...report.names.map((/** @type {string} */ name, /** @type {number} */ at) => {
-      const values = mine.map((/** @type {number} */ query) => queries.values[at][query]).filter((/** @type {any} */ value) => value !== null);
-      return el("td", { class: "num", title: `${values.length} of ${mine.length} measured` }, values.length ? number(values.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0) / values.length) : "–");
+    ...report.names.map((/** @type {string} */ _, /** @type {number} */ at) => {
+      const values = mine.map((query) => queries.values[at][query]).filter((value) => value !== null);
+      return el("td", { class: "num", title: `${values.length} of ${mine.length} measured` }, values.length ? number(values.reduce((a, b) => a + b, 0) / values.length) : "–");
     }),
   ]);
-  const heads = ["tag", "samples", ...report.names].map((name, at) => el("th", { scope: "col", class: at ? "num" : "" }, name));
-  return el("section", null, el("h2", null, "Slices"), table("Means by tag", heads, rows), el("p", { class: "quiet" }, "Means over the samples with this tag that could be measured. Small slices vary by chance."), report.names.some((/** @type {string} */ name) => measureOf(name)?.better === "lower") && el("p", { class: "quiet" }, "Lower is better for some."));
+  const heads = ["tag", ...(several ? ["system"] : []), "samples", ...report.names].map((name, at) => el("th", { scope: "col", class: at > (several ? 1 : 0) ? "num" : "" }, name));
+  return el("section", null, el("h2", null, "Slices"), table("Means by tag", heads, rows), el("p", { class: "quiet" }, "Means over the samples with this tag that could be measured. Small slices vary by chance."));
 }
