@@ -80,7 +80,7 @@ class Pages:
             },
             "stopped": report.stopped,
             "systems": list(report.systems),
-            "measures": [_measure(summary) for summary in report.summaries],
+            "measures": [_measure(summary) | ({} if text else {"why": []}) for summary in report.summaries],
             "gates": list(_lines(manifest.get("gates") or ())),
             "names": list(report.measures),
             "lower": [name for name in report.measures if _definition(report[name].type)[1] == "lower"],
@@ -165,7 +165,13 @@ def _without_text(facts: Facts) -> None:
         facts[name] = None
     facts["matrices"] = []
     for row in facts["measures"]:
-        for name in ("reasoning", "hits", "misses", "panel"):
+        for name in (
+            "why",
+            "reasoning",
+            "hits",
+            "misses",
+            "panel",
+        ):  # a failure's message may quote what was asked
             row.pop(name, None)
     for call in facts["calls"]:
         call["query"] = ""
