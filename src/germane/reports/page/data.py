@@ -225,7 +225,7 @@ def _measure(summary: MeasureSummary) -> Json:
         "system": summary.system,
         "words": summary.in_words(),
         "mean": summary.mean,
-        "interval": list(summary.interval) if summary.interval else None,
+        "interval": summary.interval_in_words() if summary.interval else None,
         "method": summary.interval_method,
         "level": summary.level,
         "bounds": list(summary.mean_bounds) if summary.mean_bounds else None,

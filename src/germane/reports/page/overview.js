@@ -41,7 +41,7 @@ function row(one, columns) {
     measure: () => el("th", { scope: "row" }, data(one.measure), el("div", { class: "quiet formula wide" }, one.formula), one.better === "lower" && el("div", { class: "quiet" }, "lower is better")),
     system: () => el("td", null, data(one.system || "–")),
     mean: () => num(el("strong", null, one.words)),
-    interval: () => el("td", { class: "num", title: one.method ?? "" }, one.interval ? `${number(one.interval[0])} to ${number(one.interval[1])}` : "–"),
+    interval: () => el("td", { class: "num", title: one.method ?? "" }, one.interval ?? "–"),
     over: () => num(`${one.n}/${one.total}`),
     skipped: () => num(one.skipped || "–"),
     incomplete: () => num(one.incomplete || "–", one.incomplete ? "warn" : ""),
@@ -63,7 +63,7 @@ function gates() {
   const kinds = { passed: "good", failed: "bad", undecided: "warn" };
   return el("section", { class: "panel" }, el("h2", null, "Gates"), el("ul", null, ...report.verdict.gates.map((/** @type {any} */ gate) => {
     const outcome = /** @type {"passed" | "failed" | "undecided"} */ (gate.outcome);
-    return el("li", null, el("strong", { class: kinds[outcome] }, `${glyphs[outcome]} ${outcome}`), " ", data(`${gate.gate}: ${gate.detail}`));
+    return el("li", null, el("strong", { class: kinds[outcome] }, `${glyphs[outcome]} ${outcome}${gate.stand_in ? " (stand-in)" : ""}`), " ", data(`${gate.gate}: ${gate.detail}`));
   })));
 }
 
