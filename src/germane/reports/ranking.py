@@ -184,8 +184,8 @@ class TextTable:
 
     @property
     def width(self) -> int:
-        """How many signs its widest line has."""
-        return sum(widths := self._widths) + 2 * (len(widths) - 1)
+        """How many signs wide it is on a console."""
+        return sum(widths := self._widths) + 3 * (len(widths) - 1)
 
     @property
     def _widths(self) -> list[int]:

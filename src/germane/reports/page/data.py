@@ -76,7 +76,10 @@ class Pages:
                 "word": report.verdict.word,
                 "code": report.verdict.exit_code,
                 "reasons": list(report.verdict.reasons),
-                "gates": report.verdict.as_json()["gates"],
+                "gates": [
+                    {"gate": one.gate, "outcome": one.outcome, "word": one.word, "detail": one.detail}
+                    for one in report.verdict.gates
+                ],
             },
             "stopped": report.stopped,
             "systems": list(report.systems),

@@ -63,7 +63,7 @@ function gates() {
   const kinds = { passed: "good", failed: "bad", undecided: "warn" };
   return el("section", { class: "panel" }, el("h2", null, "Gates"), el("ul", null, ...report.verdict.gates.map((/** @type {any} */ gate) => {
     const outcome = /** @type {"passed" | "failed" | "undecided"} */ (gate.outcome);
-    return el("li", null, el("strong", { class: kinds[outcome] }, `${glyphs[outcome]} ${outcome}${gate.stand_in ? " (stand-in)" : ""}`), " ", data(`${gate.gate}: ${gate.detail}`));
+    return el("li", null, el("strong", { class: kinds[outcome] }, `${glyphs[outcome]} ${gate.word}`), " ", data(`${gate.gate}: ${gate.detail}`));
   })));
 }
 
