@@ -2,7 +2,6 @@
 
 import shutil
 import sqlite3
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,32 +103,6 @@ def test_damage_is_refused_with_the_way_out(path: Path, change: Callable[[bytear
             SQLiteLedger(path, reading=reading)
     assert check(path)[1]
     assert path.read_bytes() == before
-
-
-def can_recover(sound: Path) -> bool:
-    """Whether this machine has a sqlite3 command that knows .recover: not every build does."""
-    if shutil.which("sqlite3") is None:
-        return False
-    return (
-        b"INSERT" in subprocess.run(["sqlite3", sound, ".recover"], capture_output=True, check=False).stdout
-    )
-
-
-def test_the_printed_command_saves_what_can_be_read(path: Path) -> None:
-    """Three pages of noise: the recovered file is a ledger with all other answers, equal."""
-    if not can_recover(path):
-        pytest.skip("no sqlite3 command with .recover on this machine")
-    harm(path, noise)
-    with pytest.raises(LedgerError) as caught:
-        SQLiteLedger(path)
-    command = str(caught.value).split("can be read: ")[1].split(";")[0]
-    subprocess.run(["sh", "-c", command], check=True, capture_output=True)
-    with SQLiteLedger(path.with_name("recovered-l.sqlite")) as recovered:
-        left = recovered.find(list(EVERYTHING))
-        assert ROWS * 0.9 < len(left) == len(recovered) < ROWS
-        assert all(EVERYTHING[key] == one for key, one in left.items())
-        recovered.put(list(EVERYTHING.values()))
-        assert len(recovered) == ROWS
 
 
 def test_a_large_damaged_file_is_noticed_when_the_page_is_read(
