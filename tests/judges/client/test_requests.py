@@ -140,9 +140,9 @@ class TestCaching:
         assert json.dumps(Prompts()["relevance"].text)[1:-1] in shared(*bodies(asked))
 
     def test_requests_about_two_queries_share_the_instructions(self) -> None:
-        """All of the system message."""
+        """All of the system message, to the code of the first tag, which is drawn anew for each request."""
         asked = [Relevance(query=query, passage="A b.") for query in ("Why?", "How?")]
-        assert shared(*bodies(asked)).endswith("<query-")
+        assert "<query-" in shared(*bodies(asked))
 
 
 TEXTS = {
