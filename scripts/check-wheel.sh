@@ -22,5 +22,6 @@ cd "$away"
 
 ./venv/bin/germane --help >/dev/null
 ./venv/bin/germane init example
-./venv/bin/germane run example/evals/retrieval-set.yaml
+./venv/bin/germane run example/evals/retrieval-set.yaml -o report.html
+grep -q "default-src 'none'" report.html  # its modules and styles are package data
 echo "the wheel works outside the repository"

@@ -45,6 +45,16 @@ def test_compare_prints_writes_and_decides(reports: Path) -> None:
     assert all(file.stat().st_size for file in files)
 
 
+def test_long_names_of_reports_stand_above_the_table(reports: Path) -> None:
+    """Two names that only differ at their end must not be cut to the same heading."""
+    a, b = "retrieval-set-20260101-000000", "retrieval-set-20260102-000000"
+    for old, new in (("a", a), ("b", b)):
+        (reports / old).rename(reports / new)
+    first, *lines = invoke("compare", reports / a, reports / b).stdout.splitlines()
+    assert first == f"new {b} against baseline {a}"
+    assert any(line.split()[:3] == ["measure", "baseline", "new"] for line in lines)
+
+
 def test_compare_has_a_document_of_a_pinned_shape(reports: Path) -> None:
     """The keys that scripts rely on; the difference is B minus A."""
     done = invoke("compare", reports / "a", reports / "b", "--json", "-m", "RR")

@@ -75,3 +75,26 @@ def test_what_stands_in_the_data_is_no_command_to_the_terminal(cli: Cli, tmp_pat
     ):
         assert ran.out + ran.err
         assert not set(ran.out + ran.err) & {"\x1b", "\x07", "\u202e"}
+
+
+def test_a_script_reads_the_explanation_as_json(cli: Cli, report: str) -> None:
+    """--json holds the labels of each place, the numbers in each formula, and what would change it."""
+    facts = cli("explain", report, "steep", "--json").json
+    first, second = facts["calls"][0]["contexts"]
+    assert [(label["source"], label["grade"]) for label in second["labels"]] == [
+        ("gold", 1),
+        ("judge", 3),
+        ("human", 3),
+    ]
+    assert first["item"] != second["item"]
+    measures = {row["measure"]: row for row in facts["measures"]}
+    assert measures["RR"]["numbers"] == "1 / 2"
+    assert measures["context_precision@5"]["numbers"] == "(1/2) / 1"
+    assert measures["RR"]["changes"][0]["value"] in {0.0, 1.0}
+
+
+def test_missing_gold_is_named(cli: Cli, report: str) -> None:
+    """A gold document that did not come back stands in the explanation by its id."""
+    ran = cli("explain", report, "sweet", "RR")
+    assert "missing gold: d9 (grade 1)" in ran.out
+    assert "no context came back" in ran.out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json as jsonlib
+import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -15,16 +15,18 @@ def explain(
     ],
     query: Annotated[str, typer.Argument(help="A sample's id, its query, or a part of it.")],
     measure: Annotated[str | None, typer.Argument(help="One measure; else all.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the results as one JSON document.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON document.")] = False,
 ) -> None:
-    """Print the formula with this query's numbers, each verdict with its source, and what would change the score."""
+    """Print each place with its labels, each formula with this query's numbers, and what would change the score."""
     from germane.clean import clean
-    from germane.reports.explain import explain_as_json, explain_query
+    from germane.encoding import encode
+    from germane.reports.explain import explain_query, lines_of
     from germane.reports.report import Report
 
-    report = Report.open(folder)
+    facts = explain_query(Report.open(folder), query, measure)
     if json:
-        print(jsonlib.dumps(explain_as_json(report, query, measure), ensure_ascii=False))
+        print(encode(facts).decode())
         return
-    for line in explain_query(report, query, measure):
+    width = shutil.get_terminal_size((100, 24)).columns
+    for line in lines_of(facts, max(width, 60)):
         print(clean(line))

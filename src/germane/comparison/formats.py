@@ -18,6 +18,7 @@ from germane.comparison.planning import Overlap, Ranked, RankedSystems
 from germane.comparison.result import ComparisonData, MeasureComparison, MovedQuery, higher_is_better
 from germane.errors import InputError
 from germane.types import Json
+from germane.wholetable import WholeTable
 
 __all__ = [
     "COMPARISON_FORMATS",
@@ -31,6 +32,9 @@ __all__ = [
 
 _SHOWN = 10
 """Ids and items that are named before the others are only counted."""
+
+_LONGEST_HEAD = 16
+"""Signs of a system's name that fit over a column of means."""
 
 _WORDS = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 _COLOUR = {"pass": "green", "fail": "red", "undecided": "yellow"}
@@ -51,9 +55,9 @@ def render_comparison(found: ComparisonData) -> RenderableType:
 
 def _parts(found: ComparisonData) -> Iterator[RenderableType]:
     first, *others = found.systems
-    yield Text(
-        f"{', '.join(map(clean, others))} against {clean(first)}: differences are against {clean(first)}"
-    )
+    heads = _heads(found)
+    a, b = clean(first), ", ".join(map(clean, others))
+    yield Text(f"{b} against {a}" if heads[0] == a else f"{heads[1]} {b} against {heads[0]} {a}")
     yield _table(found, _whole(found))
     for one in _whole(found):
         for line in _remarks(found, one):
@@ -79,14 +83,20 @@ def _whole(found: ComparisonData) -> list[MeasureComparison]:
     return [one for one in found.comparisons if not one.slice]
 
 
+def _heads(found: ComparisonData) -> tuple[str, ...]:
+    """What stands over the means: the systems' names, or their parts where two names are too long for a column."""
+    names = tuple(map(clean, found.systems))
+    return ("baseline", "new") if len(names) == 2 and max(map(len, names)) > _LONGEST_HEAD else names
+
+
 def _table(found: ComparisonData, rows: Sequence[MeasureComparison], *, slices: bool = False) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = WholeTable(box=box.SIMPLE_HEAD, pad_edge=False)
     several = len(found.systems) > 2
     adjusted = any(one.p_holm is not None and one.p_holm != one.p for one in rows)
     for heading, wanted in (("slice", slices), ("measure", True), ("system", several)):
         if wanted:
             table.add_column(heading)
-    means = ("mean",) if several else tuple(map(clean, found.systems))
+    means = ("mean",) if several else _heads(found)
     for heading in (
         *means,
         "difference",

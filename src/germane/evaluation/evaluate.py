@@ -23,10 +23,10 @@ from germane.reports.explain import settings_of
 from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
+from germane.samples.frames import SampleSource, rows_of
 from germane.samples.reading import samples_from
 from germane.tables.labels import by_people
 from germane.tables.part import Part
-from germane.types import Json, Sample
 
 __all__ = ["aevaluate", "evaluate", "rescore"]
 
@@ -37,7 +37,7 @@ _OF_ROWS = {"graders", "notes", "prompts", "reads", "asked", "files", "status", 
 
 
 def evaluate(
-    samples: Iterable[Sample | dict[str, Json]],
+    samples: SampleSource,
     measures: Measure | str | Iterable[Measure | str],
     *,
     judge: Judges | None = None,
@@ -53,7 +53,9 @@ def evaluate(
     """Judge and score samples.
 
     Args:
-        samples: Samples, or mappings with the keys of a sample line (other tools' usual names are known).
+        samples: Samples, or mappings with the keys of a sample line (other tools' usual names are known); a DataFrame
+            (pandas, polars) with a row per sample; or a file's path. NaN is absent; contexts may be documents of
+            LangChain or nodes of LlamaIndex.
         measures: Measures or their names: `[context_precision @ 5, "nDCG@10"]`.
         judge: Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`); a list of these is a
             panel that votes. Needed as soon as a measure asks; never chosen in silence.
@@ -96,7 +98,7 @@ def evaluate(
 
 
 async def aevaluate(
-    samples: Iterable[Sample | dict[str, Json]],
+    samples: SampleSource,
     measures: Measure | str | Iterable[Measure | str],
     *,
     judge: Judges | None = None,
@@ -116,7 +118,7 @@ async def aevaluate(
     settings = Settings.of(against, scale, rubric)
     parsed = [Gate.parse(gate) for gate in gates]
     budget = Budget(max_cost, max_calls)
-    jobs = (Job(sample=sample, graders=graders) for sample in samples_from(samples))
+    jobs = (Job(sample=sample, graders=graders) for sample in samples_from(rows_of(samples)))
     tables = Part()
     store = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
     try:

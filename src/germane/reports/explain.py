@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+import functools
+import math
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol, TypeAlias
 
-from germane.clean import shorten
-from germane.encoding import digest
+from germane.clean import clean, shorten
+from germane.encoding import canonical, digest
 from germane.errors import InputError
 from germane.judges.judge import Judge
 from germane.judges.panel import votes_on
@@ -15,39 +19,62 @@ from germane.judging.driver import replay
 from germane.judging.recorded import Recorded
 from germane.measures import ranked
 from germane.measures.explaining import Exchange, Explanation, explain_judged, explain_ranked
-from germane.measures.labels import LabelledPlace, PlaceLabel, Ranking, Settings, fill_table
+from germane.measures.labels import HELPS, LabelledPlace, PlaceLabel, Ranking, Settings, fill_table, turns
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import depth_of, is_relevant, labels_for, program_of
 from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
+from germane.questions.relevance import Relevance
 from germane.questions.script import ScriptGrade
-from germane.reports.data import ReportData
-from germane.tables.labels import LabelBook, by_people
-from germane.tables.scores import dump_score
+from germane.reports.summary import MeasureSummary
+from germane.tables.folder import Tables
+from germane.tables.labels import LabelBook, by_people, passage_of, relevance_item
+from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
 __all__ = [
+    "Explainer",
+    "Facts",
     "StoredJudge",
     "explain",
-    "explain_as_json",
     "explain_query",
     "explain_score",
     "explained",
+    "lines_of",
     "recorded",
     "settings_of",
     "strips",
     "votes_in",
 ]
 
-_TEXT = 60
-_REASON = 90
+Facts: TypeAlias = dict[str, Any]
+"""A JSON object of an explanation."""
+
+
+class Explainable(Protocol):
+    """What is read of a report to explain its scores."""
+
+    @property
+    def tables(self) -> Tables:
+        """The tables of the evaluation."""
+
+    @property
+    def manifest(self) -> Mapping[str, Json]:
+        """How it came to be."""
+
+    @property
+    def summaries(self) -> Sequence[MeasureSummary]:
+        """One per measure and system."""
+
+    def samples_of(self, keys: Collection[SampleKey]) -> Mapping[SampleKey, Sample]:
+        """The samples with these keys."""
 
 
 class StoredJudge:
     """The identity of the judge that a report was made with: enough to find its judgements, unable to judge."""
 
-    def __init__(self, report: ReportData) -> None:
+    def __init__(self, report: Explainable) -> None:
         judge = report.manifest.get("judge") or {}
         self.name = str(judge.get("source"))
         self.identity = judge.get("identity") or {}
@@ -63,18 +90,18 @@ class StoredJudge:
         return str(self._prompts.get(question.prompt, ""))
 
 
-def settings_of(report: ReportData) -> Settings:
+def settings_of(report: Explainable) -> Settings:
     """What relevance was judged against, and the labels of people that stand beside the samples."""
-    people = LabelBook(filter(by_people, report.labels()))
+    people = LabelBook(filter(by_people, report.tables.labels))
     return Settings(**(report.manifest.get("settings") or {}), labels=people or None)
 
 
-def recorded(report: ReportData) -> Recorded:
+def recorded(report: Explainable) -> Recorded:
     """The report's judgements, by question; only those that are wanted are read."""
     return Recorded(report.tables.judgements)
 
 
-def explain_score(report: ReportData, score: Score) -> Explanation:
+def explain_score(report: Explainable, score: Score) -> Explanation:
     """Why a score is what it is; KeyError where its sample is not in the report."""
     outcome = Outcome(score.value, score.status, score.why, score.bounds)
     measure = Measure.parse(score.type)
@@ -92,13 +119,13 @@ MOST_EXPLAINED = 5_000
 """Scores of a report that are all explained where it is written; of a larger one none are."""
 
 
-def explained(report: ReportData) -> Iterator[tuple[Score, Explanation]]:
+def explained(report: Explainable) -> Iterator[tuple[Score, Explanation]]:
     """Every score with why it is what it is, in their order; nothing where the report is too large for that."""
     if len(report.tables.scores) > MOST_EXPLAINED:
         return
-    samples = {(sample.id, sample.system, sample.trial): sample for sample in report.samples()}
+    samples = {(sample.id, sample.system, sample.trial): sample for sample in report.tables.samples}
     answers, found = recorded(report), results_of(report)
-    for score in report.scores():
+    for score in report.tables.scores:
         sample = samples.get((score.sample, score.system, score.trial))
         yield score, _explained(sample, score, report, answers, found)
 
@@ -106,7 +133,7 @@ def explained(report: ReportData) -> Iterator[tuple[Score, Explanation]]:
 def _explained(
     sample: Sample | None,
     score: Score,
-    report: ReportData,
+    report: Explainable,
     answers: Recorded,
     found: Mapping[tuple[str, ...], Mapping[str, Json]],
 ) -> Explanation:
@@ -128,7 +155,7 @@ def _is_known(name: str) -> bool:
 
 
 def explain(
-    report: ReportData, sample: Sample, measure: Measure, outcome: Outcome, answers: Recorded
+    report: Explainable, sample: Sample, measure: Measure, outcome: Outcome, answers: Recorded
 ) -> Explanation:
     """Why a sample's score is what it is."""
     if measure.definition.family == "ranked":
@@ -158,11 +185,11 @@ def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judge
     )
 
 
-def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
+def results_of(report: Explainable) -> dict[tuple[str, ...], Mapping[str, Json]]:
     """What graders found, by sample, system, trial and the grader's name."""
     return {
         tuple(row.provenance["of"]): row.answer
-        for row in report.judgements()
+        for row in report.tables.judgements
         if row.kind == GRADED and isinstance(row.answer, Mapping)
     }
 
@@ -184,7 +211,7 @@ def labels_of(sample: Sample, measure: Measure, settings: Settings, answers: Rec
     return lists
 
 
-def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
+def strips(report: Explainable, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
     """For each score: the rank strip of its sample, the score, the query."""
     measure = _strip_measure(report, scores[0].type)
     wanted = {(score.sample, score.system, score.trial) for score in scores}
@@ -210,7 +237,7 @@ def _first_asked(program: Program[Any]) -> Sequence[AnyQuestion]:
     return next(program, ())
 
 
-def _strip_measure(report: ReportData, first: str) -> Measure | None:
+def _strip_measure(report: Explainable, first: str) -> Measure | None:
     """The measure itself if it is ranked, else the first ranked one of the report."""
     for name in (first, *(summary.type for summary in report.summaries)):
         try:
@@ -237,33 +264,16 @@ def _sign(label: Any, measure: Measure) -> str:
     return "■" if is_relevant(label, measure) else "□"
 
 
-def explain_as_json(report: ReportData, query: str, measure: str | None = None) -> dict[str, Json]:
-    """What `explain_query` says of one sample, as JSON: each score with hits, misses, reasoning and details."""
-    sample, scores = _wanted(report, query, measure)
-    answers, found = recorded(report), results_of(report)
-    rows = []
-    for score in scores:
-        why = _explained(sample, score, report, answers, found)
-        rows.append({**dump_score(score), **why.as_json()})
-    return {"schema_version": 1, "sample": sample.id, "query": sample.query, "results": rows}
-
-
-def explain_query(report: ReportData, query: str, measure: str | None = None) -> Iterator[str]:
-    """Lines that explain the scores of one sample, by its id or by its query's text.
+def explain_query(report: Explainable, query: str, measure: str | None = None) -> Facts:
+    """Everything that is known of one sample's scores, by its id or by its query's text.
 
     Raises InputError where the report holds no such sample or measure.
     """
     sample, scores = _wanted(report, query, measure)
-    answers = recorded(report)
-    yield f"{sample.id}  {shorten(sample.query, 200)}"
-    if sample.reference:
-        yield f"reference  {shorten(sample.reference, 200)}"
-    for score in scores:
-        yield ""
-        yield from _score(report, sample, score, answers)
+    return Explainer(report).facts(sample, scores)
 
 
-def _wanted(report: ReportData, query: str, measure: str | None) -> tuple[Sample, list[Score]]:
+def _wanted(report: Explainable, query: str, measure: str | None) -> tuple[Sample, list[Score]]:
     """The sample, and its scores of the measure that is named; InputError where there are none."""
     sample = _find(report, query)
     names = {None} if measure is None else {measure, _canonical(measure)}
@@ -272,7 +282,7 @@ def _wanted(report: ReportData, query: str, measure: str | None) -> tuple[Sample
         score for score in found if measure is None or not names.isdisjoint({score.measure, score.type})
     ]
     if not scores:
-        have = ", ".join(report.measures)
+        have = ", ".join(dict.fromkeys(summary.measure for summary in report.summaries))
         raise InputError(f"{measure} was not measured for {sample.id}", fix=f"measured: {have}")
     return sample, scores
 
@@ -285,9 +295,9 @@ def _canonical(name: str) -> str:
         return name
 
 
-def _find(report: ReportData, query: str) -> Sample:
+def _find(report: Explainable, query: str) -> Sample:
     inside = []
-    for sample in report.samples():
+    for sample in report.tables.samples:
         if query in {sample.id, sample.query}:
             return sample
         if query.casefold() in f"{sample.id}\n{sample.query}".casefold():
@@ -302,81 +312,336 @@ def _find(report: ReportData, query: str) -> Sample:
     )
 
 
-def _score(report: ReportData, sample: Sample, score: Score, answers: Recorded) -> Iterator[str]:
-    value = "-" if score.value is None else f"{score.value:.4f}"
-    note = f"  {score.status}: {score.why}" if score.why else ""
-    between = f"  between {score.bounds[0]:.4f} and {score.bounds[1]:.4f}" if score.bounds else ""
-    yield f"{score.measure} = {value}{between}{note}"
-    try:
-        measure = Measure.parse(score.type)
-    except InputError:
-        return
-    yield f"  formula  {measure.definition.formula}"
-    if score.status == "skipped":
-        return
-    outcome = Outcome(score.value, score.status, score.why, score.bounds)
-    graded = results_of(report).get((score.sample, score.system, str(score.trial), score.measure))
-    if graded is not None:
-        explanation = explain_graded(graded, outcome)
-    else:
-        explanation = explain(report, sample, measure, outcome, answers)
-    yield f"  {explanation.reasoning}{f'  ({explanation.band})' if explanation.band else ''}"
-    if graded is None and measure.definition.family == "ranked":
-        lists = labels_of(sample, measure, settings_of(report), answers)
-        yield from _places(explanation, [ranking.query for ranking in lists if ranking.places])
-        if score.value is not None:
-            yield from _what_if(measure, lists, sample, score.value)
-    else:
-        yield from (f"  + {shorten(hit, 200)}" for hit in explanation.hits)
-        yield from (f"  - {shorten(miss, 200)}" for miss in explanation.misses)
-        yield from _panel(explanation)
-
-
-def _places(explanation: Explanation, queries: Sequence[str]) -> Iterator[str]:
-    calls = iter(queries if len(queries) > 1 else ())
-    for check, step in zip(explanation.relevance_checks, explanation.working, strict=True):
-        if check["position"] == 1 and (query := next(calls, None)):
-            yield f"  searched for {shorten(query, 120)}"
-        sign = {True: "■", False: "□", None: "?"}[check["relevant"]]
-        who = f"{check.get('source', '')} {check['grade']}" if "grade" in check else "unjudged"
-        who += "".join(f" ({', '.join(said)})" for said in [_said(check)] if said)
-        name = f"{shorten(str(check.get('id') or ''), 24):24}"
-        why = shorten(str(check["reasoning"]), _REASON)
-        yield (
-            f"  {check['position']:>3} {sign} P@{check['position']}={step['precision']:.4f}  {who:10} {name} "
-            f"{shorten(str(check['chunk']), _TEXT)}{f'  | {why}' if why else ''}"
-        )
-
-
-def _panel(explanation: Explanation) -> Iterator[str]:
-    """Each question to a panel, and what its members said to it."""
-    for asked in explanation.details.get("panel", ()):
-        agreed = f", agreement {asked['agreement']:.2f}" if "agreement" in asked else ""
-        yield f"  votes on {asked['asked']}{agreed}"
-        yield from (f"    {shorten(said, 200)}" for said in _said(asked))
-
-
-def _said(votes: Mapping[str, Json]) -> list[str]:
+def said_by(votes: Mapping[str, Json]) -> list[str]:
     """What each member of a panel said, or why it said nothing; nothing where there was no panel."""
     failed = votes.get("failed", {}).items()
     return [f"{name}: {said}" for name, said in votes.get("votes", {}).items()] + [
-        f"{name} failed: {shorten(why, _REASON)}" for name, why in failed
+        f"{name} failed: {why}" for name, why in failed
     ]
+
+
+class Explainer:
+    """The facts behind the scores of a report's samples: labels, formulas with their numbers, what is missing."""
+
+    def __init__(self, report: Explainable) -> None:
+        self._report = report
+        self._settings, self._answers = settings_of(report), recorded(report)
+        self._people = LabelBook(report.tables.labels)
+        self._results = results_of(report)
+
+    def facts(self, sample: Sample, scores: Sequence[Score], *, changes: bool = True) -> Facts:
+        """What is known of a sample and of these of its scores, as JSON.
+
+        `changes`: with the moves of a context that would change each ranked score most.
+        """
+        asked: list[tuple[AnyQuestion, Any]] = []
+        measures = [self._measure(sample, score, asked, changes=changes) for score in scores]
+        matrices = [found for question, answer in asked if (found := _matrix(question, answer))]
+        return {
+            "sample": sample.id,
+            "system": sample.system,
+            "trial": sample.trial,
+            "query": sample.query,
+            "reference": sample.reference,
+            "criterion": sample.criterion,
+            "response": sample.response,
+            "tags": list(sample.tags),
+            "error": sample.error,
+            "calls": self._calls(sample, asked),
+            "missing": _missing_gold(sample),
+            "matrices": list({canonical(found): found for found in matrices}.values()),
+            "measures": measures,
+        }
+
+    def _measure(
+        self, sample: Sample, score: Score, asked: list[tuple[AnyQuestion, Any]], *, changes: bool
+    ) -> Facts:
+        row: Facts = {
+            "measure": score.measure,
+            "value": score.value,
+            "status": score.status,
+            "why": score.why,
+            "bounds": list(score.bounds) if score.bounds else None,
+        }
+        measure: Measure | None = None
+        with suppress(InputError):  # a name that an eval file gave
+            measure = Measure.parse(score.type)
+            row["formula"] = measure.definition.formula
+        graded = self._results.get((score.sample, score.system, str(score.trial), score.measure))
+        unknown = measure is None or measure.definition.family == "graded"
+        if score.status == "skipped" or (graded is None and unknown):
+            return row
+        outcome = Outcome(score.value, score.status, score.why, score.bounds)
+        if graded is not None or measure is None:
+            found = explain_graded(graded or {}, outcome)
+            row["details"] = dict(found.details)
+        elif measure.definition.family == "ranked":
+            lists, exchange = replay(labels_for(measure, sample, self._settings), self._answers.look_up)
+            asked += exchange
+            found = explain_ranked(measure, outcome, lists, votes_in(exchange, self._answers))
+            row["numbers"] = numbers_of(measure, lists, sample, score.value)
+            if changes and score.value is not None:
+                row["changes"] = list(_what_if(measure, lists, sample, score.value))
+        else:
+            derived, exchange = replay(program_of(measure, sample, self._settings), self._answers.look_up)
+            asked += exchange
+            votes = votes_in(exchange, self._answers)
+            found = explain_judged(measure, outcome, sample, exchange, derived, votes)
+            row["panel"] = [dict(one) for one in found.details.get("panel", ())]
+        row |= {"reasoning": found.reasoning, "band": found.band}
+        if measure is None or measure.definition.family != "ranked":
+            row |= {"hits": list(found.hits), "misses": list(found.misses)}
+        return row
+
+    def _calls(self, sample: Sample, asked: Sequence[tuple[AnyQuestion, Any]]) -> list[Facts]:
+        """Each search with its places, and at each place everybody's label."""
+        judged: dict[tuple[str, str], tuple[AnyQuestion, Any]] = {}
+        for question, answer in asked:
+            if isinstance(question, Relevance):
+                judged.setdefault((question.query, question.passage), (question, answer))
+        questions = [question for question, _ in judged.values()]
+        votes = (
+            dict(zip(judged, votes_in(list(judged.values()), self._answers), strict=True))
+            if questions
+            else {}
+        )
+        calls: dict[int, Facts] = {}
+        history = turns(sample)
+        for place in sample.places():
+            context = place.context
+            labels: list[Facts] = []
+            if sample.qrels is not None and context.id is not None and context.id in sample.qrels:
+                grade = sample.qrels[context.id]
+                labels.append({"source": "gold", "grade": grade, "relevant": grade >= 1})
+            asked_with = ((query, context.text) for query in dict.fromkeys((sample.query, place.query)))
+            labels += [_verdict(judged[one][1], votes[one]) for one in asked_with if one in judged]
+            item = relevance_item(sample.query, passage_of(context), history)
+            if (label := self._people.get(item)) is not None:
+                helps = label.answer if isinstance(label.answer, bool) else label.answer >= HELPS
+                labels.append(
+                    {"source": "human", "grade": label.answer, "relevant": helps, "who": label.who,
+                     "reason": label.reason or ""}
+                )  # fmt: skip
+            call = calls.setdefault(place.call, {"query": place.query, "contexts": []})
+            call["contexts"].append(
+                {"rank": place.rank, "id": context.id, "score": context.score, "text": context.text,
+                 "item": item, "labels": labels}
+            )  # fmt: skip
+        return list(calls.values())
+
+
+def _verdict(answer: Any, votes: Mapping[str, Json]) -> Facts:
+    """A judge's answer about one place."""
+    said = {"votes": said_by(votes)} if votes else {}
+    if isinstance(answer, Unanswered):
+        return {"source": "judge", "grade": None, "relevant": None, "reason": answer.why, **said}
+    helps = bool(answer.grade) if answer.scale == "binary" else answer.grade >= HELPS
+    grade = helps if answer.scale == "binary" else answer.grade
+    return {"source": "judge", "grade": grade, "relevant": helps, "reason": answer.reasoning, **said}
+
+
+def _matrix(question: AnyQuestion, answer: Any) -> Facts | None:
+    """Which things (claims, nuggets) each context supports, by its place; None where it was not asked that."""
+    things = getattr(question, "claims", None) or getattr(question, "nuggets", None)
+    if not things or isinstance(answer, Unanswered) or not isinstance(answer, Sequence):
+        return None
+    rows = []
+    for thing, verdict in zip(things, answer, strict=False):
+        if not hasattr(verdict, "contexts"):
+            return None
+        text = thing if isinstance(thing, str) else getattr(thing, "text", str(thing))
+        rows.append({"text": text, "contexts": list(verdict.contexts), "reason": verdict.reasoning})
+    return {"kind": question.kind, "rows": rows}
+
+
+def _missing_gold(sample: Sample) -> list[Facts]:
+    """The gold documents that did not come back, the highest grade first."""
+    came = {place.context.id for place in sample.places()}
+    gold = (sample.qrels or {}).items()
+    missing = [{"id": name, "grade": grade} for name, grade in gold if grade > 0 and name not in came]
+    return sorted(missing, key=lambda one: -one["grade"])
+
+
+def numbers_of(measure: Measure, lists: Sequence[Ranking], sample: Sample, value: float | None) -> str | None:
+    """The formula of a ranked measure with this sample's numbers; None where it has none that gives the value."""
+    rows = lists[-1:] if measure.settings.get("over") == "final" else lists
+    if value is None or len(rows) != 1 or measure.settings.get("holes", "zero") != "zero":
+        return None
+    places = rows[0].places
+    top = places[: measure.cutoff] if isinstance(measure.cutoff, int) else places
+    hits = [rank for rank, place in enumerate(top, 1) if is_relevant(place.label, measure)]
+    known = sum(grade >= (measure.settings.get("rel") or 1) for grade in (sample.qrels or {}).values())
+    made = _filled(measure, top, places, hits, known, sample)
+    if made is None or abs(made[0] - value) > 5e-7:
+        return None
+    return made[1]
+
+
+def _filled(
+    measure: Measure,
+    top: Sequence[LabelledPlace],
+    places: Sequence[LabelledPlace],
+    hits: Sequence[int],
+    known: int,
+    sample: Sample,
+) -> tuple[float, str] | None:
+    """The value that comes of the numbers, and how it is written."""
+    k, found = measure.cutoff or len(top), len(hits)
+    precisions = [f"{n}/{rank}" for n, rank in enumerate(hits, 1)]
+    summed = sum(n / rank for n, rank in enumerate(hits, 1))
+    inverse = [f"1/{rank}" for rank in hits]
+    name = "context_relevancy" if measure.name == "SetP" else measure.name
+    if name == "nDCG":
+        return _filled_ndcg(measure, top, places, sample)
+    if name == "RR":
+        return (1 / hits[0], f"1 / {hits[0]}") if hits else (0.0, "no relevant place: 0")
+    if name == "Success":
+        return float(bool(hits)), f"{found} relevant in the top {k}: {int(bool(hits))}"
+    if name in {"AP", "context_precision"}:
+        below = known if name == "AP" else found
+        return (
+            (summed / below, f"({_sum_of(precisions)}) / {below}") if below else (0.0, "no relevant place: 0")
+        )
+    if name == "context_position" and top:
+        whole = sum(1 / rank for rank in range(1, len(top) + 1))
+        mine = sum(1 / rank for rank in hits)
+        return (
+            mine / whole,
+            f"({_sum_of(inverse)}) / (1 + 1/2 + ... + 1/{len(top)}) = {mine:.4f} / {whole:.4f}",
+        )
+    of = {"P": k, "R": known, "SetR": known, "context_relevancy": len(top)}.get(name)
+    return (found / of, f"{found} / {of}") if of else None
+
+
+def _filled_ndcg(
+    measure: Measure, top: Sequence[LabelledPlace], places: Sequence[LabelledPlace], sample: Sample
+) -> tuple[float, str] | None:
+    labels = [place.label.gain if isinstance(place.label, PlaceLabel) else 0.0 for place in places]
+    best = [max(float(grade), 0.0) for grade in (sample.qrels or {}).values()]
+    ideal = sorted(best if measure.labels == "gold" else labels, reverse=True)
+    if measure.settings.get("dcg") == "exp-log2":
+        labels, ideal = [2**gain - 1 for gain in labels], [2**gain - 1 for gain in ideal]
+    k = measure.cutoff or max(len(labels), len(ideal))
+    assert isinstance(k, int)
+    sums = [sum(g / math.log2(r + 1) for r, g in enumerate(row[:k], 1)) for row in (labels, ideal)]
+    if not sums[1]:
+        return None
+    terms = [f"{gain:g}/log2({rank + 1})" for rank, gain in enumerate(labels[: len(top)], 1) if gain]
+    return sums[0] / sums[
+        1
+    ], f"DCG {_sum_of(terms)} = {sums[0]:.4f}; ideal {sums[1]:.4f}; {sums[0]:.4f} / {sums[1]:.4f}"
+
+
+def _sum_of(terms: Sequence[str]) -> str:
+    return " + ".join(terms) or "0"
+
+
+def lines_of(facts: Facts, width: int = 100) -> Iterator[str]:
+    """An explanation as text: one table of ranks, what is missing, then each measure with its numbers."""
+    wrap = functools.partial(textwrap.wrap, width=width, break_long_words=False, break_on_hyphens=False)
+    system = f"  [{facts['system']}]" if facts["system"] else ""
+    yield from wrap(f"{clean(facts['sample'])}{system}  {clean(facts['query'])}", subsequent_indent="  ")
+    for name in ("reference", "criterion", "error"):
+        if facts[name]:
+            yield from wrap(f"{name}  {clean(facts[name])}", subsequent_indent="  ")
+    for number, call in enumerate(facts["calls"], 1):
+        yield ""
+        if len(facts["calls"]) > 1:
+            yield from wrap(f"call {number} searched for {clean(call['query'])}", subsequent_indent="  ")
+        yield from _rank_table(call["contexts"], width)
+    if not facts["calls"]:
+        yield from ("", "no context came back")
+    if facts["missing"]:
+        names = ", ".join(f"{clean(one['id'])} (grade {one['grade']})" for one in facts["missing"])
+        yield from ("", *wrap(f"missing gold: {names}", subsequent_indent="  "))
+    for row in facts["measures"]:
+        yield ""
+        for line in _measure_lines(row):
+            indent = " " * (len(line) - len(line.lstrip()))
+            yield from wrap(line, subsequent_indent=f"{indent}  ", drop_whitespace=True) or [line]
+
+
+def _rank_table(contexts: Sequence[Facts], width: int) -> Iterator[str]:
+    rows = []
+    for context in contexts:
+        labels = (
+            ", ".join(f"{label['source']} {_grade_word(label)}" for label in context["labels"]) or "unjudged"
+        )
+        score = "" if context["score"] is None else f"{context['score']:g}"
+        rows.append(
+            (
+                str(context["rank"]),
+                _sign_of(context["labels"]),
+                labels,
+                shorten(context["id"] or "", 24),
+                score,
+            )
+        )
+    head = ("rank", "", "label", "id", "score")
+    widths = [max(len(row[n]) for row in (head, *rows)) for n in range(5)]
+    shown = [n for n in range(5) if widths[n]]
+    left = max(width - sum(widths[n] + 2 for n in shown), 16)
+    places: list[Facts | None] = [None, *contexts]
+    for row, place in zip((head, *rows), places, strict=True):
+        cells = [row[n].rjust(widths[n]) if n in {0, 4} else row[n].ljust(widths[n]) for n in shown]
+        text = "passage" if place is None else shorten(place["text"], left)
+        yield "  ".join([*cells, text]).rstrip()
+        for label in place["labels"] if place else ():
+            for said in filter(None, (label.get("reason"), *label.get("votes", ()))):
+                indent = " " * (widths[0] + widths[1] + 4)
+                line = f"{indent}{label['source']}: {clean(said)}"
+                yield from textwrap.wrap(line, width, subsequent_indent=f"{indent}  ", break_long_words=False)
+
+
+def _grade_word(label: Facts) -> str:
+    grade = label["grade"]
+    if isinstance(grade, bool):
+        return "yes" if grade else "no"
+    return "failed" if grade is None else str(grade)
+
+
+def _sign_of(labels: Sequence[Facts]) -> str:
+    """■ where anybody calls it relevant, □ where all that spoke do not, ? where the judge failed, · where nobody spoke."""
+    said = {label["relevant"] for label in labels}
+    return "■" if True in said else "□" if False in said else "?" if said else "·"
+
+
+def _measure_lines(row: Facts) -> Iterator[str]:
+    value = "-" if row["value"] is None else f"{row['value']:.4f}"
+    between = f"  between {row['bounds'][0]:.4f} and {row['bounds'][1]:.4f}" if row["bounds"] else ""
+    yield f"{clean(row['measure'])} = {value}{between}" + (
+        f"  {row['status']}: {clean(row['why'])}" if row["why"] else ""
+    )
+    if "formula" in row:
+        yield f"  formula  {row['formula']}"
+    if row.get("numbers"):
+        yield f"  numbers  {row['numbers']} = {value}"
+    if row.get("reasoning"):
+        yield f"  {clean(row['reasoning'])}" + (f"  ({row['band']})" if row["band"] else "")
+    yield from (f"  + {clean(hit)}" for hit in row.get("hits", ()))
+    yield from (f"  - {clean(miss)}" for miss in row.get("misses", ()))
+    for asked in row.get("panel", ()):
+        agreed = f", agreement {asked['agreement']:.2f}" if "agreement" in asked else ""
+        yield f"  votes on {asked['asked']}{agreed}"
+        yield from (f"    {clean(said)}" for said in said_by(asked))
+    if row.get("changes"):
+        yield "  what would change it"
+        yield from (
+            f"    {one['what']}: {one['value']:.4f} ({one['difference']:+.4f})" for one in row["changes"]
+        )
 
 
 def _what_if(
     measure: Measure, lists: Sequence[Ranking], sample: Sample, value: float, most: int = 3
-) -> Iterator[str]:
+) -> Iterator[Facts]:
     """The moves that change the score most: a context one place up, or dropped."""
     changes = []
     for what, changed in _changes(lists, depth_of(measure)):
         new = _value(measure, changed, sample)
         if abs(new - value) > 1e-9:
-            changes.append((abs(new - value), f"  {what}: {new:.4f} ({new - value:+.4f})"))
-    changes.sort(key=lambda change: -change[0])
-    if changes:
-        yield "  what would change it"
-        yield from (f"  {line}" for _, line in changes[:most])
+            changes.append(Facts(what=what, value=new, difference=new - value))
+    changes.sort(key=lambda change: -abs(change["difference"]))
+    yield from changes[:most]
 
 
 def _changes(lists: Sequence[Ranking], depth: int | None) -> Iterator[tuple[str, list[Ranking]]]:

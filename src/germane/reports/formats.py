@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import cast
 
@@ -25,15 +26,19 @@ from germane.reports.data import ReportData, Slice, slice_lines, sliced
 from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult
 from germane.reports.manifest import spent_in_words
+from germane.reports.page.data import Pages
+from germane.reports.page.render import page_html
 from germane.reports.schema import CaseRow, Document, JudgeLine, ResultRow, ScoreRow, SystemLine
 from germane.reports.summary import MeasureSummary
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
+from germane.wholetable import WholeTable
 
 __all__ = [
     "FORMATS",
     "failed_cases",
+    "html",
     "json_document",
     "notes_of",
     "remarks_of",
@@ -51,8 +56,40 @@ _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 def render_plain(report: ReportData, width: int = 120) -> str:
     """The report as plain text, without colour."""
     out = io.StringIO()
-    Console(file=out, width=width, no_color=True, highlight=False, legacy_windows=False).print(render(report))
+    console = Console(
+        file=out, width=width, no_color=True, highlight=False, legacy_windows=False, force_jupyter=False
+    )
+    console.print(render(report))
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
+def render_html(report: ReportData) -> str:
+    """The report as a table for a notebook: no script, no colour of its own, so that it is light or dark as its page."""
+    several = len(report.systems) > 1
+    heads = [*(["system"] if several else []), "measure", "mean", "interval", "n", *COUNTS]
+    rows = [
+        [
+            *([s.system] if several else []),
+            s.measure,
+            s.in_words(),
+            s.interval_in_words(),
+            f"{s.n}/{s.total}",
+            *(str(getattr(s, name)) for name in COUNTS),
+        ]
+        for s in report.summaries
+    ]
+    head = "".join(f"<th scope='col' style='text-align:left'>{name}</th>" for name in heads)
+    body = "".join(
+        f"<tr>{''.join(f'<td style={_LEFT!r}>{escape(clean(cell))}</td>' for cell in row)}</tr>"
+        for row in rows
+    )
+    remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
+    said = [*remarks, *corrected_in_words(report.summaries), *report.verdict.lines()]
+    lines = "".join(f"<p>{escape(clean(line))}</p>" for line in said)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{lines}"
+
+
+_LEFT = "text-align:left"
 
 
 def render(report: ReportData, *more: RenderableType) -> RenderableType:
@@ -85,7 +122,7 @@ def _measures(report: ReportData) -> Table:
 
 def _table(report: ReportData, lines: Sequence[tuple[str, MeasureSummary]], first: str = "") -> Table:
     """A line per summary, under a `first` column where it has a heading; columns in which nothing stands are left out."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = WholeTable(box=box.SIMPLE_HEAD, pad_edge=False)
     several = len(report.systems) > 1
     counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
     if first:
@@ -93,15 +130,12 @@ def _table(report: ReportData, lines: Sequence[tuple[str, MeasureSummary]], firs
     if several:
         table.add_column("system")
     table.add_column("measure")
-    table.add_column("mean", justify="right")
-    table.add_column("interval", justify="right", no_wrap=True)
-    table.add_column("n", justify="right", no_wrap=True)
-    for name in counts:
+    for name in ("mean", "interval", "n", *counts):
         table.add_column(name, justify="right", no_wrap=True)
     for name, summary in lines:
-        row = [Text(shorten(name, 30))] if first else []
-        row += [Text(shorten(summary.system, 20) or "-")] if several else []
-        table.add_row(*row, Text(shorten(summary.measure, 50)), *_numbers(summary, counts))
+        row = [Text(clean(name))] if first else []
+        row += [Text(clean(summary.system) or "-")] if several else []
+        table.add_row(*row, Text(clean(summary.measure)), *_numbers(summary, counts))
     return table
 
 
@@ -197,7 +231,9 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
     ]
     if not lowest:
         return
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    for justify in ("right", "right", "left", "left"):
+        table.add_column(justify=justify)
     for strip, score, query in strips(report, lowest):
         table.add_row(
             f"  {score.value:.4f}",
@@ -205,7 +241,8 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
             Text(shorten(score.sample, 30), style="cyan"),
             Text(shorten(query, 60)),
         )
-    yield Text(f"worst by {first.measure}   ■ relevant  □ not relevant  · unjudged  ? no verdict")
+    of_system = f" of {clean(first.system)}" if first.system else ""
+    yield Text(f"worst by {first.measure}{of_system}   ■ relevant  □ not relevant  · unjudged  ? no verdict")
     yield table
 
 
@@ -446,6 +483,17 @@ def _text(report: ReportData) -> Iterator[str]:
     yield f"{render_plain(report)}\n"
 
 
+def _html(report: ReportData) -> Iterator[str]:
+    return html(report)
+
+
+def html(report: ReportData, baseline: ReportData | None = None, *, text: bool = True) -> Iterator[str]:
+    """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason."""
+    remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
+    pages = Pages(report, baseline, text=text, extra={"remarks": remarks, "notes": list(notes_of(report))})
+    return page_html(pages.data, pages.blocks)
+
+
 FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
     ".json": _json,
     ".jsonl": _jsonl,
@@ -453,12 +501,16 @@ FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
     ".md": _markdown,
     ".txt": _text,
     ".xml": junit,
+    ".html": _html,
 }
 """What a report can be written as, by the file's extension."""
 
 
-def write(report: ReportData, path: Path) -> None:
-    """Write a report file; InputError where it has no known extension, or is one of the report's own files."""
+def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, text: bool = True) -> None:
+    """Write a report file; InputError where it has no known extension, or is one of the report's own files.
+
+    `baseline` and `text` concern HTML alone: a report to compare with, and whether texts are in it.
+    """
     if path.suffix.lower() not in FORMATS:
         raise InputError(
             f"{path}: no report format ends in {path.suffix or 'nothing'}", fix=f"use {', '.join(FORMATS)}"
@@ -467,4 +519,7 @@ def write(report: ReportData, path: Path) -> None:
         raise InputError(f"{path} is the report's own", fix="write to another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.writelines(FORMATS[path.suffix.lower()](report))
+        if path.suffix.lower() == ".html":
+            file.writelines(html(report, baseline, text=text))
+        else:
+            file.writelines(FORMATS[path.suffix.lower()](report))

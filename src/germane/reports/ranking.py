@@ -1,4 +1,4 @@
-"""The tables that `germane rank` prints: means side by side, and the value of every query."""
+"""The tables that `germane rank` prints and writes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from germane.reports.data import ReportData
 from germane.reports.summary import MeasureSummary
 from germane.tables.columns import to_frame
 from germane.tables.scores import SampleKey
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = [
     "TextTable",
@@ -31,7 +34,19 @@ __all__ = [
 
 def print_table(report: ReportData, out: TextIO) -> None:
     """The means, a measure per line; with several systems a column for each, the best of a line bold."""
-    means_table(report).print(out)
+    table, console = means_table(report), console_of(out)
+    if console is not None and len(report.systems) > 1 and table.width > console.width:
+        table = _systems_as_rows(report)
+    table.print(out, console)
+
+
+def console_of(out: TextIO) -> Console | None:
+    """The terminal that `out` is; None where it is none."""
+    if not out.isatty():
+        return None
+    from rich.console import Console
+
+    return Console(file=out, highlight=False)
 
 
 def means_table(report: ReportData) -> TextTable:
@@ -52,6 +67,22 @@ def means_table(report: ReportData) -> TextTable:
     return table
 
 
+def _systems_as_rows(report: ReportData) -> TextTable:
+    """The table turned: a line per system, its measures beside each other, the best of each bold."""
+    table = TextTable(["system", *report, "n/N"], names=1)
+    lines = [[report[name, system] for name in report] for system in report.systems]
+    known = [[line.mean for line in column if line.mean is not None] for column in zip(*lines, strict=True)]
+    bests = [max(means, default=None) for means in known]
+    for system, line in zip(report.systems, lines, strict=True):
+        bold = {
+            at
+            for at, (summary, best) in enumerate(zip(line, bests, strict=True), 1)
+            if summary.mean is not None and summary.mean == best
+        }
+        table.add([clean(system), *map(_mean, line), _count(line[0])], bold=bold)
+    return table
+
+
 def print_queries(report: ReportData, out: TextIO) -> None:
     """The value of every query, a line each."""
     named = len(report.systems) > 1
@@ -60,7 +91,7 @@ def print_queries(report: ReportData, out: TextIO) -> None:
     for (query, system, _), row in per_query(report):
         cells = ["-" if value is None else f"{value:.4f}" for value in row]
         table.add([*([clean(system)] if named else []), clean(query), *cells])
-    table.print(out)
+    table.print(out, console_of(out))
 
 
 def print_trec(report: ReportData, out: TextIO, *, queries: bool) -> None:
@@ -151,12 +182,21 @@ class TextTable:
         self.rows.append(row)
         self.bold.append(set(bold))
 
-    def print(self, out: TextIO) -> None:
-        """To a terminal with rules and weight; elsewhere plain columns, never cut to a width."""
-        if out.isatty():
-            self._print_rich(out)
+    @property
+    def width(self) -> int:
+        """How many signs wide it is on a console."""
+        return sum(widths := self._widths) + 3 * (len(widths) - 1)
+
+    @property
+    def _widths(self) -> list[int]:
+        return [max(map(len, cells)) for cells in zip(self.header, *self.rows, strict=True)]
+
+    def print(self, out: TextIO, console: Console | None = None) -> None:
+        """To a console with rules and weight, fitted to its width; else plain columns, never cut to a width."""
+        if console is not None:
+            self._print_rich(console)
             return
-        widths = [max(map(len, cells)) for cells in zip(self.header, *self.rows, strict=True)]
+        widths = self._widths
         for row in (self.header, *self.rows):
             cells = (
                 cell.ljust(width) if at < self.names else cell.rjust(width)
@@ -164,18 +204,18 @@ class TextTable:
             )
             out.write("  ".join(cells).rstrip() + "\n")
 
-    def _print_rich(self, out: TextIO) -> None:
+    def _print_rich(self, console: Console) -> None:
         from rich.box import SIMPLE_HEAD
-        from rich.console import Console
-        from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+        from germane.wholetable import WholeTable
+
+        table = WholeTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
         for at, head in enumerate(self.header):
             table.add_column(Text(head), justify="left" if at < self.names else "right")
         for row, bold in zip(self.rows, self.bold, strict=True):
             table.add_row(*(Text(cell, style="bold" if at in bold else "") for at, cell in enumerate(row)))
-        Console(file=out, highlight=False).print(table)
+        console.print(table)
 
     def markdown(self) -> str:
         """The table in Markdown."""
@@ -212,7 +252,7 @@ class TextTable:
     @property
     def _compares(self) -> bool:
         """Whether there are several systems, of which one can be the best."""
-        return len(self.header) > 2 and self.header[1:] != ["mean", "n/N"]
+        return len(self.header) > 2 and list(self.header[1:]) != ["mean", "interval", "n/N"]
 
 
 _TEX = str.maketrans(

@@ -107,6 +107,14 @@ class Report(ReportData):
             over=manifest.get("over", ""),
         )
 
+    @classmethod
+    def unfinished(cls, folder: str | Path) -> Report:
+        """What an interrupted evaluation had finished: the means so far, and the command that continues it."""
+        tables = ReportFolder.unfinished(folder)
+        again = f"continue it: germane run --resume {folder}"
+        verdict = Verdict(130, (f"interrupted, this is a part; {again}",))
+        return cls.so_far(tables, tables.manifest, verdict, folder=tables.path, stopped=again)
+
     def save(self, folder: str | Path, *, force: bool = False) -> Report:
         """Write the report folder; returns the report that stands on it.
 
@@ -146,7 +154,9 @@ class Report(ReportData):
         scores = self.tables.scores.of_sample((sample, system, trial))
         score = next((score for score in scores if score.measure == summary.measure), None)
         if score is None:
-            raise KeyError(f"{summary.measure} was not measured for {sample}")
+            known = list(dict.fromkeys(name for name, _, _ in self.tables.scores.samples))
+            have = ", ".join(known[:5]) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
+            raise KeyError(f"{summary.measure} was not measured for {sample}; samples: {have or 'none'}")
         return explain_score(self, score)
 
     def to_json(self, *, scores: bool = True) -> Document:
@@ -159,6 +169,11 @@ class Report(ReportData):
         from germane.reports.formats import render_plain
 
         return render_plain(self)
+
+    def _repr_html_(self) -> str:
+        from germane.reports.formats import render_html
+
+        return render_html(self)
 
     def __repr__(self) -> str:
         means = (f"{s.measure}={'-' if s.mean is None else format(s.mean, '.4f')}" for s in self.summaries)

@@ -246,6 +246,14 @@ class ReportFolder:
                     )
         return folder
 
+    @classmethod
+    def unfinished(cls, path: Path | str) -> ReportFolder:
+        """The folder of an evaluation that was interrupted: the rows of the blocks that it had finished."""
+        folder = cls(path)
+        folder.manifest = read_manifest(folder.path)
+        folder._end = _PART
+        return folder
+
     @property
     def samples(self) -> Iterator[Sample]:
         """The samples, in input order."""
@@ -297,7 +305,7 @@ class ReportFolder:
         if not path.exists():
             return ScoreTable()
         with path.open("rb") as lines:
-            return ScoreTable.read(lines, str(path))
+            return ScoreTable.read(_whole(lines) if self._end else lines, str(path))
 
     @property
     def asked(self) -> AskedCounts:
@@ -397,7 +405,7 @@ def _rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator
     if not path.exists():
         return
     with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(_whole(lines) if path.suffix == _PART else lines, 1):
             if wanted is None or wanted(line):
                 try:
                     yield decode(line)
@@ -406,6 +414,11 @@ def _rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator
                     raise InputError(
                         "this line is damaged", fix="run again with --resume", place=place
                     ) from None
+
+
+def _whole(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines without a last one that was cut off while it was written."""
+    return (line for line in lines if line.endswith(b"\n"))
 
 
 def _sample_row(

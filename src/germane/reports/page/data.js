@@ -1,0 +1,77 @@
+/** @type {any} */
+export const report = JSON.parse(document.getElementById("data")?.textContent ?? "{}");
+export const queries = report.queries;
+export const count = queries.id.length;
+
+const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%.()*+-;,=/?@^_`{|}~";
+const VALUES = new Uint8Array(128);
+[...DIGITS].forEach((digit, value) => (VALUES[digit.charCodeAt(0)] = value));
+
+/** The bytes of a text in base 85.
+ * @param {string} text */
+function decode85(text) {
+  const padding = (5 - (text.length % 5)) % 5;
+  const padded = text + "~".repeat(padding);
+  const bytes = new Uint8Array((padded.length / 5) * 4);
+  for (let at = 0, to = 0; at < padded.length; at += 5, to += 4) {
+    let value = 0;
+    for (let digit = 0; digit < 5; digit++) value = value * 85 + VALUES[padded.charCodeAt(at + digit)];
+    bytes[to] = value >>> 24;
+    bytes[to + 1] = (value >>> 16) & 255;
+    bytes[to + 2] = (value >>> 8) & 255;
+    bytes[to + 3] = value & 255;
+  }
+  return bytes.subarray(0, bytes.length - padding);
+}
+
+/** @type {Map<string, Promise<any>>} */
+const blocks = new Map();
+const MOST = 60;
+
+/** A block of the file; the ones read last are kept.
+ * @param {number} group @param {number} at */
+function block(group, at) {
+  const id = `block-${group}-${at}`;
+  let found = blocks.get(id);
+  if (!found) {
+    const bytes = decode85(document.getElementById(id)?.textContent ?? "");
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    found = new Response(stream).json();
+    if (blocks.size >= MOST) blocks.delete(/** @type {string} */ (blocks.keys().next().value));
+    blocks.set(id, found);
+  }
+  return found;
+}
+
+/** Everything that is known of a query, with its passages' texts.
+ * @param {number} query */
+export async function detailsOf(query) {
+  const size = report.sizes.details;
+  const facts = (await block(0, Math.floor(query / size)))[query % size];
+  for (const call of facts.calls ?? []) {
+    for (const context of call.contexts) {
+      if (typeof context.text === "number") {
+        const texts = report.sizes.texts;
+        context.passage = (await block(1, Math.floor(context.text / texts)))[context.text % texts];
+      }
+    }
+  }
+  return facts;
+}
+
+const STATUS = { o: "ok", s: "skipped", i: "incomplete", e: "error", "-": "not measured" };
+
+/** @param {number} measure @param {number} query */
+export function statusOf(measure, query) {
+  return STATUS[/** @type {keyof typeof STATUS} */ (queries.status[measure][query])];
+}
+
+/** The difference to the baseline; null where either is not known.
+ * @param {number} measure @param {number} query */
+export function difference(measure, query) {
+  const base = report.baseline;
+  const at = base ? base.measures.indexOf(report.names[measure]) : -1;
+  const before = at < 0 ? null : base.rows[query]?.values[at];
+  const now = queries.values[measure][query];
+  return before === null || before === undefined || now === null ? null : now - before;
+}

@@ -1,0 +1,310 @@
+"""What the page shows of a report: columns of all queries at once, and blocks of texts that are read when looked at."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from germane.errors import InputError
+from germane.measures.measure import Measure
+from germane.reports.data import ReportData
+from germane.reports.explain import Explainer, Facts
+from germane.reports.gates import Gate
+from germane.reports.manifest import spent_in_words
+from germane.reports.page.render import pack
+from germane.reports.summary import MeasureSummary
+from germane.tables.scores import SampleKey
+from germane.types import Json, Sample
+
+__all__ = ["SEED", "Pages"]
+
+SEED = 0
+"""The seed of the random order in which the page offers contexts for labels."""
+
+_DETAILS, _TEXTS = 64, 256
+"""How many queries, and how many passages, one compressed block holds."""
+_DRAWN = 1000
+"""How many places are drawn for labels at most."""
+_BINS = 20
+
+
+class Pages:
+    """The data of a report's page.
+
+    Args:
+        report: The report.
+        baseline: Another report on the same queries, to compare with.
+        text: Whether queries, passages, references and reasons are in it; a page without can be shared more widely.
+
+    Attributes:
+        data: What the page shows at once.
+        blocks: Two groups of compressed blocks: the queries' details, and the passages.
+    """
+
+    def __init__(
+        self,
+        report: ReportData,
+        baseline: ReportData | None = None,
+        *,
+        text: bool = True,
+        extra: Mapping[str, Json] | None = None,
+    ) -> None:
+        self._text = text
+        self._numbers: dict[str, int] = {}
+        self._passages: list[str] = []
+        details, queries, places = self._queries(report)
+        self.blocks = (
+            [pack(details[at : at + _DETAILS]) for at in range(0, len(details), _DETAILS)],
+            [pack(self._passages[at : at + _TEXTS]) for at in range(0, len(self._passages), _TEXTS)],
+        )
+        manifest = report.manifest
+        judge = manifest.get("judge") or {}
+        self.data: dict[str, Json] = {
+            "name": report.folder.name if report.folder else "report",
+            "created": manifest.get("created"),
+            "germane": manifest.get("germane"),
+            "text": text,
+            "judge": {
+                "source": judge.get("source"),
+                "stand_in": judge.get("stand_in") or "",
+                "spent": spent_in_words(judge) if judge.get("source") else "",
+            },
+            "settings": manifest.get("settings") or {},
+            "verdict": {
+                "word": report.verdict.word,
+                "code": report.verdict.exit_code,
+                "reasons": list(report.verdict.reasons),
+                "gates": [
+                    {"gate": one.gate, "outcome": one.outcome, "word": one.word, "detail": one.detail}
+                    for one in report.verdict.gates
+                ],
+            },
+            "stopped": report.stopped,
+            "systems": list(report.systems),
+            "measures": [_measure(summary) | ({} if text else {"why": []}) for summary in report.summaries],
+            "gates": list(_lines(manifest.get("gates") or ())),
+            "names": list(report.measures),
+            "lower": [name for name in report.measures if _definition(report[name].type)[1] == "lower"],
+            "queries": queries,
+            "sizes": {"details": _DETAILS, "texts": _TEXTS},
+            "label": _drawn(places) if text else None,
+            "baseline": _baseline(report, baseline, details) if baseline is not None else None,
+            **(extra or {}),
+        }
+
+    def _queries(
+        self, report: ReportData
+    ) -> tuple[list[Json], dict[str, list[Json]], list[tuple[int, int, int, str]]]:
+        columns: dict[str, list[Json]] = {
+            name: []
+            for name in ("id", "system", "trial", "query", "tags", "strip", "first", "missed", "gold", "bad")
+        }
+        measures = {name: number for number, name in enumerate(report.measures)}
+        values: list[list[Json]] = [[] for _ in measures]
+        statuses: list[list[str]] = [[] for _ in measures]
+        systems = {name: number for number, name in enumerate(report.systems)}
+        explainer, leading = Explainer(report), _leading(report)
+        details, places = [], []
+        seen: set[tuple[str, str]] = set()
+        for number, (sample, scores) in enumerate(_scored(report)):
+            facts = explainer.facts(sample, scores, changes=False)
+            row: list[Json] = [None] * len(measures)
+            state = ["-"] * len(measures)
+            for score in scores:
+                at = measures[score.measure]
+                row[at] = None if score.value is None else round(score.value, 6)
+                state[at] = score.status[0]
+            for column, value in zip(values, row, strict=True):
+                column.append(value)
+            for column, value in zip(statuses, state, strict=True):
+                column.append(value)
+            strip = "|".join(
+                "".join(_sign(c["labels"], leading) for c in call["contexts"]) for call in facts["calls"]
+            )
+            columns["id"].append(sample.id)
+            columns["system"].append(systems.get(sample.system, 0))
+            columns["trial"].append(sample.trial)
+            columns["query"].append(sample.query if self._text else "")
+            columns["tags"].append(list(sample.tags))
+            columns["strip"].append(strip)
+            columns["first"].append(_first(strip))
+            columns["missed"].append(len(facts["missing"]))
+            columns["gold"].append(sum(grade > 0 for grade in (sample.qrels or {}).values()))
+            columns["bad"].append(sum(score.status in {"error", "incomplete"} for score in scores))
+            for call_number, call in enumerate(facts["calls"]):
+                for rank, context in enumerate(call["contexts"]):
+                    key = (sample.id, context["item"])
+                    if key not in seen and context["text"].strip():
+                        seen.add(key)
+                        places.append((number, call_number, rank, context["item"]))
+            details.append(self._stored(facts))
+        columns["values"] = values
+        columns["status"] = ["".join(state) for state in statuses]
+        return details, columns, places
+
+    def _stored(self, facts: Facts) -> Facts:
+        """The facts with passages as numbers, or without any text."""
+        if not self._text:
+            _without_text(facts)
+        for context in (context for call in facts["calls"] for context in call["contexts"]):
+            text = context.pop("text")
+            item = context.pop(
+                "item"
+            )  # 32 signs that compress to nothing less than 16 bytes: the drawn ones alone are kept
+            if context["id"] is None:
+                context["name"] = item[:8]
+            if self._text:
+                context["text"] = self._numbers.setdefault(text, len(self._passages))
+                if context["text"] == len(self._passages):
+                    self._passages.append(text)
+        return {name: value for name, value in facts.items() if value not in (None, [], "")}
+
+
+def _without_text(facts: Facts) -> None:
+    """Leave out what quotes the data: queries, references, claims and reasons."""
+    for name in ("query", "reference", "criterion", "response", "error"):
+        facts[name] = None
+    facts["matrices"] = []
+    for row in facts["measures"]:
+        for name in (
+            "why",
+            "reasoning",
+            "hits",
+            "misses",
+            "panel",
+            "details",
+        ):  # a failure's message may quote what was asked
+            row.pop(name, None)
+    for call in facts["calls"]:
+        call["query"] = ""
+        for label in (label for context in call["contexts"] for label in context["labels"]):
+            label.pop("reason", None)
+            label.pop("votes", None)
+
+
+def _scored(report: ReportData) -> Iterator[tuple[Sample, list[Any]]]:
+    """Each sample with its scores, both in input order."""
+    rows: dict[SampleKey, list[Any]] = {}
+    for key, scores in groupby(report.scores(), key=lambda score: (score.sample, score.system, score.trial)):
+        rows.setdefault(key, []).extend(scores)
+    for sample in report.samples():
+        yield sample, rows.get((sample.id, sample.system, sample.trial), [])
+
+
+def _leading(report: ReportData) -> str:
+    """Whose labels the strips show first: those of the first ranked measure."""
+    for summary in report.summaries:
+        if summary.basis.source in {"gold", "judge", "human"}:
+            return summary.basis.source
+    return "judge"
+
+
+def _sign(labels: Sequence[Facts], leading: str) -> str:
+    """One sign per place: A to D relevant with grade 0 to 3 or more, a to d not relevant, ? no verdict, . unjudged."""
+    own = [label for label in labels if label["source"] == leading]
+    label = next(iter(own if own or leading == "gold" else labels), None)
+    if label is None:
+        return "."
+    if label["relevant"] is None:
+        return "?"
+    grade = label["grade"]
+    level = (3 if grade else 0) if isinstance(grade, bool) else min(max(int(grade), 0), 3)
+    return "ABCD"[level] if label["relevant"] else "abcd"[level]
+
+
+def _first(strip: str) -> int:
+    """The rank of the first relevant place in any of the calls; 0 where there is none."""
+    ranks = [rank for call in strip.split("|") for rank, sign in enumerate(call, 1) if sign in "ABCD"]
+    return min(ranks, default=0)
+
+
+def _measure(summary: MeasureSummary) -> Json:
+    formula, better, ends = _definition(summary.type)
+    basis = summary.basis
+    return {
+        "measure": summary.measure,
+        "system": summary.system,
+        "words": summary.in_words(),
+        "mean": summary.mean,
+        "interval": summary.interval_in_words() if summary.interval else None,
+        "method": summary.interval_method,
+        "level": summary.level,
+        "bounds": list(summary.mean_bounds) if summary.mean_bounds else None,
+        "n": summary.n,
+        "total": summary.total,
+        "skipped": summary.skipped,
+        "incomplete": summary.incomplete,
+        "errors": summary.errors,
+        "why": [list(reason) for reason in summary.why[:5]],
+        "formula": formula,
+        "better": better,
+        "range": ends,
+        "basis": basis.as_json(),
+        "remarks": list(basis.remarks()) if summary.mean is not None else [],
+    }
+
+
+def _definition(canonical: str) -> tuple[str, str, list[float | None]]:
+    """A measure's formula, which end is better, and its range."""
+    try:
+        known = Measure.remembered(canonical).definition
+    except InputError:
+        return "", "higher", [0.0, 1.0]
+    low, high = known.range
+    return known.formula, known.better, [low, None if high == float("inf") else high]
+
+
+def _lines(gates: Iterable[str]) -> Iterator[Json]:
+    """Where the gates stand: measure, aggregate, sign and limit."""
+    for text in gates:
+        gate = Gate.parse(text)
+        yield {"measure": gate.measure, "how": gate.how, "op": gate.op, "limit": gate.limit}
+
+
+def _drawn(places: Sequence[tuple[int, int, int, str]]) -> Json:
+    """A simple random sample of the places, in random order: each is as likely as any other."""
+    count = min(len(places), _DRAWN)
+    drawn = random.Random(SEED).sample(range(len(places)), count)  # noqa: S311 - a sample, no secret
+    return {
+        "order": [list(places[at]) for at in drawn],
+        "design": {"seed": SEED, "population": len(places)},
+        "guideline": "0 unrelated, 1 related without answering, 2 answers in part, 3 answers",
+    }
+
+
+def _places(facts: Facts, leading: str) -> list[Json]:
+    """The last list of a sample as names and signs."""
+    contexts = facts["calls"][-1]["contexts"] if facts.get("calls") else []
+    return [
+        [context["id"] or context.get("name") or context["item"][:8], _sign(context["labels"], leading)]
+        for context in contexts
+    ]
+
+
+def _baseline(report: ReportData, baseline: ReportData, now: Sequence[Facts]) -> Json:
+    """The baseline's ranked lists and scores, in the order of the report's samples; null where it has no such one."""
+    measures = [name for name in report.measures if name in baseline]
+    leading = _leading(baseline)
+    explainer = Explainer(baseline)
+    known: dict[SampleKey, Json] = {}
+    for sample, scores in _scored(baseline):
+        facts = explainer.facts(sample, scores, changes=False)
+        values = {score.measure: score.value for score in scores}
+        row = {"places": _places(facts, leading), "values": [values.get(name) for name in measures]}
+        known[sample.id, sample.system, sample.trial] = row
+    alone = (
+        baseline.systems[0] if len(baseline.systems) == 1 else None
+    )  # is beside every system, whatever its name
+    mine = [
+        (sample.id, sample.system if alone is None else alone, sample.trial) for sample in report.samples()
+    ]
+    here = set(mine)
+    return {
+        "name": baseline.folder.name if baseline.folder else "baseline",
+        "measures": measures,
+        "rows": list(map(known.get, mine)),
+        "now": [_places(facts, _leading(report)) for facts in now],
+        "gone": [key[0] for key in known if key not in here],
+    }

@@ -1,0 +1,88 @@
+/**
+ * An element with text only: nothing is ever read as HTML.
+ * @param {string} name
+ * @param {Record<string, any> | null} [props] class, on... (listeners), style (an object), else attributes; null leaves out
+ * @param {...(Node | string | number | null | undefined | false)} children
+ * @returns {any}
+ */
+export function el(name, props, ...children) {
+  const node = document.createElement(name);
+  fill(node, props);
+  node.append(...shown(children));
+  return node;
+}
+
+/** An SVG element, likewise.
+ * @param {string} name
+ * @param {Record<string, any> | null} [props]
+ * @param {...any} children
+ * @returns {any} */
+export function svg(name, props, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  fill(node, props);
+  node.append(...shown(children));
+  return node;
+}
+
+/** @param {any[]} children */
+function shown(children) {
+  return children.filter((child) => child !== null && child !== undefined && child !== false).map((child) => (child instanceof Node ? child : plain(String(child))));
+}
+
+/** @param {any} node @param {Record<string, any> | null | undefined} props */
+function fill(node, props) {
+  for (const [key, value] of Object.entries(props ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (key === "style") Object.assign(node.style, value);
+    else node.setAttribute(key, value === true ? "" : String(value));
+  }
+}
+
+/** Text of the data: isolated in direction, without control characters.
+ * @param {string | null | undefined} text @param {string} [name] */
+export function data(text, name = "span") {
+  return el(name, { class: "hostile", dir: "auto" }, text ?? "");
+}
+
+/** @param {string} text */
+export function plain(text) {
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "");
+}
+
+/** @param {number | null | undefined} value */
+export function number(value) {
+  return value === null || value === undefined ? "–" : value.toFixed(4);
+}
+
+/** @param {number | null} value */
+export function signed(value) {
+  return value === null ? "–" : `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(4)}`;
+}
+
+/** The only children of a place.
+ * @param {HTMLElement} place
+ * @param {...any} children as of `el` */
+export function put(place, ...children) {
+  place.replaceChildren(...shown(children));
+}
+
+/** A table in a box that scrolls sideways.
+ * @param {string} caption @param {any[]} heads @param {any[][]} rows @param {string} [name] */
+export function table(caption, heads, rows, name = "") {
+  const head = el("tr", null, ...heads.map((one) => (one instanceof Node ? one : el("th", { scope: "col" }, one))));
+  const body = rows.map((row) => el("tr", null, ...row.map((cell, at) => (cell instanceof HTMLTableCellElement ? cell : at ? el("td", null, cell) : el("th", { scope: "row" }, cell)))));
+  const made = el("table", { class: name, "aria-label": caption }, el("thead", null, head), el("tbody", null, ...body));
+  return el("div", { class: "wrap", tabindex: "0", role: "region", "aria-label": caption }, made);
+}
+
+/** @param {any} text @param {string} [more] */
+export function num(text, more = "") {
+  return el("td", { class: `num ${more}` }, text);
+}
+
+/** @param {string} text */
+export function announce(text) {
+  const place = document.getElementById("status");
+  if (place) place.textContent = text;
+}

@@ -1,0 +1,165 @@
+import { detailsOf, queries, report } from "./data.js";
+import { announce, data, el, put } from "./dom.js";
+import { verdicts } from "./query.js";
+
+const KEY = `germane-labels ${report.name} ${report.created} ${queries.id.length}`;
+const GRADES = ["unrelated", "related, does not answer", "answers in part", "answers"];
+/** @typedef {{answer: any, scale: string, at: string, blind: boolean} | {unsure: true}} Answer */
+/** @type {{who: string, scale: string, at: number, answers: Record<string, Answer>, past: number[]}} */
+let state = { who: "", scale: "graded", at: 0, answers: {}, past: [] };
+/** @type {HTMLElement | null} */
+let home = null;
+let help = false;
+/** Places whose verdicts were shown before they were answered anew.
+ * @type {Set<number>} */
+const seen = new Set();
+
+function load() {
+  try {
+    state = { ...state, ...JSON.parse(localStorage.getItem(KEY) ?? "{}") };
+  } catch {
+    announce("what was kept in this browser could not be read");
+  }
+}
+
+function keep() {
+  try {
+    localStorage.setItem(KEY, JSON.stringify(state));
+  } catch {
+    announce("this browser keeps nothing: download the labels before you close the page");
+  }
+}
+
+/** The label page: one context at a time, in random order, without anybody's verdict until it is answered.
+ * @param {HTMLElement} main */
+export async function label(main) {
+  load();
+  home = main;
+  await draw();
+}
+
+/** @param {number} at */
+async function placeAt(at) {
+  const [query, call, rank, item] = report.label.order[at];
+  const facts = await detailsOf(query);
+  return { query, call, rank, item, facts, context: facts.calls[call].contexts[rank], several: facts.calls.length > 1 };
+}
+
+async function draw() {
+  const main = home;
+  if (!main) return;
+  const total = report.label.order.length;
+  const at = Math.min(state.at, total);
+  const done = Object.keys(state.answers).length;
+  const bar = el("p", null, el("label", null, "Your name ", el("input", { type: "text", value: state.who, autocomplete: "name", oninput: (/** @type {any} */ event) => { state.who = event.target.value; keep(); } })), " ",
+    el("label", null, "Scale ", el("select", { onchange: (/** @type {any} */ event) => { state.scale = event.target.value; keep(); draw(); } }, el("option", { value: "graded", selected: state.scale === "graded" }, "0 to 3"), el("option", { value: "binary", selected: state.scale === "binary" }, "yes or no"))), " ",
+    el("button", { type: "button", id: "download", onclick: download, disabled: done === 0 }, `Download labels.jsonl (${rows()} labels)`));
+  const head = [el("h1", null, "Label"), bar, el("progress", { max: total, value: done, "aria-label": `${done} of ${total} answered` }), el("p", { class: "quiet" }, `${done} of ${total} answered. Random order (seed ${report.label.design.seed}) over ${report.label.design.population} places. Kept in this browser; nothing is sent.`)];
+  if (at >= total) {
+    put(main, ...head, el("p", null, "That was the last one."), el("button", { type: "button", onclick: () => go(-1) }, "Previous (k)"), ...helped());
+    return;
+  }
+  const { query, facts, context } = await placeAt(at);
+  const answer = state.answers[at];
+  if (answer) seen.add(at);
+  const pressed = (/** @type {any} */ value) => String(Boolean(answer && "answer" in answer && answer.answer === value && answer.scale === state.scale));
+  const buttons = state.scale === "graded"
+    ? GRADES.map((word, grade) => el("button", { type: "button", "aria-pressed": pressed(grade), onclick: () => give(grade) }, el("kbd", null, grade), ` ${word}`))
+    : [{ value: true, key: "y", word: "relevant" }, { value: false, key: "n", word: "not relevant" }].map(({ value, key, word }) => el("button", { type: "button", "aria-pressed": pressed(value), onclick: () => give(value) }, el("kbd", null, key), ` ${word}`));
+  put(main, ...head,
+    el("h2", null, data(queries.query[query])),
+    facts.reference && el("details", null, el("summary", null, "Reference"), data(facts.reference, "p")),
+    el("section", { class: "card", "aria-label": "Passage" }, data(context.passage, "p")),
+    el("div", { class: "answers", role: "group", "aria-label": "Your answer" }, ...buttons, el("button", { type: "button", onclick: unsure, "aria-pressed": String(Boolean(answer && "unsure" in answer)) }, el("kbd", null, "u"), " unsure")),
+    answer ? el("p", null, "Others: ", ...verdicts(context.labels)) : el("p", { class: "quiet" }, "Others' verdicts are shown once you have answered."),
+    el("p", null, el("button", { type: "button", onclick: () => go(-1), disabled: at === 0 }, "← Previous (k)"), " ", el("button", { type: "button", onclick: () => go(1) }, "Next (j) →"), " ", el("button", { type: "button", onclick: undo, disabled: !state.past.length }, "Undo (z)"), " ", el("button", { type: "button", onclick: toggle }, "Keys (?)")),
+    ...helped());
+}
+
+function helped() {
+  if (!help) return [];
+  const keys = [["0 1 2 3", "grade"], ["y n", "relevant, not relevant"], ["u", "unsure: no label"], ["z", "undo"], ["j k", "next, previous"], ["?", "this help"]];
+  return [el("dl", null, ...keys.flatMap(([key, word]) => [el("dt", null, el("kbd", null, key)), el("dd", null, word)]))];
+}
+
+function toggle() {
+  help = !help;
+  draw();
+}
+
+/** @param {any} value */
+function give(value) {
+  answered({ answer: value, scale: typeof value === "boolean" ? "binary" : "graded", at: new Date().toISOString(), blind: !seen.has(state.at) });
+}
+
+function unsure() {
+  answered({ unsure: true });
+}
+
+/** @param {Answer} answer */
+function answered(answer) {
+  if (state.at >= report.label.order.length) return;
+  state.answers[state.at] = answer;
+  state.past.push(state.at);
+  state.at += 1;
+  keep();
+  announce(`answered, ${state.at + 1} of ${report.label.order.length}`);
+  draw();
+}
+
+function undo() {
+  const last = state.past.pop();
+  if (last === undefined) return;
+  delete state.answers[last];
+  state.at = last;
+  keep();
+  draw();
+}
+
+/** @param {number} by */
+function go(by) {
+  state.at = Math.min(Math.max(state.at + by, 0), report.label.order.length);
+  keep();
+  draw();
+}
+
+function rows() {
+  return Object.values(state.answers).filter((answer) => "answer" in answer).length;
+}
+
+async function download() {
+  const lines = [];
+  const { seed, population } = report.label.design;
+  // The order is random: whoever stops after n labels has drawn each place with probability n / population.
+  const design = { design: "passages", seed, budget: rows(), population, probability: rows() / population };
+  for (const [at, answer] of Object.entries(state.answers)) {
+    if (!("answer" in answer)) continue;
+    const { query, call, rank, item } = await placeAt(Number(at));
+    lines.push(JSON.stringify({
+      item, kind: "relevance", answer: answer.answer, scale: answer.scale, who: state.who || null, at: answer.at, queue: "random",
+      design, blind: answer.blind, guideline: report.label.guideline, reason: null,
+      sample: queries.id[query], system: report.systems[queries.system[query]], call: call + 1, rank: rank + 1,
+    }));
+  }
+  const url = URL.createObjectURL(new Blob([lines.map((line) => `${line}\n`).join("")], { type: "application/jsonl" }));
+  const link = el("a", { href: url, download: "labels.jsonl" });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
+  announce(`${lines.length} labels written`);
+}
+
+/** The keys of the label page.
+ * @param {KeyboardEvent} event */
+export function pressedKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || (event.target instanceof HTMLInputElement) || (event.target instanceof HTMLSelectElement)) return;
+  const key = event.key;
+  if (state.scale === "graded" && /^[0-3]$/.test(key)) give(Number(key));
+  else if (state.scale === "binary" && (key === "y" || key === "n")) give(key === "y");
+  else if (key === "u") unsure();
+  else if (key === "z") undo();
+  else if (key === "j") go(1);
+  else if (key === "k") go(-1);
+  else if (key === "?") toggle();
+}

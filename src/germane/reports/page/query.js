@@ -1,0 +1,93 @@
+import { strip } from "./charts.js";
+import { lists } from "./compare.js";
+import { count, detailsOf, queries, report } from "./data.js";
+import { data, el, num, number, put, table } from "./dom.js";
+import { passing } from "./queries.js";
+import { address } from "./state.js";
+
+/** One query: its contexts with everybody's labels, claims and contexts, what is missing, the formulas.
+ * @param {HTMLElement} main @param {URLSearchParams} settings */
+export async function one(main, settings) {
+  const at = Math.min(Math.max(Number(settings.get("at") ?? 0), 0), count - 1);
+  const facts = await detailsOf(at);
+  const place = passing.indexOf(at);
+  const step = (/** @type {number} */ by, /** @type {string} */ name) => {
+    const next = passing[place + by];
+    return place >= 0 && next !== undefined ? el("a", { href: address("query", { at: next }) }, name) : null;
+  };
+  put(main, 
+    el("p", null, el("a", { href: "#queries" }, "All queries"), " ", step(-1, "← previous"), " ", step(1, "next →")),
+    el("h1", null, data(queries.query[at] || queries.id[at])),
+    el("p", { class: "quiet" }, data(queries.id[at]), facts.system && " · ", facts.system && data(facts.system), facts.tags && ` · ${facts.tags.join(", ")}`),
+    strip(queries.strip[at], queries.missed[at]),
+    ...["reference", "criterion", "response", "error"].filter((name) => facts[name]).map((name) => el("p", null, el("strong", null, `${name}: `), data(facts[name]))),
+    scores(facts.measures ?? []),
+    ...(facts.missing ? [el("h2", null, "Gold that did not come back"), el("ul", null, ...facts.missing.map((/** @type {any} */ gold) => el("li", null, el("span", { class: "bad" }, "◇ "), data(gold.id), ` (grade ${gold.grade})`)))] : []),
+    ...(facts.matrices ?? []).map((/** @type {any} */ found) => matrix(found)),
+    ...(report.baseline ? [el("h2", null, "Beside the baseline"), lists(at)] : []),
+    ...contexts(facts.calls ?? []),
+  );
+}
+
+/** @param {any[]} rows */
+function scores(rows) {
+  const made = rows.map((row) => [
+    el("th", { scope: "row" }, data(row.measure)),
+    num(row.value === null ? el("span", { class: "warn" }, row.status) : el("strong", null, number(row.value))),
+    el("td", null,
+      row.formula && el("div", { class: "formula quiet" }, row.formula),
+      row.numbers && el("div", { class: "formula" }, `${row.numbers} = ${number(row.value)}`),
+      row.reasoning && data(row.reasoning, "div"),
+      row.why && data(row.why, "div"),
+      row.bounds && el("div", null, `between ${number(row.bounds[0])} and ${number(row.bounds[1])}`),
+      ...(row.hits ?? []).map((/** @type {string} */ text) => el("div", null, el("span", { class: "good" }, "+ "), data(text))),
+      ...(row.misses ?? []).map((/** @type {string} */ text) => el("div", null, el("span", { class: "bad" }, "− "), data(text)))),
+  ]);
+  return el("section", null, el("h2", null, "Scores"), table("Scores of this query", ["measure", el("th", { scope: "col", class: "num" }, "value"), "how"], made));
+}
+
+/** @param {any} found */
+function matrix(found) {
+  const ranks = [...new Set(found.rows.flatMap((/** @type {any} */ row) => row.contexts))];
+  const most = Math.max(1, ...ranks.map(Number));
+  const heads = ["claim", ...Array.from({ length: most }, (_, at) => el("th", { scope: "col", class: "num" }, at + 1)), "why"];
+  const rows = found.rows.map((/** @type {any} */ row) => [
+    el("th", { scope: "row" }, el("span", { class: row.contexts.length ? "good" : "bad" }, row.contexts.length ? "✓ " : "✗ missing "), data(row.text)),
+    ...Array.from({ length: most }, (_, at) => {
+      const on = row.contexts.includes(at + 1);
+      return el("td", { class: `cell ${on ? "on" : ""}`, "aria-label": on ? `supported by context ${at + 1}` : `not by context ${at + 1}` }, on ? "●" : "·");
+    }),
+    data(row.reason),
+  ]);
+  const title = found.kind === "support" ? "Claims and the contexts that support them" : `${found.kind} and contexts`;
+  return el("section", null, el("h2", null, title), table(title, heads, rows, "matrix"));
+}
+
+/** @param {any[]} calls */
+function contexts(calls) {
+  if (!calls.length) return [el("p", { class: "warn" }, "△ no context came back")];
+  return calls.flatMap((call, number) => [
+    el("h2", null, calls.length > 1 ? `Call ${number + 1}: ` : "Contexts", calls.length > 1 && data(call.query)),
+    el("ol", { class: "cards" }, ...call.contexts.map((/** @type {any} */ context) => card(context))),
+  ]);
+}
+
+/** @param {any} context */
+function card(context) {
+  return el("li", { class: "card" },
+    el("div", { class: "head" }, el("strong", null, `Rank ${context.rank}`), context.id && data(context.id), context.score !== null && el("span", { class: "quiet" }, `score ${context.score}`), ...verdicts(context.labels)),
+    context.passage !== undefined && data(context.passage, "p"),
+    ...context.labels.filter((/** @type {any} */ label) => label.reason).map((/** @type {any} */ label) => el("p", { class: "quiet" }, `${label.source}: `, data(label.reason))),
+    ...context.labels.flatMap((/** @type {any} */ label) => label.votes ?? []).map((/** @type {string} */ vote) => data(vote, "p")));
+}
+
+/** Everybody's label as glyph, word and colour.
+ * @param {any[]} labels */
+export function verdicts(labels) {
+  if (!labels.length) return [el("span", { class: "chip quiet" }, "· unjudged")];
+  return labels.map((label) => {
+    const [glyph, word, kind] = label.relevant === true ? ["■", "relevant", "good"] : label.relevant === false ? ["□", "not relevant", "bad"] : ["?", "no verdict", "warn"];
+    const grade = label.grade === null || typeof label.grade === "boolean" ? "" : ` (${label.grade})`;
+    return el("span", { class: `chip ${kind}` }, `${glyph} ${label.source}: ${word}${grade}`, label.who && " by ", label.who && data(label.who));
+  });
+}

@@ -1,0 +1,94 @@
+"""One HTML file: the page's modules, styles and data joined, with a policy that lets nothing else in."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+
+from germane.encoding import encode
+from germane.types import Json
+
+__all__ = ["embedded", "pack", "page_html"]
+
+_MAIN = "main.js"
+_IMPORT = re.compile(r'^import\s+\{[^}]*\}\s+from\s+"\./(?P<file>[\w-]+\.js)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class)\b)", re.MULTILINE)
+
+
+def page_html(data: Mapping[str, Json], blocks: Iterable[Iterable[bytes]] = ()) -> Iterator[str]:
+    """The HTML file in pieces.
+
+    Args:
+        data: What the page shows at once; written as JSON in which no text can end its element.
+        blocks: What it reads when it is looked at, in several groups of compressed blocks (see `pack`).
+    """
+    script, style = script_text(), _file("page.css")
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src 'sha256-{_hash(script)}'",
+            f"style-src 'sha256-{_hash(style)}'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    head, _, tail = _file("page.html").replace("{{policy}}", policy).partition("{{data}}")
+    before, _, after = head.partition("{{style}}")
+    yield from (before, style, after)
+    yield f'<script type="application/json" id="data">{embedded(data)}</script>\n'
+    for group, packed in enumerate(blocks):
+        for number, block in enumerate(packed):
+            yield f'<script type="text/plain" id="block-{group}-{number}">{_text_of(block)}</script>\n'
+    yield tail.replace("{{script}}", script)
+
+
+def embedded(value: Json) -> str:
+    """JSON for the inside of a script element: no text in it can end the element, open a comment or break a line."""
+    text = encode(value).decode()
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def pack(value: Json) -> bytes:
+    """A JSON value compressed (raw deflate), as the browser's DecompressionStream reads it."""
+    packer = zlib.compressobj(9, wbits=-15)
+    return packer.compress(encode(value)) + packer.flush()
+
+
+_SAFE = bytes.maketrans(b"<&>", b",./")
+
+
+def _text_of(block: bytes) -> str:
+    """Bytes as text: base 85, a quarter longer than they are, without the signs that HTML reads."""
+    return base64.b85encode(block).translate(_SAFE).decode()
+
+
+@cache
+def script_text() -> str:
+    """All modules as one: in the order in which they import each other, without the words import and export."""
+    done: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        if name not in done:
+            text = _file(name)
+            for match in _IMPORT.finditer(text):
+                add(match["file"])
+            done[name] = _EXPORT.sub("", _IMPORT.sub("", text))
+
+    add(_MAIN)
+    return "\n".join(done.values())
+
+
+@cache
+def _file(name: str) -> str:
+    return files(__package__).joinpath(name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

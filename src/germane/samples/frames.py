@@ -1,0 +1,112 @@
+"""What Python code holds samples in: DataFrames, arrays, documents of other libraries; as the rows of a sample file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from germane.errors import InputError
+from germane.samples.reading import READERS, read_samples
+from germane.types import Json, Sample
+
+__all__ = ["SampleSource", "rows_of"]
+
+SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
+"""Samples or mappings, a DataFrame (pandas, polars, or a table of Arrow) with a row per sample, or a file's path."""
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+_FIX = 'put it into a list: evaluate([{"query": "...", "contexts": [...]}], ...)'
+
+
+def rows_of(source: Any) -> Iterable[Sample | Mapping[str, Json]]:
+    """The samples in a SampleSource, as samples or plain mappings.
+
+    NaN, None and the missing values of pandas are absent; NumPy arrays are lists; documents of LangChain (`page_content`)
+    and nodes of LlamaIndex (`node`, `get_content()`) are contexts. InputError where it is one sample or a text.
+    """
+    if isinstance(source, str | Path):
+        return read_samples(_file(source))
+    if isinstance(source, Mapping | Sample):
+        raise InputError("this is one sample, and a list of samples is needed", fix=_FIX)
+    return map(_row, _records(source))
+
+
+def _file(source: str | Path) -> Path:
+    path = Path(source)
+    known = Path(path.name.lower().removesuffix(".gz")).suffix in READERS
+    if isinstance(source, str) and ("\n" in source or not known):
+        shown = source if len(source) <= 40 else f"{source[:40]}..."
+        raise InputError(
+            f"the text {shown!r} is no file of samples", fix=f"name a {', '.join(READERS)} file, or {_FIX}"
+        )
+    return path
+
+
+def _records(source: Any) -> Iterable[Any]:
+    """The rows of a table, by the method that its library has for that; anything else as it is."""
+    if hasattr(source, "iter_rows"):  # polars
+        return source.iter_rows(named=True)  # type: ignore[no-any-return]
+    if hasattr(source, "to_pylist"):  # pyarrow
+        return source.to_pylist()  # type: ignore[no-any-return]
+    if hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
+        return source.to_dict("records")  # type: ignore[no-any-return]
+    if hasattr(source, "collect"):  # a lazy frame of polars
+        return _records(source.collect())
+    if not isinstance(source, Iterable):
+        raise InputError(f"{type(source).__name__} is no list of samples", fix=_FIX)
+    return source
+
+
+def _row(row: Any) -> Any:
+    if isinstance(row, Mapping):
+        return dict(_known(row))
+    return row
+
+
+def _known(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
+    """The items of a mapping that are not missing."""
+    for key, value in row.items():
+        plain = value if type(value) in _PLAIN else _plain(value)
+        if plain is not None:
+            yield key, plain
+
+
+def _plain(value: Any) -> Json:
+    """The value as JSON has it; None where it is missing. What is not known stays as it is: the reader names it."""
+    for read in ("tolist", "to_list"):  # an array or a number of NumPy, a series of pandas or polars
+        if hasattr(value, read):
+            value = getattr(value, read)()
+            break
+    if hasattr(value, "page_content") or hasattr(value, "get_content"):
+        return _document(value)
+    if isinstance(value, Mapping):
+        return dict(_known(value))
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    missing = (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in {
+        "NAType",
+        "NaTType",
+    }
+    return None if missing else value
+
+
+def _document(document: Any) -> dict[str, Json]:
+    """A document of LangChain or a node of LlamaIndex as a context."""
+    node = getattr(document, "node", document)  # a node with its score
+    text = getattr(node, "page_content", None)
+    name = getattr(node, "id", None) or getattr(node, "node_id", None) or getattr(node, "id_", None)
+    metadata = getattr(node, "metadata", None) or {}
+    made = {
+        "text": node.get_content() if text is None else text,
+        "id": name if isinstance(name, str) else None,
+        "score": _plain(getattr(document, "score", None)),
+        "metadata": {str(key): _as_json(item) for key, item in metadata.items()} or None,
+    }
+    return {key: item for key, item in made.items() if item is not None}
+
+
+def _as_json(value: Any) -> Json:
+    plain = _plain(value)
+    return plain if isinstance(plain, str | int | float | list | dict | None) else str(plain)

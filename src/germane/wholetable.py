@@ -1,0 +1,102 @@
+"""Tables for a terminal in which no number and no name is cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["WholeTable"]
+
+_LEAST, _MOST = 8, 20
+"""How narrow a column of names may become before the table turns into one record per line of it: its longest word, but
+at least and at most so many signs."""
+_PIECE = re.compile(r"\s+|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
+
+
+class WholeTable(Table):
+    """A table that fits the terminal without cutting anything.
+
+    Where it is too wide, names (columns that stand left) wrap at their joints, the widest first, then cells of numbers
+    between their words; where that is not enough each row becomes a record of its own: `heading value` pairs.
+    """
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table, fitted."""
+        cells = [[_text(cell) for cell in (column.header, *column.cells)] for column in self.columns]
+        widths = [max(cell.cell_len for cell in column) for column in cells]
+        wide = Measurement.get(console, options.update(max_width=100_000), self._with(cells)).maximum
+        excess = wide - options.max_width
+        names = [n for n, column in enumerate(self.columns) if column.justify != "right"]
+        numbers = [n for n in range(len(cells)) if n not in names]
+        floors = {n: max(_LEAST, min(_MOST, max(map(_longest_piece, cells[n])))) for n in names}
+        floors |= {n: max(map(_widest_word, cells[n])) for n in numbers}
+        for group in (names, numbers):
+            while excess > 0 and (able := [n for n in group if widths[n] > floors[n]]):
+                widths[max(able, key=widths.__getitem__)] -= 1
+                excess -= 1
+        if excess > 0:
+            yield from self._records(cells)
+            return
+        fitted = [
+            [_wrapped(cell, width) for cell in column] for column, width in zip(cells, widths, strict=True)
+        ]
+        yield from self._with(fitted).__rich_console__(console, options)
+
+    def _with(self, cells: Sequence[Sequence[Text]]) -> Table:
+        """The table with other cells; each column's first is its heading."""
+        made = Table(
+            box=self.box, show_edge=self.show_edge, pad_edge=self.pad_edge, show_header=self.show_header,
+            padding=self.padding, header_style=self.header_style,
+        )  # fmt: skip
+        for column, mine in zip(self.columns, cells, strict=True):
+            made.add_column(mine[0], justify=column.justify, no_wrap=True, overflow="fold")
+        for row in zip(*(column[1:] for column in cells), strict=True):
+            made.add_row(*row)
+        return made
+
+    def _records(self, cells: Sequence[Sequence[Text]]) -> RenderResult:
+        heads = [column[0].plain for column in cells]
+        for row in zip(*(column[1:] for column in cells), strict=True):
+            shown = Text()
+            for head, cell in zip(heads, row, strict=True):
+                shown += (
+                    Text("  " if shown else "")
+                    + Text(f"{head} " if head and self.show_header else "", style="dim")
+                    + cell
+                )
+            yield shown
+
+
+def _text(cell: object) -> Text:
+    return cell.copy() if isinstance(cell, Text) else Text(str(cell))
+
+
+def _widest_word(cell: Text) -> int:
+    return max((len(word) for word in cell.plain.split()), default=0)
+
+
+def _longest_piece(cell: Text) -> int:
+    return max((len(piece) for piece in _PIECE.findall(cell.plain)), default=0)
+
+
+def _wrapped(cell: Text, width: int) -> Text:
+    """The text with line breaks at its joints, after a space, _ , = - / : and before ( and @."""
+    if cell.cell_len <= width:
+        return cell
+    lines, line = [], ""
+    for piece in _PIECE.findall(cell.plain):
+        part = piece
+        if Text(line + part).cell_len > width and line.strip():
+            lines.append(line.rstrip())
+            line, part = "", part.lstrip()
+        while Text(part).cell_len > width:  # one long word: there is no joint to take
+            head = next(n for n in range(len(part), 0, -1) if Text(part[:n]).cell_len <= max(width, 2))
+            lines.append(part[:head])
+            part = part[head:]
+        line += part
+    return Text("\n".join(filter(None, [*lines, line.rstrip()])), style=cell.style)

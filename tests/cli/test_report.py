@@ -1,0 +1,45 @@
+"""`germane report`: the latest report, and the part of an interrupted one."""
+
+from pathlib import Path
+
+from tests.cli.conftest import Cli, write_jsonl
+
+
+class TestReportVerb:
+    def test_the_latest_report_is_shown(self, cli: Cli, tmp_path: Path) -> None:
+        """Without a folder, the one that was written last; stderr names it."""
+        assert cli("report").code == 2
+        for number in (1, 2):
+            data = write_jsonl(
+                tmp_path / f"s{number}.jsonl",
+                {"id": "a", "query": "q", "contexts": [{"id": "d"}], "qrels": {"d": number}},
+            )
+            assert cli("run", data, "-m", "RR").code == 0
+        ran = cli("report", "-o", "page.html")
+        assert ran.code == 0
+        assert "s2" in ran.err
+        assert "RR" in ran.out
+        assert (tmp_path / "page.html").read_text("utf-8").startswith("<!DOCTYPE html>")
+
+    def test_the_part_of_an_interrupted_run_is_shown(self, cli: Cli, tmp_path: Path) -> None:
+        """The means of what is done, and how to go on; half a line that was being written is passed over."""
+        data = write_jsonl(
+            tmp_path / "s.jsonl",
+            *({"id": f"q{n}", "query": "q", "contexts": [{"id": "d"}], "qrels": {"d": 1}} for n in range(3)),
+        )
+        assert cli("run", data, "-m", "RR", "-o", "r").code == 0
+        folder = tmp_path / "r"
+        for name in ("samples", "items", "judgements", "scores"):
+            whole = (folder / f"{name}.jsonl").read_bytes().splitlines(keepends=True)
+            (folder / f"{name}.jsonl.part").write_bytes(b"".join(whole[:2]) + b'{"id": "q2", "sa')
+            (folder / f"{name}.jsonl").unlink()
+        manifest = (folder / "manifest.json").read_text("utf-8")
+        (folder / "manifest.json").write_text(
+            manifest.replace('"status": "complete"', '"status": "interrupted"'), "utf-8"
+        )
+        ran = cli("report", "r")
+        assert ran.code == 0, ran.err
+        assert "2/2" in ran.out
+        assert "--resume r" in ran.out
+        assert cli("report", "r", "--json").json["stopped"]
+        assert cli("report", "r", "-o", "r.html").code == 0

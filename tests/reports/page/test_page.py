@@ -1,0 +1,337 @@
+"""The HTML page, opened from disk in a browser as a person does."""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from html import unescape
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from germane import evaluate
+from germane.errors import InputError
+from germane.reports.formats import html, write
+from germane.reports.page.render import embedded, script_text
+from germane.reports.report import Report
+from germane.tables.labels import load_label, relevance_item
+from germane.types import Json
+
+HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=2> \x1b[31mred \u202eright\u2028 🦊 مرحبا"
+TEXTS = {f"d{n}": f"Passage {n} tells of topic {n % 7} and of tides." for n in range(20)}
+
+
+def sample(number: int, *, turned: bool = False) -> dict[str, Json]:
+    ids = [f"d{(number + step) % 20}" for step in range(5)]
+    contexts = [{"id": name, "text": TEXTS[name], "score": 9.5 - at} for at, name in enumerate(ids)]
+    row: dict[str, Json] = {
+        "id": f"q{number}",
+        "query": f"what of topic {number % 7}, number {number}?",
+        "reference": f"It tells of topic {number % 7}. Tides rise twice.",
+        "contexts": contexts[::-1] if turned else contexts,
+        "qrels": {ids[number % 5]: 2, f"gone{number}": 1} if number % 3 else {ids[0]: 1},
+        "tags": ["even" if number % 2 == 0 else "odd"],
+    }
+    return row
+
+
+def report_of(rows: list[dict[str, Json]], folder: Path) -> Report:
+    measures = "nDCG@5 RR context_precision@5 context_recall"
+    return evaluate(rows, measures, judge="lexical", gates=["mean(nDCG@5)>=0.5"]).save(folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of 60 ordinary queries and a hostile one, its page beside a baseline."""
+    path = tmp_path_factory.mktemp("page")
+    hostile = {"id": f"bad {HOSTILE}", "query": HOSTILE, "reference": HOSTILE, "tags": [HOSTILE],
+               "contexts": [{"id": HOSTILE, "text": HOSTILE}], "qrels": {HOSTILE: 1}}  # fmt: skip
+    report = report_of([*map(sample, range(60)), hostile], path / "now")
+    before = report_of([sample(number, turned=True) for number in range(50)], path / "before")
+    write(report, path / "page.html", baseline=before)
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("no chromium: apt-get install chromium")
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, folder: Path) -> Iterator[Page]:
+    """The page, its first part shown; an error in the browser's console fails the test."""
+    context = browser.new_context(viewport={"width": 1200, "height": 800})
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on(
+        "request",
+        lambda asked: None if asked.url.startswith(("file:", "blob:")) else faults.append(asked.url),
+    )
+    page.goto((folder / "page.html").as_uri())
+    page.wait_for_selector("body[data-ready=overview]")
+    yield page
+    context.close()
+    assert faults == []
+
+
+def go(page: Page, part: str) -> None:
+    page.evaluate("part => { document.body.dataset.ready = ''; location.hash = part }", part)
+    page.wait_for_selector(f"body[data-ready={part.partition('?')[0]}]")
+
+
+class TestParts:
+    def test_the_overview_shows_each_measure_with_what_it_rests_on(self, page: Page, folder: Path) -> None:
+        """Means are those of the report; skipped, errors, gates, ranks, judge and slices stand beside them."""
+        report = Report.open(folder / "now")
+        text = page.inner_text("main")
+        for summary in report.summaries:
+            assert f"{summary.mean:.4f}" in text
+            assert f"{summary.n}/{summary.total}" in text
+        assert "lexical" in text
+        assert "gate >= 0.5" in text
+        expect(page.get_by_role("row", name=re.compile("^even"))).to_be_visible()
+        assert page.locator("svg[role=img]").count() == 1
+
+    def test_a_bar_of_a_histogram_shows_its_queries(self, page: Page, folder: Path) -> None:
+        """A click on the lowest bar lists as many queries as stand in it, and the address keeps the filter."""
+        bar = page.locator(".histogram button").first
+        count = int(re.findall(r"(\d+) queries", bar.get_attribute("aria-label") or "")[0])
+        bar.click()
+        page.wait_for_selector("body[data-ready=queries]")
+        assert page.inner_text("#shown").startswith(f"{count} of 61")
+        assert "measure=nDCG" in page.url
+        page.reload()
+        page.wait_for_selector("body[data-ready=queries]")
+        assert page.inner_text("#shown").startswith(f"{count} of 61")
+
+    def test_queries_are_filtered_and_sorted(self, page: Page) -> None:
+        """By text, tag, missed gold and first relevant rank; a click on a head sorts, twice the other way."""
+        go(page, "queries")
+        assert page.inner_text("#shown") == "61 of 61"
+        page.get_by_label("Text").fill("NUMBER 7?")
+        assert page.inner_text("#shown") == "1 of 61"
+        page.get_by_role("button", name="Clear").click()
+        page.get_by_label("Only").select_option("missed")
+        assert page.inner_text("#shown") == "40 of 61"
+        page.get_by_label("Tag").select_option("odd")
+        assert page.inner_text("#shown") == "20 of 61"
+        assert "only=missed" in page.url
+        page.get_by_role("button", name="Clear").click()
+        page.get_by_label("First relevant after rank").fill("3")
+        assert page.inner_text("#shown") != "61 of 61"
+        page.get_by_role("button", name="Clear").click()
+        values = "[...document.querySelectorAll('tbody tr:not(.gap)')].map(r => r.cells[3].textContent)"
+        page.get_by_role("button", name="nDCG@5", exact=True).click()
+        rising = page.evaluate(values)
+        page.get_by_role("button", name="nDCG@5", exact=True).click()
+        falling = page.evaluate(values)
+        assert rising == sorted(rising)
+        assert falling == sorted(falling, reverse=True)
+        assert rising[0] < falling[0]
+        assert page.locator("th[aria-sort=descending]").count() == 1
+
+    def test_only_rows_in_view_are_in_the_document(self, page: Page) -> None:
+        """Scrolling brings the others."""
+        go(page, "queries")
+        assert page.locator("tbody tr:not(.gap)").count() <= 40
+        page.evaluate("document.querySelector('.scroller').scrollTop = 1e6")
+        expect(page.get_by_role("link", name="q59")).to_be_visible()
+        assert page.locator("tbody tr:not(.gap)").count() <= 40
+
+    def test_a_query_shows_its_contexts_claims_and_numbers(self, page: Page) -> None:
+        """Ranked cards with verdicts and reasons, the claims beside the contexts, missed gold, formulas filled in."""
+        go(page, "queries")
+        page.get_by_role("link", name="q1", exact=True).click()
+        page.wait_for_selector("body[data-ready=query]")
+        cards = page.locator(".card")
+        assert cards.count() == 5
+        assert TEXTS["d1"] in cards.first.inner_text()
+        assert "judge:" in cards.first.inner_text()
+        text = page.inner_text("main")
+        assert "gone1 (grade 1)" in text
+        assert "1 / 2 = 0.5000" in text
+        assert page.locator("table.matrix tbody tr").count() == 2
+        page.get_by_role("link", name="next").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("number 2"))
+
+    def test_the_baseline_stands_beside_the_report(self, page: Page) -> None:
+        """Wins, ties and losses add up; a query's two lists say what moved."""
+        go(page, "compare")
+        cells = page.locator("tbody tr").first.locator("td").all_inner_texts()
+        assert cells[0] == "50"
+        assert sum(int(cell.split()[1]) for cell in cells[3:]) == 50
+        lists = page.locator(".lists").first
+        assert "up 4" in lists.inner_text()
+        assert "down 4" in lists.inner_text()
+        go(page, "query?at=55")
+        assert "no such query" in page.inner_text("main")
+
+
+class TestLabels:
+    def test_ten_contexts_are_labelled_by_keyboard_and_downloaded(self, page: Page, folder: Path) -> None:
+        """What is downloaded are rows of labels.jsonl; they survive a reload and name the drawn places."""
+        go(page, "label")
+        page.get_by_label("Your name").fill("Ada")
+        page.locator("main").focus()
+        for number in range(10):
+            page.keyboard.press(str(number % 4))
+            expect(page.locator("main")).to_contain_text(f"{number + 1} of ")
+        page.keyboard.press("z")
+        expect(page.locator("main")).to_contain_text("9 of ")
+        page.keyboard.press("u")
+        page.keyboard.press("3")
+        expect(page.get_by_role("button", name="Download")).to_contain_text("10 labels")
+        page.reload()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Download").click()
+        assert download.value.suggested_filename == "labels.jsonl"
+        rows = [json.loads(line) for line in Path(download.value.path()).read_text("utf-8").splitlines()]
+        labels = list(map(load_label, rows))
+        assert [label.answer for label in labels] == [0, 1, 2, 3, 0, 1, 2, 3, 0, 3]
+        samples = {one.id: one for one in Report.open(folder / "now").samples()}
+        for label in labels:
+            mine = samples[label.sample]
+            contexts = mine.contexts or ()
+            assert label.item == relevance_item(mine.query, contexts[(label.rank or 0) - 1].text)
+            assert (label.who, label.scale, label.queue, label.blind) == ("Ada", "graded", "random", True)
+            assert label.design is not None
+            assert label.design["probability"] == pytest.approx(10 / 301)
+        assert len({label.item for label in labels}) == 10
+
+    def test_the_order_is_drawn_when_the_page_is_made(self, folder: Path) -> None:
+        """The same report gives the same order, which is not that of the report."""
+        report = Report.open(folder / "now")
+        first, second = ("".join(html(report)) for _ in range(2))
+        assert first == second
+        order = data_of(first)["label"]["order"]
+        assert order != sorted(order)
+        assert len({tuple(place) for place in order}) == 301
+
+    def test_a_verdict_is_hidden_until_the_context_is_labelled(self, page: Page) -> None:
+        """Neither the judge nor gold is shown before; afterwards they are, and another answer is not blind."""
+        go(page, "label")
+        assert "judge:" not in page.inner_text("main")
+        page.keyboard.press("1")
+        page.keyboard.press("k")
+        expect(page.locator("main")).to_contain_text("judge:")
+
+
+def data_of(text: str) -> Json:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+class TestSafety:
+    def test_what_stands_in_the_data_is_only_text(self, page: Page) -> None:
+        """Script tags, event handlers, escapes, direction overrides and line separators do nothing in any part."""
+        for part in ("overview", "queries?text=red", "query?at=60", "compare", "label"):
+            go(page, part)
+            assert page.evaluate("window.hit") is None
+            assert page.locator("main img, main script").count() == 0
+            assert not set(page.inner_text("main")) & {"\x1b", "\u202e"}
+        go(page, "query?at=60")
+        assert "<img src=x onerror=window.hit=2>" in page.inner_text("main")
+        assert "🦊 مرحبا" in page.inner_text("main")
+
+    def test_the_policy_lets_in_nothing_but_its_own_script_and_style(self, folder: Path) -> None:
+        """The hashes in the policy are those of the one script and the one style."""
+        text = (folder / "page.html").read_text("utf-8")
+        found = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+        assert found
+        policy = unescape(found[1])
+        assert policy.startswith("default-src 'none'; ")
+        script = re.search(r'<script type="module">(.*?)</script>', text, re.DOTALL)
+        style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)
+        assert script
+        assert style
+        for content in (script[1], style[1]):
+            assert base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() in policy
+        assert "http:" not in text.replace("http://www.w3.org/2000/svg", "")
+        assert "https:" not in text
+
+    def test_no_text_ends_the_embedded_json(self) -> None:
+        """What reads back is what was written."""
+        value = {"a": f"{HOSTILE}<!--\u2028\u2029&"}
+        written = embedded(value)
+        assert not set(written) & set("<>&\u2028\u2029")
+        assert json.loads(written) == value
+
+    def test_a_page_without_text_quotes_nothing(self, folder: Path, browser: Browser) -> None:
+        """No query, passage, reference or reason, and nothing to label; measures and ranks are all there."""
+        report = Report.open(folder / "now")
+        path = folder / "bare.html"
+        write(report, path, text=False)
+        page = browser.new_page()
+        page.goto(f"{path.as_uri()}#query?at=1")
+        page.wait_for_selector("body[data-ready=query]")
+        text = page.inner_text("body")
+        assert "q1" in text
+        assert "topic" not in text
+        assert "Label" not in text
+        assert data_of(path.read_text("utf-8"))["queries"]["query"] == [""] * 61
+        page.close()
+
+    def test_names_are_unique_among_the_modules(self) -> None:
+        """They are joined into one script."""
+        names = re.findall(r"^(?:async )?(?:function|const|let|class) (\w+)", script_text(), re.MULTILINE)
+        assert len(names) == len(set(names))
+        modules = [file.name for file in files("germane.reports.page").iterdir() if file.name.endswith(".js")]
+        assert len(modules) >= 9
+        assert not re.search(r"^(import|export) ", script_text(), re.MULTILINE)
+        assert "innerHTML" not in script_text()
+
+
+NAMELESS = """() => [
+  ...[...document.querySelectorAll('a, button, input, select, svg[role=img], [role=img], [role=region], table, progress')]
+    .filter(e => !(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length)).map(e => e.outerHTML.slice(0, 100)),
+  ...[...document.querySelectorAll('th:not([scope])')].map(e => 'no scope: ' + e.outerHTML.slice(0, 100)),
+  ...(document.querySelectorAll('h1').length === 1 ? [] : ['not one h1']),
+  ...(document.documentElement.lang && document.title ? [] : ['no language or title']),
+  ...[...document.querySelectorAll('[onclick], div[tabindex="-1"]:not(main)')].map(e => 'not by keyboard: ' + e.outerHTML.slice(0, 100)),
+]"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_part_can_be_used_without_seeing_it(page: Page, scheme: str) -> None:
+    """Everything has a name, tables have heads with a scope; axe finds nothing where AXE_CORE names axe.min.js."""
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    axe = os.environ.get("AXE_CORE")
+    for part in ("overview", "queries", "query?at=1", "compare", "label"):
+        go(page, part)
+        assert page.evaluate(NAMELESS) == []
+        if axe:
+            page.evaluate(Path(axe).read_text("utf-8"))
+            found = page.evaluate(
+                "async () => (await axe.run()).violations.map(v => [v.id, v.nodes.map(n => n.html.slice(0, 120))])"
+            )
+            assert found == [], part
+
+
+def test_the_page_fits_a_phone(page: Page) -> None:
+    """Nothing is wider than the screen but what scrolls by itself."""
+    page.set_viewport_size({"width": 360, "height": 700})
+    for part in ("overview", "queries", "query?at=1", "compare", "label"):
+        go(page, part)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, part
+        assert not re.search(r"^(false|null|undefined|NaN)$", page.inner_text("main"), re.MULTILINE)
+
+
+def test_a_page_is_no_name_of_a_reports_own_file(folder: Path) -> None:
+    """An unknown ending names html among those that are known."""
+    with pytest.raises(InputError, match=r"\.html"):
+        write(Report.open(folder / "now"), folder / "page.pdf")

@@ -1,0 +1,107 @@
+"""The report in terminals of any width: no number, measure or system is ever cut."""
+
+import io
+import re
+from collections.abc import Sequence
+
+import pytest
+from rich.console import Console
+
+from germane import evaluate
+from germane.judges.fake import FakeJudge
+from germane.judges.judge import Reply
+from germane.questions import AnyQuestion
+from germane.reports import ranking
+from germane.reports.formats import render_plain
+from germane.reports.report import Report
+from germane.types import Json
+from germane.wholetable import WholeTable
+
+WIDTHS = (60, 80, 100, 160)
+SYSTEMS = ("bm25", "a-dense-retriever-with-a-long-name/v2.0_final", "hybrid:rerank=cross-encoder,k=100")
+MEASURES = (
+    "nDCG@10 AP P(rel=2)@5 context_precision@5 context_relevancy(unit=context) context_position(rel=3)@10"
+)
+
+
+def sometimes(question: AnyQuestion) -> Json | Reply:
+    bad = "bad" in str(getattr(question, "passage", ""))
+    return Reply(error="the model was ill") if bad else question.typical()
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    samples = [
+        {"id": f"query-number-{number}", "query": "what is it " * 12, "system": system, "qrels": {"a": 2},
+         "contexts": [{"id": "a" if number % 3 == 0 else "b", "text": "bad" if number == 4 else "good"}, {"id": "c", "text": "so"}]}
+        for system in SYSTEMS
+        for number in range(6)
+    ]  # fmt: skip
+    return evaluate(samples, MEASURES, judge=FakeJudge(sometimes))
+
+
+def whole_names(lines: Sequence[str], names: Sequence[str], width: int) -> list[str]:
+    """The names that cannot be put together again from pieces of these lines, in their order."""
+    text = "\n".join(lines)
+    lost = []
+    for name in names:
+        pieces = rf"[\s\S]{{0,{2 * width}}}?"
+        parts = [re.escape(part) for part in re.findall(r"[^_(,=\-/:@]*[_,=\-/:]*|\(|@", name) if part]
+        if not re.search(pieces.join(parts), text):
+            lost.append(name)
+    return lost
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_figure_is_whole(report: Report, width: int) -> None:
+    """Means, counts, measures and systems; no line is wider than the terminal; only texts end in an ellipsis."""
+    lines = render_plain(report, width).splitlines()
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    for summary in report.summaries:
+        assert re.search(rf"(?<![\d.]){summary.mean:.4f}(?!\d)", text)
+        assert f"{summary.n}/{summary.total}" in text
+        for word in summary.in_words().split():
+            assert word.strip("()") in text
+    assert whole_names(lines, [*SYSTEMS, *report.measures], width) == []
+    table = text[: text.index("worst by")]
+    assert "…" not in table
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_systems_side_by_side_are_whole(report: Report, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a column per system is too wide, systems become rows; then each row a record."""
+    monkeypatch.setattr(
+        ranking,
+        "console_of",
+        lambda out: Console(file=out, width=width, force_terminal=True, no_color=True),
+    )
+    out = io.StringIO()
+    ranking.print_table(report, out)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    assert max(map(len, text.splitlines())) <= width
+    for summary in report.summaries:
+        assert re.search(rf"(?<![\d.]){summary.mean:.4f}(?!\d)", text)
+    assert whole_names(text.splitlines(), [*SYSTEMS, *report.measures], width) == []
+    assert "…" not in text
+
+
+def test_the_worst_name_their_system(report: Report) -> None:
+    """With several systems, the worst queries are those of one."""
+    assert "worst by nDCG@10 of bm25" in str(report)
+
+
+def test_a_name_breaks_where_it_is_joined() -> None:
+    """After an underscore, before a bracket; a number stays whole."""
+    table = WholeTable()
+    table.add_column("measure")
+    table.add_column("mean", justify="right")
+    table.add_row("context_relevancy(unit=context,rel=0.25)", "0.1234")
+    out = io.StringIO()
+    Console(file=out, width=26, no_color=True).print(table)
+    words = [
+        line.strip("│ ").split()[0] for line in out.getvalue().splitlines() if "_" in line or "=" in line
+    ]
+    assert words[0].endswith("_")
+    assert "0.25)" in out.getvalue()
+    assert "0.1234" in out.getvalue()

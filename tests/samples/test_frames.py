@@ -1,0 +1,131 @@
+"""Samples from what Python code holds them in."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import polars as pl
+import pytest
+
+from germane import evaluate
+from germane.errors import InputError
+from germane.samples.frames import rows_of
+from germane.samples.reading import samples_from
+from germane.types import Context, Sample
+
+ROWS: list[dict[str, Any]] = [
+    {"id": "a", "query": "one?", "contexts": ["x", "y"], "reference": "r"},
+    {"id": "b", "query": "two?", "contexts": ["z"], "reference": None},
+]
+EXPECTED = [
+    Sample(id="a", query="one?", contexts=(Context(text="x"), Context(text="y")), reference="r"),
+    Sample(id="b", query="two?", contexts=(Context(text="z"),)),
+]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        ROWS,
+        tuple(EXPECTED),
+        iter(ROWS),
+        pd.DataFrame(ROWS),
+        pd.DataFrame({**pd.DataFrame(ROWS), "reference": ["r", math.nan]}),
+        pl.DataFrame(ROWS),
+        pl.DataFrame(ROWS).lazy(),
+        [{**row, "contexts": np.array(row["contexts"])} for row in ROWS],
+    ],
+    ids=["dicts", "samples", "iterator", "pandas", "NaN", "polars", "lazy", "arrays"],
+)
+def test_every_table_gives_the_same_samples(source: Any) -> None:
+    """Missing values are absent, whatever the library calls them."""
+    assert list(samples_from(rows_of(source))) == EXPECTED
+
+
+def test_a_path_is_read(tmp_path: Path) -> None:
+    """As text or as a Path."""
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
+    assert list(samples_from(rows_of(path))) == list(samples_from(rows_of(str(path)))) == EXPECTED
+    assert evaluate(path, "context_relevancy(unit=context)", judge="lexical").measures
+
+
+@dataclass
+class Document:
+    """As LangChain's."""
+
+    page_content: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+    id: str | None = None
+
+
+@dataclass
+class Node:
+    """As LlamaIndex's."""
+
+    text: str
+    node_id: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def get_content(self) -> str:
+        return self.text
+
+
+@dataclass
+class NodeWithScore:
+    node: Node
+    score: float | None
+
+    def get_content(self) -> str:
+        return self.node.text
+
+
+def test_documents_of_other_libraries_are_contexts() -> None:
+    """With their id, score and metadata, where they have them; NumPy numbers become numbers."""
+    row = {
+        "id": "a",
+        "query": "q",
+        "contexts": [
+            Document("x", {"page": np.int64(3), "path": Path("f")}, "d1"),
+            NodeWithScore(Node("y", "n1"), float("nan")),
+            NodeWithScore(Node("z", "n2"), 0.5),
+        ],
+    }
+    (sample,) = samples_from(rows_of([row]))
+    first, second, third = sample.contexts or ()
+    assert (first.text, first.id, first.metadata) == ("x", "d1", {"page": 3, "path": "f"})
+    assert (second.id, second.score) == ("n1", None)
+    assert third.score == 0.5
+
+
+@pytest.mark.parametrize("source", [ROWS[0], EXPECTED[0], "what is it?", 'query\n"a"', 7])
+def test_what_is_no_list_of_samples_is_told(source: Any) -> None:
+    """One sample, a text, a number: the message says how to write it."""
+    with pytest.raises(InputError, match=r"evaluate\(\["):
+        evaluate(source, "RR")
+
+
+def test_a_report_in_a_notebook(capsys: pytest.CaptureFixture[str]) -> None:
+    """str() is the table and prints nothing; the HTML has no script, and its names are escaped."""
+    rows = [{**row, "system": "<b>s</b>", "qrels": {"d": 1}} for row in ROWS]
+    report = evaluate([*rows, {**rows[0], "system": "t"}], "num_ret")
+    assert "num_ret" in str(report)
+    page = report._repr_html_()
+    assert capsys.readouterr().out == ""
+    assert "&lt;b&gt;s&lt;/b&gt;" in page
+    assert "<b>" not in page
+    assert "script" not in page
+    assert "1.5000" in page
+
+
+def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:
+    """Of measures, systems and samples."""
+    report = evaluate(ROWS, "num_ret")
+    with pytest.raises(KeyError, match="measured: num_ret"):
+        report["RR"]
+    with pytest.raises(KeyError, match="samples: a, b"):
+        report.explain("c", "num_ret")
