@@ -21,8 +21,9 @@ _PIECE = re.compile(r"\s+|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
 class WholeTable(Table):
     """A table that fits the terminal without cutting anything.
 
-    Where it is too wide, names (columns that stand left) wrap at their joints, the widest first, then cells of numbers
-    between their words; where that is not enough each row becomes a record of its own: `heading value` pairs.
+    Where it is too wide, names (columns that stand left) wrap at their joints, the widest first, then headings of
+    numbers at theirs, then cells of numbers between their words; where that is not enough each row becomes a record of
+    its own: `heading value` pairs.
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -34,9 +35,11 @@ class WholeTable(Table):
         names = [n for n, column in enumerate(self.columns) if column.justify != "right"]
         numbers = [n for n in range(len(cells)) if n not in names]
         floors = {n: max(_LEAST, min(_MOST, max(map(_longest_piece, cells[n])))) for n in names}
-        floors |= {n: max(map(_widest_word, cells[n])) for n in numbers}
-        for group in (names, numbers):
-            while excess > 0 and (able := [n for n in group if widths[n] > floors[n]]):
+        heads = {n: _longest_piece(cells[n][0]) for n in numbers}
+        whole = {n: max([heads[n], *(cell.cell_len for cell in cells[n][1:])]) for n in numbers}
+        words = {n: max([heads[n], *map(_widest_word, cells[n][1:])]) for n in numbers}
+        for least in (floors, whole, words):
+            while excess > 0 and (able := [n for n in least if widths[n] > least[n]]):
                 widths[max(able, key=widths.__getitem__)] -= 1
                 excess -= 1
         if excess > 0:
