@@ -1,6 +1,7 @@
 """Panels: members answer under their own keys, their votes become one answer, and who said what is kept."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from germane import evaluate
 from germane.errors import InputError
 from germane.judges import FakeJudge, LabelsJudge, PanelJudge, repeated
 from germane.judges.judge import Judge, Reply
-from germane.judges.panel import Agreement, panel_of, votes_on, whole
+from germane.judges.panel import panel_of, votes_on, whole
 from germane.judging.pool import Pool
 from germane.ledger.store import SQLiteLedger
 from germane.questions import (
@@ -26,6 +27,8 @@ from germane.questions import (
     key_of,
 )
 from germane.questions.asking import Answer, answered
+from germane.reports.report import panel_notes
+from germane.tables.judgements import AskedCounts, count_asked
 from germane.types import Context, Json, Judgement, freeze
 
 QUESTION = Relevance(query="q", passage="p")
@@ -231,14 +234,14 @@ def test_a_judgement_is_whole_where_every_member_answered() -> None:
 
 def test_what_a_report_says_of_a_panel() -> None:
     """One note: how many questions, the mean agreement of those that were voted on, how many lost members."""
-    agreement = Agreement()
-    agreement.add(Judgement(key="k", kind="relevance", judge="m"))
-    assert agreement.notes() == {}
-    agreement.add(ask(graded(2, 2)))
-    assert agreement.notes() == {"questions to the panel: mean agreement 1.00, every member answered": 1}
-    agreement.add(ask(graded(3, 1)))
-    agreement.add(ask([failing("x"), *graded(3)]))
-    (note,) = agreement.notes().items()
+    asked: AskedCounts = Counter()
+    count_asked(asked, Judgement(key="k", kind="relevance", judge="m"))
+    assert panel_notes(asked) == {}
+    count_asked(asked, ask(graded(2, 2)))
+    assert panel_notes(asked) == {"questions to the panel: mean agreement 1.00, every member answered": 1}
+    count_asked(asked, ask(graded(3, 1)))
+    count_asked(asked, ask([failing("x"), *graded(3)]))
+    (note,) = panel_notes(asked).items()
     assert note == ("questions to the panel: mean agreement 0.75, 1 without the answer of a member", 3)
 
 

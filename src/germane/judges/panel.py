@@ -221,33 +221,6 @@ def votes_on(question: AnyQuestion, judgement: Judgement) -> dict[str, Json]:
     return shown | {name: how[name] for name in ("failed", "agreement") if name in how}
 
 
-class Agreement:
-    """How far a panel agreed in an evaluation, judgement by judgement."""
-
-    def __init__(self) -> None:
-        self._asked = self._lost = self._voted = 0
-        self._sum = 0.0
-
-    def add(self, judgement: Judgement) -> None:
-        """Count a judgement, if it is a panel's."""
-        how = judgement.provenance
-        if not ("votes" in how or "failed" in how):
-            return
-        self._asked += 1
-        self._lost += "failed" in how
-        if (agreement := how.get("agreement")) is not None:
-            self._voted += 1
-            self._sum += agreement
-
-    def notes(self) -> dict[str, int]:
-        """What a report says of it, as a note and how many questions that is about; {} where no panel was asked."""
-        if not self._asked:
-            return {}
-        mean = f"mean agreement {self._sum / self._voted:.2f}" if self._voted else "nothing was voted on"
-        lost = f"{self._lost} without the answer of a member" if self._lost else "every member answered"
-        return {f"questions to the panel: {mean}, {lost}": self._asked}
-
-
 def _names(members: Sequence[Judge]) -> list[str]:
     """Each member's name, with its number where several have the same."""
     names = [member.name for member in members]

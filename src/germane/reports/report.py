@@ -23,7 +23,7 @@ from germane.types import Json
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
 
-__all__ = ["Report"]
+__all__ = ["Report", "panel_notes"]
 
 
 class Report(ReportData):
@@ -191,14 +191,14 @@ def _counted(tables: Tables) -> dict[str, Json]:
         return {}  # its manifest says so already
     return {
         "graders": list(tables.graders),
-        "notes": dict(sorted({**tables.notes, **_agreement(tables.asked)}.items())),
+        "notes": dict(sorted({**tables.notes, **panel_notes(tables.asked)}.items())),
         "prompts": dict(sorted(tables.prompts.items())),
         "reads": {measure: sorted(kinds) for measure, kinds in sorted(tables.reads.items())},
         "asked": asked_json(tables.asked),
     }
 
 
-def _agreement(asked: AskedCounts) -> dict[str, int]:
+def panel_notes(asked: AskedCounts) -> dict[str, int]:
     """How far a panel agreed, as a note with the number of its questions; {} where no panel was asked."""
     panel = sum(n for (_, field, _), n in asked.items() if field == "panel")
     if not panel:
