@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -11,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -46,7 +48,7 @@ class Finished:
 
 
 class ChildProcess:
-    """A program in a process group of its own. `wait` blocks: call it in a thread.
+    """A program in a process group of its own. `wait` blocks; `finished` waits in a thread.
 
     When the program ends, runs out of time or prints more than 1 MB, its whole process group is killed. What starts a
     session of its own (`setsid`) leaves the group and is not found any more.
@@ -98,6 +100,16 @@ class ChildProcess:
             timed_out=timed_out,
             flooded=self._flooded,
         )
+
+    async def finished(self, seconds: float, threads: Executor | None = None) -> Finished:
+        """`wait` in one of `threads` (None: the event loop's own); being cancelled ends the program."""
+        waiting = asyncio.get_running_loop().run_in_executor(threads, self.wait, seconds)
+        try:
+            return await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            self.kill()
+            await waiting
+            raise
 
     def kill(self) -> None:
         """End the program and everything in its process group."""

@@ -187,12 +187,7 @@ class Composite(CaseGrader):
         values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})
         template = self.aggregator.prompt or prompt_text("composite")
         opinion = yield from ask(FreeForm(template=template, values=values))
-        return GraderResult(
-            score=opinion.score,
-            hits=self.shown(opinion.hits),
-            misses=self.shown(opinion.misses),
-            reasoning=opinion.reasoning,
-        )
+        return opinion.result(self)
 
     def missing(self, why: str) -> GraderResult:
         """An error, or AgentV's 0."""

@@ -74,6 +74,15 @@ class Opinion(NamedTuple):
     misses: tuple[str, ...] = ()
     reasoning: str = ""
 
+    def result(self, grader: CaseGrader) -> GraderResult:
+        """The opinion as a grader's result, with as many hits and misses as that grader keeps."""
+        return GraderResult(
+            score=self.score,
+            hits=grader.shown(self.hits),
+            misses=grader.shown(self.misses),
+            reasoning=self.reasoning,
+        )
+
 
 class OpinionPayload(PayloadModel):
     """`{reasoning, hits, misses, score}`."""
@@ -352,7 +361,7 @@ class LLMGrader(CaseGrader):
         if not self.rubrics:
             template = own or prompt_text("llm_judge")
             opinion = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
-            return self.opinion(opinion)
+            return opinion.result(self)
         template = own or prompt_text("rubric_scores" if self.scored else "rubric")
         question = RubricQuestion(
             template=template,
@@ -363,15 +372,6 @@ class LLMGrader(CaseGrader):
         )
         checks, said = yield from ask(question)
         return self._rubric(checks, said)
-
-    def opinion(self, opinion: Opinion) -> GraderResult:
-        """An opinion as a result."""
-        return GraderResult(
-            score=opinion.score,
-            hits=self.shown(opinion.hits),
-            misses=self.shown(opinion.misses),
-            reasoning=opinion.reasoning,
-        )
 
     def missing(self, why: str) -> GraderResult:
         """An error, or AgentV's 0 in free form."""

@@ -7,7 +7,6 @@ score is an error, never a score of 0.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -89,14 +88,7 @@ class ScriptJudge(LocalJudge):
                 f"could not start `{shlex.join(question.argv)}` in {question.cwd}: {fault.strerror or fault}"
             )
             return _failed(question, why, f"{fault.strerror or fault}")
-        waiting = asyncio.get_running_loop().run_in_executor(self._threads, child.wait, question.timeout)
-        try:
-            finished = await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            child.kill()
-            await waiting
-            raise
-        return _reply(question, finished)
+        return _reply(question, await child.finished(question.timeout, self._threads))
 
 
 def _reply(question: ScriptGrade, finished: Finished) -> Reply:

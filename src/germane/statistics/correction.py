@@ -154,15 +154,7 @@ def corrected_mean(
     mean = human + fit.weight * (float(f.mean()) - f_mean)
     half = t_quantile((1 + level) / 2, max(df - 1, 1)) * sqrt(variance)
     half_alone = t_quantile((1 + level) / 2, df) * sqrt(alone)
-    return replace(
-        base,
-        mean=min(max(mean, limits[0]), limits[1]),
-        ends=_cut(mean, half, limits),
-        human=human,
-        human_ends=_cut(human, half_alone, limits),
-        weight=fit.weight,
-        ess=n * (half_alone / half) ** 2,
-    )
+    return _estimated(base, (mean, half), (human, half_alone), fit.weight, limits)
 
 
 def corrected_query_mean(
@@ -254,14 +246,26 @@ def corrected_query_mean(
     )
     if half <= 0 or half_alone <= 0:
         return _labels_alone(base, y_mean, value_range)
+    return _estimated(base, (mean, half), (human, half_alone), inner.weight, limits)
+
+
+def _estimated(
+    base: CorrectedMean,
+    corrected: tuple[float, float],
+    alone: tuple[float, float],
+    weight: float,
+    limits: tuple[float, float],
+) -> CorrectedMean:
+    """The result: the corrected mean and the labels' own, each with half the width of its interval."""
+    (mean, half), (human, half_alone) = corrected, alone
     return replace(
         base,
         mean=min(max(mean, limits[0]), limits[1]),
         ends=_cut(mean, half, limits),
         human=human,
         human_ends=_cut(human, half_alone, limits),
-        weight=inner.weight,
-        ess=n * (half_alone / half) ** 2,
+        weight=weight,
+        ess=base.labels * (half_alone / half) ** 2,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -93,13 +92,7 @@ class CliTarget(Target):
             child = ChildProcess(argv, cwd=self._folder, env=environment)
         except (OSError, ValueError) as error:
             raise TargetError(f"the command cannot be started in {self._folder}: {error}") from None
-        waiting = asyncio.ensure_future(asyncio.to_thread(child.wait, self.timeout))
-        try:
-            finished = await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            child.kill()
-            await waiting
-            raise
+        finished = await child.finished(self.timeout)
         if finished.timed_out:
             raise TargetError(f"the command took more than {self.timeout:g} s")
         if finished.flooded:
