@@ -1,4 +1,4 @@
-"""A set of 64-bit numbers in one array: what tells millions of rows apart without an object for each."""
+"""A set of 64-bit numbers in two arrays: what tells millions of rows apart without an object for each."""
 
 from __future__ import annotations
 
@@ -6,60 +6,56 @@ from array import array
 
 __all__ = ["NumberSet"]
 
-_ZERO = 0x5851F42D4C957F2D  # stands for 0, which marks an empty place
-
 
 class NumberSet:
-    """Signed 64-bit numbers, such as hashes, at 12 to 24 bytes each (a `set` of ints takes 60 to 100).
+    """Signed 64-bit numbers, such as hashes, in the order in which they were added: some 16 bytes each.
 
-    Open addressing with linear probing; at most two thirds of the places are taken.
+    A `set` of ints takes 60 to 100. Open addressing with linear probing; at most two thirds of the places are taken.
     """
 
-    __slots__ = ("_count", "_places")
+    __slots__ = ("_numbers", "_places")
 
     def __init__(self) -> None:
-        self._places, self._count = array("q", bytes(8 << 10)), 0
+        self._numbers, self._places = array("q"), array("i", bytes(4 << 10))
 
     def add(self, number: int) -> bool:
         """Add a number; returns whether it was new."""
-        places = self._places
+        numbers, places = self._numbers, self._places
         mask = len(places) - 1
-        number = number or _ZERO
         at = number & mask
         while found := places[at]:
-            if found == number:
+            if numbers[found - 1] == number:
                 return False
             at = (at + 1) & mask
-        places[at] = number
-        self._count += 1
-        if 3 * self._count > 2 * mask:
+        numbers.append(number)
+        places[at] = len(numbers)
+        if 3 * len(numbers) > 2 * mask:
             self._grow()
         return True
 
     def _grow(self) -> None:
-        old = self._places
-        new = array("q", bytes(16 * len(old)))
-        mask = len(new) - 1
-        for number in old:
-            if number:
-                at = number & mask
-                while new[at]:
-                    at = (at + 1) & mask
-                new[at] = number
-        self._places = new
+        places = array("i", bytes(8 * len(self._places)))
+        mask = len(places) - 1
+        for index, number in enumerate(self._numbers, 1):
+            at = number & mask
+            while places[at]:
+                at = (at + 1) & mask
+            places[at] = index
+        self._places = places
 
-    def __contains__(self, number: object) -> bool:
-        if not isinstance(number, int):
-            return False
+    def index(self, number: int) -> int:
+        """How many numbers were added before this one; -1 where it is not in the set."""
         places = self._places
         mask = len(places) - 1
-        number = number or _ZERO
         at = number & mask
         while found := places[at]:
-            if found == number:
-                return True
+            if self._numbers[found - 1] == number:
+                return found - 1
             at = (at + 1) & mask
-        return False
+        return -1
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, int) and self.index(number) >= 0
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._numbers)

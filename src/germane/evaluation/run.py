@@ -82,7 +82,9 @@ class _Run:
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
         self.models = models_of(cases or ())
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
-        session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors)
+        session = Session(
+            self.options, folder, self.stored, retry_errors=self.retry_errors, recall=self.plan.plain is None
+        )
         try:
             session.write("running", self._made(session))
             asyncio.run(self._work(cases, session))
@@ -117,15 +119,14 @@ class _Run:
             before_asking=partial(self.plan.check, jobs),
             on_progress=self.watch.judging,
         )
-        todo = (
-            (self.plan.job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
-        )
+        todo = self.plan.jobs(notes) if jobs is None else jobs
+        units = plan(todo, self.plan.settings, plain=self.plan.plain)
         router.lend(pool)
         done = 0
         try:
             with interruptible(partial(self._stop, pool), pool.abort):
                 async with pool:
-                    async for part in evaluated(plan(todo, self.plan.settings), pool):
+                    async for part in evaluated(units, pool):
                         session.folder.add(part)
                         done += len(part.samples)
                         self.watch.scored(done)

@@ -19,7 +19,15 @@ from germane.questions.asking import Answer, Unanswered, answered
 from germane.questions.question import AnyQuestion, key_of
 from germane.types import FrozenDict, Judgement, Usage
 
-__all__ = ["Group", "JudgeQueue", "Pending", "acquire_judge", "release_judge", "replies_of"]
+__all__ = [
+    "Group",
+    "JudgeQueue",
+    "Pending",
+    "acquire_judge",
+    "judgement_of",
+    "release_judge",
+    "replies_of",
+]
 
 _log = logging.getLogger("germane")
 _MOST = 2**53
@@ -48,7 +56,7 @@ class Pending:
             return self._read(Reply(error=why, usage=reply.usage))
 
     def _read(self, reply: Reply) -> Answer:
-        judgement = _judgement(self.key, self.question, self.judge, reply)
+        judgement = judgement_of(self.key, self.question, self.judge, reply)
         answer = answered(self.question, judgement)
         if isinstance(answer.value, Unanswered) and judgement.error is None:
             return Answer(replace(judgement, answer=None, error=answer.value.why), answer.value)
@@ -56,7 +64,7 @@ class Pending:
             return answer
         return answer._replace(
             children=tuple(
-                _judgement(
+                judgement_of(
                     key_of(question, self.judge.identity, self.judge.prompt_hash(question)),
                     question,
                     self.judge,
@@ -79,7 +87,7 @@ class Pending:
             self.future.exception()  # retrieved, even where nobody waits any more
 
 
-def _judgement(
+def judgement_of(
     key: str, question: AnyQuestion, judge: Judge, reply: Reply, parent: str | None = None
 ) -> Judgement:
     """The row of a reply; TypeError or ValueError where it is no JSON and cannot be stored."""
