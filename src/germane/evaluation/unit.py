@@ -319,9 +319,12 @@ class PlainMeasures:
             if answers is not None:
                 asked = items[: self._depth]
                 part.items += item_lines(key, asked)
-                part.judgements.append(
-                    answers.of(asked, found.grades[: self._depth], self.settings.beside(row))
-                )
+                made = answers.of(asked, found.grades[: self._depth], self.settings.beside(row))
+                if part.judgements and part.judgements[-1].example is made.example:
+                    part.judgements[-1].keys.extend(made.keys)
+                    part.judgements[-1].lines.extend(made.lines)
+                else:
+                    part.judgements.append(made)
                 part.reads = self._reads
 
 
@@ -331,6 +334,7 @@ class _Tables:
     def __init__(self, rows: Sequence[PlainRow]) -> None:
         self._rows = rows
         self._labels: dict[int | None, RankedLabels] = {}
+        self._refused: dict[int, dict[int, str]] = {}
 
     @cached_property
     def gold(self) -> RankedLabels:
@@ -351,12 +355,14 @@ class _Tables:
         return self._labels[depth]
 
     def without_gold(self, least: int) -> dict[int, str]:
-        """The rows of which no relevant document is known, and why they are skipped."""
-        return {
-            number: NO_QRELS if row.qrels is None else NOTHING_RELEVANT
-            for number, row in enumerate(self._rows)
-            if row.qrels is None or not row.qrels or max(row.qrels.values()) < least
-        }
+        """The rows of which no document of this grade or above is known, and why they are skipped."""
+        if least not in self._refused:
+            self._refused[least] = {
+                number: NO_QRELS if row.qrels is None else NOTHING_RELEVANT
+                for number, row in enumerate(self._rows)
+                if not row.qrels or max(row.qrels.values()) < least
+            }
+        return self._refused[least]
 
     def repeated(self, refused: Mapping[str, Mapping[int, str]]) -> int:
         """How many contexts repeat a document that stands higher, in the rows that any gold measure counts."""

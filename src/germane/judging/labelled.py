@@ -34,8 +34,9 @@ class LabelledRows:
     def __init__(self, judge: LabelsJudge, asked: Mapping[str, Any]) -> None:
         self._judge, self._asked = judge, asked
         self._plain = self._question({})
-        self._endings: dict[tuple[bool, int], bytes] = {}
-        self._tails: dict[tuple[str, bool, int], tuple[Judgement, bytes]] = {}
+        self._tails: dict[tuple[str, bool], dict[int, tuple[bytes, bytes]]] = {}
+        self.examples: dict[str, Judgement] = {}
+        """A judgement of those that were held against the same."""
 
     def renew(self) -> None:
         """What follows is answered now."""
@@ -47,36 +48,30 @@ class LabelledRows:
         `beside` is what is shown beside the query: the sample's reference or criterion.
         """
         question = self._question(beside) if beside else self._plain
-        begun = {"as": question.settings(), "beside": question.shown_beside(), "item": ""}
-        begin = hashlib.sha256(canonical(begun)[:-2])
+        put = question.settings()
+        begun = canonical({"as": put, "beside": question.shown_beside(), "item": ""})[:-2]
+        binary = type(labels[0]) is bool
+        tails = self._tails.setdefault((put["against"], binary), {})
         keys, lines = list[str](), list[bytes]()
         for item, label in zip(items, labels, strict=True):
+            if label not in tails:
+                tails[label] = self._tail(question, label, binary=binary)
+            ending, tail = tails[label]
             name = item.encode()
-            one = begin.copy()
-            one.update(name + self._ending(label))
-            key = one.hexdigest()[:32]
-            example, tail = self._tail(question, label)
+            key = hashlib.sha256(begun + name + ending).hexdigest()[:32]
             keys.append(key)
             lines.append(_HEAD % (key.encode(), name, tail))
-        return JudgementLines(example, keys, lines)
+        return JudgementLines(self.examples[put["against"]], keys, lines)
 
     def _question(self, beside: Mapping[str, Any]) -> Relevance:
         return Relevance(query="?", passage="?", **self._asked, **beside)
 
-    def _ending(self, label: int) -> bytes:
-        """What follows the item in the JSON that a key is the digest of."""
-        name = type(label) is bool, label
-        if name not in self._endings:
-            self._endings[name] = b'"' + ending(self._judge.identity, "", {"label": label})
-        return self._endings[name]
-
-    def _tail(self, question: Relevance, label: int) -> tuple[Judgement, bytes]:
-        """The row of an answer with this label, and what follows the item in its line."""
-        name = question.settings()["against"], type(label) is bool, label
-        if name not in self._tails:
-            context = Context(text="?", relevant=bool(label)) if name[1] else Context(text="?", grade=label)
-            labelled = replace(question, context=context)
-            made = judgement_of(_NAME, labelled, self._judge, self._judge.read(labelled))
-            line = encode(dump_judgement(replace(made, item=_NAME)))
-            self._tails[name] = made, line[_BEGIN:] + b"\n"
-        return self._tails[name]
+    def _tail(self, question: Relevance, label: int, *, binary: bool) -> tuple[bytes, bytes]:
+        """What follows the item in the JSON that a key is the digest of, and in the line of the judgement."""
+        context = Context(text="?", relevant=bool(label)) if binary else Context(text="?", grade=label)
+        labelled = replace(question, context=context)
+        made = judgement_of(_NAME, labelled, self._judge, self._judge.read(labelled))
+        self.examples.setdefault(question.settings()["against"], made)
+        line = encode(dump_judgement(replace(made, item=_NAME)))
+        end = b'"' + ending(self._judge.identity, "", {"label": label})
+        return end, line[_BEGIN:] + b"\n"

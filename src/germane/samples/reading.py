@@ -120,7 +120,7 @@ def _read_jsonl(path: Path, _: FieldOf, *, plain: bool = False) -> Iterator[Row]
     with opened(path) as file:
         for number, raw in enumerate(file, 1):
             if plain and (found := plain_row(raw, number)) is not None:
-                yield number, found, functools.partial(_at, Place(shown_name(path), number))
+                yield number, found, functools.partial(_line_place, path, number, "")
                 continue
             line = decoded(raw, shown_name(path), number)
             if line.isspace():

@@ -107,7 +107,7 @@ class ReportFolder:
         else:
             self._add_rows(part)
         self._files["scores"].writelines(part.scores.lines())
-        self.scores.extend(part.scores)
+        self.scores.extend(part.scores, distinct=True)
         self.notes.update(part.notes)
         for measure, kinds in part.reads.items():
             self.reads.setdefault(measure, set()).update(kinds)

@@ -156,14 +156,13 @@ def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] 
 
 def relevance_items(query: str, passages: Iterable[str]) -> list[str]:
     """The items of the questions whether these passages are relevant to a query: `relevance_item` of each."""
-    begun = hashlib.sha256(b'{"history":[],"kind":"relevance","passage":')
     end = b',"query":%b}' % encode(query)
-    found = []
-    for passage in passages:
-        one = begun.copy()
-        one.update(encode(passage) + end)
-        found.append(one.hexdigest()[:32])
-    return found
+    return [
+        hashlib.sha256(b'{"history":[],"kind":"relevance","passage":' + encode(passage) + end).hexdigest()[
+            :32
+        ]
+        for passage in passages
+    ]
 
 
 def label_lines(key: tuple[str, str, int], items: Iterable[str], answers: Iterable[int]) -> list[bytes]:

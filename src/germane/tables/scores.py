@@ -82,7 +82,7 @@ class _Keys:
         self._ids, self._ends = bytearray(), array("q")
         self._systems: dict[str, int] = {}
         self._system, self._trial = _Runs(), _Runs()
-        self._hashes = NumberSet()
+        self._hashes: NumberSet | None = None  # of all keys, once one may come again
         self._numbers: dict[SampleKey, int] | None = None
         self._newest: SampleKey | None = None
 
@@ -90,16 +90,36 @@ class _Keys:
         """The number of a key, which is added where it is new."""
         if key == self._newest:
             return len(self) - 1
-        if not self._hashes.add(hash(key)) and (known := self.find(key)) is not None:
-            return known
+        if self._hashes is None:
+            self._hashes = NumberSet()
+            for known in self:
+                self._hashes.add(hash(known))
+        if not self._hashes.add(hash(key)) and (number := self.find(key)) is not None:
+            return number
         if self._numbers is not None:
             self._numbers[key] = len(self)
-        self._newest = key
-        self._ids += key[0].encode(errors="surrogatepass")
-        self._ends.append(len(self._ids))
-        self._system.append(self._systems.setdefault(key[1], len(self._systems)))
-        self._trial.append(key[2])
+        self.extend([key])
         return len(self) - 1
+
+    def extend(self, keys: Iterable[SampleKey]) -> None:
+        """Add keys that are all new, and of which none will come again."""
+        for key in keys:
+            self._newest = key
+            self._ids += key[0].encode(errors="surrogatepass")
+            self._ends.append(len(self._ids))
+            self._system.append(self._systems.setdefault(key[1], len(self._systems)))
+            self._trial.append(key[2])
+
+    def join(self, other: _Keys) -> None:
+        """Add the keys of another table, which are all new, and of which none will come again."""
+        start = len(self._ids)
+        self._ids += other._ids
+        self._ends.extend([start + end for end in other._ends])
+        systems = list(other._systems)
+        for system, times in other._system.runs():
+            self._system.append(self._systems.setdefault(systems[system], len(self._systems)), times)
+        self._trial.extend(other._trial.runs())
+        self._newest = other._newest or self._newest
 
     def find(self, key: SampleKey) -> int | None:
         """The number of a key; None where there is none."""
@@ -230,13 +250,17 @@ class ScoreTable:
         key = (score.sample, score.system, score.trial)
         self.append(key, score.measure, score.type, score.value, score.status, score.why, score.bounds)
 
-    def extend(self, other: ScoreTable) -> Self:
-        """Append all rows of another table."""
+    def extend(self, other: ScoreTable, *, distinct: bool = False) -> Self:
+        """Append all rows of another table. `distinct`: no sample of it is or will be in any other."""
         self._close()
         other._close()
         numbers = [self._measures.setdefault(one, len(self._measures)) for one in other._measures]
         whys = [self._whys.setdefault(why, len(self._whys)) for why in other._whys]
-        samples = [self.keys.number(key) for key in other.keys]
+        if distinct:
+            samples = list(range(len(self.keys), len(self.keys) + len(other.keys)))
+            self.keys.join(other.keys)
+        else:
+            samples = [self.keys.number(key) for key in other.keys]
         groups = samples if other._group is None else [samples[group] for group in other._group]
         start = 0
         sets = list(other._sets)
@@ -273,7 +297,7 @@ class ScoreTable:
         skipped besides, and why.
         """
         table = cls()
-        numbers = [table.keys.number(key) for key in samples]
+        table.keys.extend(samples)
         table._measures = {(name, (types or {}).get(name, name)): at for at, name in enumerate(values)}
         shape = (len(samples), len(values))
         found = np.stack(list(values.values()), axis=1) if values else np.empty(shape)
@@ -295,7 +319,7 @@ class ScoreTable:
             zip(flat[starts].tolist(), np.diff(starts, append=len(flat)).tolist(), strict=True)
         )
         if len(values):
-            table._add_groups(range(len(numbers)), tuple(range(len(values))))
+            table._add_groups(range(len(samples)), tuple(range(len(values))))
         return table
 
     # the columns
