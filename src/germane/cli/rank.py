@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,9 @@ from germane.errors import InputError
 
 if TYPE_CHECKING:
     from germane.reports.report import Report
+    from germane.reports.schema import RankingLine
     from germane.samples.trec import Format
+    from germane.types import Sample
 
 __all__ = ["rank"]
 
@@ -78,6 +80,19 @@ def rank(
     per_query: Annotated[
         bool, typer.Option("-q", "--per-query", help="Also the value of every query.")
     ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by", metavar="TAG", help="Slices, with --queries: a tag, `tags`, or a field of the metadata."
+        ),
+    ] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            "--queries",
+            help="What is known of the queries (JSONL, JSON, CSV): id, query, tags, metadata, cluster.",
+        ),
+    ] = None,
     as_trec: Annotated[
         bool, typer.Option("--trec", help="Print as trec_eval does: measure, query, value.")
     ] = False,
@@ -133,7 +148,7 @@ def rank(
         )
         for run, system in zip(runs, _system_names(runs), strict=True)
     ]
-    report = ranking.ranked_report(parts, gates)
+    report = ranking.ranked_report(parts, gates, _queries(queries, by), by)
     _print(report, per_query=per_query, as_json=as_json, as_trec=as_trec)
     for path in output or []:
         write(report, path)
@@ -142,12 +157,16 @@ def rank(
 
 def _print(report: Report, *, per_query: bool, as_json: bool, as_trec: bool) -> None:
     from germane.clean import clean
-    from germane.reports.ranking import print_queries, print_table, print_trec
+    from germane.reports.ranking import print_queries, print_slices, print_table, print_trec
 
     for note in report.manifest["notes"]:
         print(f"note: {clean(note)}", file=sys.stderr)
     if as_json:
-        print(json.dumps(report.to_json(scores=per_query), ensure_ascii=False, allow_nan=False))
+        from germane.reports.formats import json_document
+
+        ranking = _ranking(report) if len(report.systems) > 1 else ()
+        document = json_document(report, scores=per_query, ranking=ranking)
+        print(json.dumps(document, ensure_ascii=False, allow_nan=False))
     elif as_trec:
         print_trec(report, sys.stdout, queries=per_query)
     else:
@@ -155,12 +174,34 @@ def _print(report: Report, *, per_query: bool, as_json: bool, as_trec: bool) -> 
             print_queries(report, sys.stdout)
             print()
         print_table(report, sys.stdout)
+        if report.by is not None:
+            print()
+            print_slices(report, report.slices(report.by), sys.stdout)
         if len(report.systems) > 1:
             from germane.cli.printing import ranking_of
 
             print(*ranking_of(report), sep="\n")
     for reason in report.verdict.reasons if report.verdict.gates else ():
         print(clean(reason), file=sys.stderr)
+
+
+def _queries(path: Path | None, by: str | None) -> Iterable[Sample]:
+    if path is None:
+        if by is not None:
+            raise InputError(
+                "--by needs what is known of the queries",
+                fix="give --queries FILE: JSONL, JSON or CSV with id, query, and tags or metadata",
+            )
+        return ()
+    from germane.samples.reading import read_samples
+
+    return read_samples(path)
+
+
+def _ranking(report: Report) -> Sequence[RankingLine]:
+    from germane.cli.printing import ranking_lines
+
+    return ranking_lines(report)
 
 
 def _value(chosen: _Format | None) -> Format | None:

@@ -36,8 +36,7 @@ def report(
 
     Of an interrupted run it shows the part that is done.
     """
-    from germane.cli.printing import finish, say
-    from germane.reports import formats
+    from germane.cli.printing import finish, say, write
     from germane.reports.report import Report
     from germane.tables.folder import read_manifest
 
@@ -51,9 +50,7 @@ def report(
         shown.by = by
     before = Report.open(baseline) if baseline is not None else None
     pages = [path for path in output or () if path.suffix.lower() == ".html"]
-    for path in pages:
-        formats.write(shown, path, baseline=before, text=not no_text)
-        say(f"wrote {path}")
+    write(shown, pages, baseline=before, text=not no_text)
     others = [path for path in output or () if path not in pages]
     finish(shown, others, as_json=json, code=False)
 

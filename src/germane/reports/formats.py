@@ -28,7 +28,7 @@ from germane.reports.gates import CaseResult
 from germane.reports.manifest import spent_in_words
 from germane.reports.page.data import Pages
 from germane.reports.page.render import page_html
-from germane.reports.schema import CaseRow, Document, JudgeLine, ResultRow, ScoreRow, SystemLine
+from germane.reports.schema import CaseRow, Document, JudgeLine, RankingLine, ResultRow, ScoreRow, SystemLine
 from germane.reports.summary import MeasureSummary
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
@@ -294,8 +294,10 @@ _COLOUR = {0: "green", 3: "yellow", 130: "yellow"}
 _STYLE = {"failed": "red", "undecided": "yellow", "passed": "green"}
 
 
-def json_document(report: ReportData, *, scores: bool = True) -> Document:
-    """The document of `--json`; its schema is published."""
+def json_document(
+    report: ReportData, *, scores: bool = True, ranking: Sequence[RankingLine] = ()
+) -> Document:
+    """The document of `--json`; its schema is published. `ranking` holds the systems in order, by measure."""
     document: Document = {
         "schema_version": 1,
         "passed": report.verdict.passed,
@@ -316,6 +318,8 @@ def json_document(report: ReportData, *, scores: bool = True) -> Document:
         document["systems"] = systems
     if slices := slices_shown(report)[0]:
         document["slices"] = slice_lines(slices)
+    if ranking:
+        document["ranking"] = list(ranking)
     if scores:
         document["scores"] = [cast("ScoreRow", dump_score(score)) for score in report.scores()]
     words = _words(report) if scores else {}
@@ -361,8 +365,8 @@ def _case(case: CaseResult, words: Mapping[SampleKey, list[ResultRow]]) -> CaseR
     return row
 
 
-def _json(report: ReportData) -> Iterator[str]:
-    yield json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"
+def _json(report: ReportData, ranking: Sequence[RankingLine] = ()) -> Iterator[str]:
+    yield json.dumps(json_document(report, ranking=ranking), ensure_ascii=False, indent=1) + "\n"
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
@@ -487,10 +491,20 @@ def _html(report: ReportData) -> Iterator[str]:
     return html(report)
 
 
-def html(report: ReportData, baseline: ReportData | None = None, *, text: bool = True) -> Iterator[str]:
-    """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason."""
+def html(
+    report: ReportData,
+    baseline: ReportData | None = None,
+    *,
+    text: bool = True,
+    audit: Mapping[str, Json] | None = None,
+) -> Iterator[str]:
+    """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
+
+    `audit` is what `germane audit --json` says of its judge.
+    """
     remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
-    pages = Pages(report, baseline, text=text, extra={"remarks": remarks, "notes": list(notes_of(report))})
+    extra = {"remarks": remarks, "notes": list(notes_of(report)), "audit": audit}
+    pages = Pages(report, baseline, text=text, extra=extra)
     return page_html(pages.data, pages.blocks)
 
 
@@ -506,10 +520,19 @@ FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
 """What a report can be written as, by the file's extension."""
 
 
-def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, text: bool = True) -> None:
+def write(
+    report: ReportData,
+    path: Path,
+    *,
+    baseline: ReportData | None = None,
+    text: bool = True,
+    audit: Mapping[str, Json] | None = None,
+    ranking: Sequence[RankingLine] = (),
+) -> None:
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
-    `baseline` and `text` concern HTML alone: a report to compare with, and whether texts are in it.
+    `baseline`, `text` and `audit` concern HTML alone: a report to compare with, whether texts are in it, and how far the
+    judge can be trusted. `ranking`, the systems in order, is for JSON.
     """
     if path.suffix.lower() not in FORMATS:
         raise InputError(
@@ -520,6 +543,8 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         if path.suffix.lower() == ".html":
-            file.writelines(html(report, baseline, text=text))
+            file.writelines(html(report, baseline, text=text, audit=audit))
+        elif path.suffix.lower() == ".json":
+            file.writelines(_json(report, ranking))
         else:
             file.writelines(FORMATS[path.suffix.lower()](report))

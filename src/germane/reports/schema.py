@@ -157,8 +157,39 @@ class SliceLine(TypedDict):
     measures: dict[str, MeasureLine]
 
 
+class RankedLine(TypedDict):
+    """One system in its place, and its paired difference from the first; null for the first itself.
+
+    `mde` is the smallest difference that so many cases could have shown; a smaller one is not `distinguishable`.
+    """
+
+    system: str
+    mean: float | None
+    interval: Pair | None
+    difference: float | None
+    difference_interval: Pair | None
+    p_holm: float | None
+    mde: float | None
+    distinguishable: bool | None
+
+
+class OrderLine(TypedDict):
+    """How alike two sources of labels order the systems: Kendall's tau-b, of all and of the better half."""
+
+    tau: float | None
+    top_half: float | None
+
+
+class RankingLine(TypedDict):
+    """The systems by one measure, the best first; `orders` by the same measure over other labels."""
+
+    measure: str
+    systems: list[RankedLine]
+    orders: dict[str, OrderLine]
+
+
 class Document(TypedDict):
-    """The document of `--json`. `measures` where there is one system, `systems` where there are several.
+    """The document of `--json`. `measures` where there is one system, `systems` and `ranking` where there are several.
 
     `stopped` says why the run did not come to its end, and how it is continued; the rest is then what is known so far.
     """
@@ -174,6 +205,7 @@ class Document(TypedDict):
     measures: NotRequired[dict[str, MeasureLine]]
     systems: NotRequired[list[SystemLine]]
     slices: NotRequired[list[SliceLine]]
+    ranking: NotRequired[list[RankingLine]]
     scores: NotRequired[list[ScoreRow]]
     cases: list[CaseRow]
     stopped: NotRequired[str]
