@@ -135,6 +135,14 @@ RetryErrors = Annotated[
     bool, typer.Option("--retry-errors", help="With --resume: ask again what the judge failed at.")
 ]
 Ledger = Annotated[str | None, typer.Option("--ledger", help="Where answers are kept.")]
+Replay = Annotated[
+    str | None,
+    typer.Option(
+        "--replay",
+        metavar="LEDGER",
+        help="Ask no judge: answers come from this ledger, or an export of one; a missing one is exit code 3.",
+    ),
+]
 MaxCost = Annotated[
     float | None,
     typer.Option(
