@@ -71,7 +71,7 @@ Output = Annotated[
     typer.Option(
         "-o",
         "--output",
-        help="A report file (.html .json .jsonl .csv .md .txt .xml) or the report folder; repeatable.",
+        help="A report file (.html .json .jsonl .csv .md .txt .xml .svg) or the report folder; repeatable.",
     ),
 ]
 Target = Annotated[
