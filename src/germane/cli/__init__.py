@@ -25,6 +25,7 @@ from germane.cli import (
     liverag,
     measures,
     overlap,
+    plot,
     power,
     rank,
     report,
@@ -80,6 +81,7 @@ app.command("compare")(compare.compare)
 app.command("power")(power.power)
 app.command("overlap")(overlap.overlap)
 app.command("report")(report.report)
+app.command("plot")(plot.plot)
 app.command("explain")(explain.explain)
 app.command("grade")(grade.grade)
 app.command("label")(label.label)

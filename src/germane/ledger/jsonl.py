@@ -112,7 +112,7 @@ def import_rows(ledger: SQLiteLedger, path: Path) -> Imported:
     Raises InputError at the first line that is no judgement; what stood before it may be in the ledger.
     """
     done, batch = Imported(), dict[str, Judgement]()
-    for judgement in _judgements(path):
+    for judgement in judgements_of(path):
         if judgement.error is not None:
             done.errors += 1
         elif judgement.key in batch:
@@ -132,7 +132,8 @@ def _put(ledger: SQLiteLedger, batch: dict[str, Judgement], done: Imported) -> N
     batch.clear()
 
 
-def _judgements(path: Path) -> Iterator[Judgement]:
+def judgements_of(path: Path) -> Iterator[Judgement]:
+    """The judgements of a JSONL file, errors among them; InputError at the first line that is none."""
     try:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):

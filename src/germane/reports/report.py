@@ -48,7 +48,7 @@ class Report(ReportData):
         """A report from an evaluation's tables; decides its gates.
 
         What the manifest does not say of the rows (graders, notes, prompts, how the judge was asked) is taken from the
-        tables. `over` says which limit was exceeded, if one was. InputError where a gate names what was not measured.
+        tables. `over` says which limit was exceeded, or what a replayed ledger lacks, if so: the exit code is 3 then. InputError where a gate names what was not measured.
         """
         declared = {"gates": [str(gate) for gate in gates], "max_unmeasured": max_unmeasured, "over": over}
         made = {**_counted(tables), **manifest, **declared}
@@ -76,7 +76,8 @@ class Report(ReportData):
         limit, over = self.manifest.get("max_unmeasured", 0.05), self.manifest.get("over", "")
         verdict = decide(results, self.summaries, max_unmeasured=limit, interrupted=interrupted)
         if over:
-            verdict = replace(verdict, exit_code=verdict.exit_code or 3, reasons=(over, *verdict.reasons))
+            code = verdict.exit_code if verdict.exit_code in {2, 130} else 3
+            verdict = replace(verdict, exit_code=code, reasons=(over, *verdict.reasons))
         self.verdict = verdict
 
     def slices(self, by: str) -> Sequence[Slice]:
