@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.casegates import check_by_case
-from germane.reports.correct import Corrections
 from germane.reports.data import ReportData, Slice, sliced
 from germane.reports.gates import Gate, GateResult, Verdict, check_gate, decide, required_gates
-from germane.reports.schema import Document
 from germane.reports.summary import Bases, MeasureSummary, range_of, summarise
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.judgements import AskedCounts, asked_json
@@ -22,6 +20,8 @@ from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
+    from germane.reports.correct import Corrections
+    from germane.reports.schema import Document
 
 __all__ = ["Report", "panel_notes"]
 
@@ -213,11 +213,21 @@ def panel_notes(asked: AskedCounts) -> dict[str, int]:
 
 
 def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSummary]:
-    bases, corrections = Bases(manifest, tables), Corrections(tables, manifest)
-    summaries = []
-    for summary in summarise(tables.scores, range_of, clusters=tables.clusters()):
-        basis = bases.of(summary.type)
-        corrected, why = corrections.of(summary) if basis.source == "judge" else (None, "")
-        basis = replace(basis, calibrated=basis.calibrated or corrected is not None)
-        summaries.append(replace(summary, basis=basis, corrected=corrected, corrected_why=why))
-    return summaries
+    bases = Bases(manifest, tables)
+    found = summarise(tables.scores, range_of, clusters=tables.clusters())
+    summaries = [replace(summary, basis=bases.of(summary.type)) for summary in found]
+    if all(summary.basis.source != "judge" for summary in summaries):
+        return summaries
+    from germane.reports.correct import Corrections  # not at the top: `germane rank` starts without questions
+
+    corrections = Corrections(tables, manifest)
+    return [
+        _corrected(summary, corrections) if summary.basis.source == "judge" else summary
+        for summary in summaries
+    ]
+
+
+def _corrected(summary: MeasureSummary, corrections: Corrections) -> MeasureSummary:
+    corrected, why = corrections.of(summary)
+    basis = replace(summary.basis, calibrated=summary.basis.calibrated or corrected is not None)
+    return replace(summary, basis=basis, corrected=corrected, corrected_why=why)
