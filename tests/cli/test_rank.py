@@ -9,22 +9,18 @@ from pathlib import Path
 
 import polars
 import pytest
-import typer
 import zstandard
 from typer.testing import CliRunner, Result
 
-from germane.cli.rank import rank
+from germane.cli import app
 from germane.errors import InputError
 from germane.evaluation.rank import DEFAULT_MEASURES
 
 TREC = Path(__file__).parent.parent / "data" / "trec_eval"
 
-app = typer.Typer()
-app.command()(rank)
-
 
 def invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, ["rank", *(str(argument) for argument in arguments)])
 
 
 @pytest.fixture
@@ -232,8 +228,7 @@ def test_long_names_are_not_cut(files: Path) -> None:
 
 def test_standard_input_is_a_run(files: Path) -> None:
     """`-` reads the run from standard input, gzipped or not."""
-    code = "import typer, germane.cli.rank as r; a = typer.Typer(); a.command()(r.rank); a()"
-    command = [sys.executable, "-c", code, "-", "--qrels", str(files / "gold"), "-m", "RR"]
+    command = [sys.executable, "-m", "germane", "rank", "-", "--qrels", str(files / "gold"), "-m", "RR"]
     done = subprocess.run(command, input=(files / "bm25.run").read_bytes(), capture_output=True, check=True)
     assert done.stdout.splitlines()[1].split()[:2] == [b"RR", b"0.2500"]
 

@@ -74,7 +74,7 @@ Output = Annotated[
     typer.Option(
         "-o",
         "--output",
-        help="A report file (.html .json .jsonl .csv .md .txt .xml) or the report folder; repeatable.",
+        help="A report file (.html .json .jsonl .csv .md .txt .xml .svg) or the report folder; repeatable.",
     ),
 ]
 Target = Annotated[
@@ -138,6 +138,14 @@ RetryErrors = Annotated[
     bool, typer.Option("--retry-errors", help="With --resume: ask again what the judge failed at.")
 ]
 Ledger = Annotated[str | None, typer.Option("--ledger", help="Where answers are kept.")]
+Replay = Annotated[
+    str | None,
+    typer.Option(
+        "--replay",
+        metavar="LEDGER",
+        help="Ask no judge: answers come from this ledger, or an export of one; a missing one is exit code 3.",
+    ),
+]
 MaxCost = Annotated[
     float | None,
     typer.Option(

@@ -260,14 +260,16 @@ def _documents(
     notes: _Notes,
 ) -> list[str]:
     """A query's documents, best first, each once."""
-    if len(set(results.ids)) < len(results.ids):
-        if duplicates == "error":
-            raise _twice(results, query, name)
-        notes.repeated += len(results.ids) - len(set(results.ids))
+    again = len(results.ids) - len(set(results.ids))
+    if again and duplicates == "error":
+        raise _twice(results, query, name)
+    notes.repeated += again
     ids = _ordered(results)
-    if doc_id is None:
-        return list(dict.fromkeys(ids))
+    if not again and doc_id is None:
+        return ids
     distinct = dict.fromkeys(ids)
+    if doc_id is None:
+        return list(distinct)
     documents = dict.fromkeys(map(doc_id, distinct))
     notes.folded += len(distinct) - len(documents)
     return list(documents)
@@ -277,8 +279,11 @@ def _ordered(results: Results) -> list[str]:
     ids, scores = results.ids, results.scores
     if not scores:
         return ids
-    order = np.argsort(-np.frombuffer(scores), kind="stable")
-    best_first = np.frombuffer(scores)[order]
+    given = np.frombuffer(scores)
+    if (given[1:] < given[:-1]).all():
+        return ids
+    order = np.argsort(-given, kind="stable")
+    best_first = given[order]
     if (best_first[1:] == best_first[:-1]).any():
         return [doc for _, doc in sorted(zip(scores, ids, strict=True), reverse=True)]
     return [ids[position] for position in order.tolist()]

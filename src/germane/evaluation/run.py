@@ -7,7 +7,7 @@ import contextlib
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,9 @@ from germane.judges.judge import Judge, members_of
 from germane.judging.budget import Budget
 from germane.judging.pool import Pool
 from germane.judging.spending import Spent
+from germane.ledger.replay import missing_in_words
 from germane.measures.scoring import Job
+from germane.questions.question import AnyQuestion
 from germane.reports.data import ReportData
 from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
@@ -65,6 +67,7 @@ class _Run:
         self.stored, self.resume, self.retry_errors = stored, resume, retry_errors
         self.budget = Budget(self.options.max_cost, self.options.max_calls)
         self.spent = Spent()
+        self.missing: Mapping[str, AnyQuestion] = {}
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
         self.baseline = self._baseline()
@@ -116,6 +119,7 @@ class _Run:
             known=session.known,
             receipts=session.receipts,
             budget=self.budget,
+            replay=self.options.replay or "",
             before_asking=partial(self.plan.check, jobs),
             on_progress=self.watch.judging,
         )
@@ -130,7 +134,7 @@ class _Run:
                         done += len(part.samples)
                         self.watch.scored(done)
         finally:
-            self.spent = pool.spent
+            self.spent, self.missing = pool.spent, pool.missing
             session.folder.flush()
 
     def _job(self, planned: PlannedCase, notes: Counter[str]) -> Job:
@@ -157,7 +161,7 @@ class _Run:
             },
             gates=self.plan.gates,
             max_unmeasured=self.options.max_unmeasured,
-            over=self.budget.exceeded,
+            over=self.budget.exceeded or self._unknown(session),
         )
         if self.baseline is not None:
             changes = change_gates([g for g in self.plan.gates if g.how == "change"], report, self.baseline)
@@ -165,9 +169,14 @@ class _Run:
                 changes += regressions(report, self.baseline)
             report.settle(changes)
         report.finish()
-        if _has_failures(session.folder) and self.plan.judge is not None and _costs(self.plan.judge):
+        asked = self.plan.judge is not None and not self.options.replay and _costs(self.plan.judge)
+        if asked and _has_failures(session.folder):
             self.watch.failed(session.command("--retry-errors"))
         return report
+
+    def _unknown(self, session: Session) -> str:
+        """Which answers a replayed ledger does not hold; "" where it has them all, or none is replayed."""
+        return missing_in_words(session.ledger, self.options.replay or "", self.missing, session.folder.items)
 
     def _stopped(self, failure: BaseException, session: Session) -> GermaneError:
         """Write down and show what is known; the error says how the run is continued."""

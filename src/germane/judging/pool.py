@@ -45,6 +45,8 @@ class Pool:
             are the children of its answer, and answer nothing themselves.
         receipts: What this evaluation has paid for in earlier sessions, and where it writes that down.
         budget: What may be spent; where it is used up, the pool stops with LimitReached.
+        replay: The name of the ledger, where it alone answers: what a judge that costs would have to be asked fails, and
+            stands in `missing`.
         before_asking: Called once, before the first question is put to a judge that costs: the last chance to raise.
             Whether the ledger can be written is tried then too.
         on_progress: Called with the pool whenever something was answered.
@@ -58,6 +60,7 @@ class Pool:
         known: Mapping[str, Judgement] | None = None,
         receipts: Receipts | None = None,
         budget: Budget | None = None,
+        replay: str = "",
         before_asking: Callable[[], None] = lambda: None,
         on_progress: Callable[[Pool], None] = lambda _: None,
     ) -> None:
@@ -65,7 +68,10 @@ class Pool:
         self.expected = 0
         """Questions that came in so far, and below those of them that have an answer: for a progress bar."""
         self.answered = 0
+        self.missing: dict[str, AnyQuestion] = {}
+        """What a replayed ledger does not answer, by key."""
         self._route, self._ledger, self._on_progress = route, ledger, on_progress
+        self._replay = replay
         self._budget = budget or Budget()
         self._before_asking: Callable[[], None] | None = before_asking
         self._own = {key: one for key, one in (known or {}).items() if one.parent is None}
@@ -262,6 +268,10 @@ class Pool:
             self._members.add(judge)
             for one in pending:
                 self._spawn(self._convene(one, judge))
+            return
+        if self._replay and judge.stored:
+            self.missing.update((one.key, one.question) for one in pending)
+            self._unanswered(judge, pending, f"not in {self._replay}")
             return
         queue = self._queues.get(id(judge))
         if queue is None:

@@ -14,7 +14,6 @@ import numpy as np
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.gates import CaseResult, Verdict, cases_of
-from germane.reports.schema import SliceLine
 from germane.reports.summary import MeasureSummary, summarise
 from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.folder import ReportFolder, Tables
@@ -26,6 +25,7 @@ from germane.types import Json, Judgement, Sample, Score
 
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
+    from germane.reports.schema import SliceLine
 
 __all__ = ["FileReport", "ReportData", "Slice", "slice_lines", "sliced", "slices_of"]
 

@@ -8,9 +8,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import cast
+from urllib.parse import quote
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -28,6 +30,8 @@ from germane.reports.gates import CaseResult
 from germane.reports.manifest import spent_in_words
 from germane.reports.page.data import Pages
 from germane.reports.page.render import page_html
+from germane.reports.plots.figures import charts_of
+from germane.reports.plots.svg import document
 from germane.reports.schema import CaseRow, Document, JudgeLine, ResultRow, ScoreRow, SystemLine
 from germane.reports.summary import MeasureSummary
 from germane.tables.folder import OWN
@@ -512,6 +516,10 @@ def html(report: ReportData, baseline: ReportData | None = None, *, text: bool =
     return page_html(pages.data, pages.blocks)
 
 
+def _svg(report: ReportData) -> Iterator[str]:
+    yield document(charts_of(report))
+
+
 FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
     ".json": _json,
     ".jsonl": _jsonl,
@@ -520,6 +528,7 @@ FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
     ".txt": _text,
     ".xml": junit,
     ".html": _html,
+    ".svg": _svg,
 }
 """What a report can be written as, by the file's extension."""
 
@@ -527,7 +536,8 @@ FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
 def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, text: bool = True) -> None:
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
-    `baseline` and `text` concern HTML alone: a report to compare with, and whether texts are in it.
+    Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
+    in HTML and in the pictures; `text` says whether texts are in the HTML.
     """
     if path.suffix.lower() not in FORMATS:
         raise InputError(
@@ -541,3 +551,13 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
             file.writelines(html(report, baseline, text=text))
         else:
             file.writelines(FORMATS[path.suffix.lower()](report))
+            if path.suffix.lower() == ".md":
+                file.writelines(_pictures(report, path.with_suffix(".svg"), baseline))
+
+
+def _pictures(report: ReportData, path: Path, baseline: ReportData | None) -> Iterator[str]:
+    """Write the charts of a report, and the line of Markdown that shows them; nothing where there are none."""
+    with suppress(InputError):
+        charts = charts_of(report, baseline=baseline)
+        path.write_text(document(charts), encoding="utf-8")
+        yield f"\n![{_escaped('; '.join(chart.title for chart in charts), 1000)}]({quote(path.name)})\n"
