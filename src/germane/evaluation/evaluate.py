@@ -10,10 +10,9 @@ from germane.errors import InputError
 from germane.evaluation.choice import Router, needs_judge, resolve_judge
 from germane.evaluation.unit import judged, run_coroutine
 from germane.judges.judge import Judges
-from germane.judging.budget import Budget, check_price
 from germane.judging.pool import Pool
 from germane.judging.recorded import Recorded
-from germane.judging.spending import Spent
+from germane.judging.spending import Budget, Spent, check_price
 from germane.ledger.replay import missing_in_words, open_for_replay
 from germane.ledger.store import Ledger, open_ledger
 from germane.measures.declaration import parse_measures

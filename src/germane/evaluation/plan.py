@@ -18,7 +18,7 @@ from germane.evaluation.answers import PlannedCase, prepared
 from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
 from germane.evaluation.options import ASKED, Options, filled, read_config
 from germane.judges.judge import Judge
-from germane.judging.budget import check_price
+from germane.judging.spending import check_price
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure

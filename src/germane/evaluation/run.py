@@ -22,9 +22,8 @@ from germane.evaluation.plan import Plan
 from germane.evaluation.session import Session, new_folder, read_stored
 from germane.evaluation.unit import evaluated, plan
 from germane.judges.judge import Judge, members_of
-from germane.judging.budget import Budget
 from germane.judging.pool import Pool
-from germane.judging.spending import Spent
+from germane.judging.spending import Budget, Spent
 from germane.ledger.replay import missing_in_words
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
