@@ -24,7 +24,7 @@ from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.ci import junit
 from germane.reports.correct import corrected_in_words
-from germane.reports.data import ReportData, Slice, slice_lines, sliced
+from germane.reports.data import FileReport, ReportData, Slice, slice_lines, sliced
 from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult
 from germane.reports.manifest import spent_in_words
@@ -69,10 +69,12 @@ def render_plain(report: ReportData, width: int = 120) -> str:
 
 def render_html(report: ReportData) -> str:
     """The report as a table for a notebook: no script, no colour of its own, so that it is light or dark as its page."""
-    several = len(report.systems) > 1
-    heads = [*(["system"] if several else []), "measure", "mean", "interval", "n", *COUNTS]
+    several, files = len(report.systems) > 1, report.files
+    heads = [*(["file"] if files else []), *(["system"] if several else [])]
+    heads += ["measure", "mean", "interval", "n", *COUNTS]
     rows = [
         [
+            *([part.name] if isinstance(part, FileReport) else []),
             *([s.system] if several else []),
             s.measure,
             s.in_words(),
@@ -80,7 +82,8 @@ def render_html(report: ReportData) -> str:
             f"{s.n}/{s.total}",
             *(str(getattr(s, name)) for name in COUNTS),
         ]
-        for s in report.summaries
+        for part in files or (report,)
+        for s in part.summaries
     ]
     head = "".join(f"<th scope='col' style='text-align:left'>{name}</th>" for name in heads)
     body = "".join(
@@ -102,7 +105,7 @@ def render(report: ReportData, *more: RenderableType) -> RenderableType:
 
 
 def _parts(report: ReportData, *more: RenderableType) -> Iterator[RenderableType]:
-    yield _measures(report)
+    yield from _measures(report)
     yield from (
         Text(f"  {remark} ({clean(concerned)})", style="yellow") for remark, concerned in remarks_of(report)
     )
@@ -119,9 +122,12 @@ def _parts(report: ReportData, *more: RenderableType) -> Iterator[RenderableType
     yield _verdict(report)
 
 
-def _measures(report: ReportData) -> Table:
-    """A line per system and measure."""
-    return _table(report, [("", summary) for summary in report.summaries])
+def _measures(report: ReportData) -> Iterator[RenderableType]:
+    """A line per system and measure; of several eval files a table each, of its own measures over its own cases."""
+    for part in report.files or (report,):
+        if isinstance(part, FileReport):
+            yield Text(f"\n{clean(part.name)}", style="bold")
+        yield _table(part, [("", summary) for summary in part.summaries])
 
 
 def _table(report: ReportData, lines: Sequence[tuple[str, MeasureSummary]], first: str = "") -> Table:
@@ -320,6 +326,16 @@ def json_document(
         document["measures"] = systems[0]["measures"]
     else:
         document["systems"] = systems
+    if report.files:
+        document["files"] = [
+            {
+                "file": file.name,
+                "system": system,
+                "measures": {s.measure: s.as_json() for s in file.summaries if s.system == system},
+            }
+            for file in report.files
+            for system in file.systems
+        ]
     if slices := slices_shown(report)[0]:
         document["slices"] = slice_lines(slices)
     if ranking:
@@ -416,7 +432,9 @@ def _row(values: Sequence[object]) -> str:
 
 
 def _markdown(report: ReportData) -> Iterator[str]:
-    yield from _markdown_table(report, [("", summary) for summary in report.summaries])
+    for part in report.files or (report,):
+        yield f"\n### {_escaped(part.name)}\n\n" if isinstance(part, FileReport) else ""
+        yield from _markdown_table(part, [("", summary) for summary in part.summaries])
     if slices := slices_shown(report)[0]:
         yield "\n"
         lines = [(one.name, summary) for one in slices for summary in one.summaries]

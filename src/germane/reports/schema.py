@@ -188,8 +188,18 @@ class RankingLine(TypedDict):
     orders: dict[str, OrderLine]
 
 
+class FileLine(TypedDict):
+    """The measures of one system over the cases of one of several eval files."""
+
+    file: str
+    system: str
+    measures: dict[str, MeasureLine]
+
+
 class Document(TypedDict):
     """The document of `--json`. `measures` where there is one system, `systems` and `ranking` where there are several.
+
+    Where several eval files were run, `files` has the means over each one's own cases.
 
     `stopped` says why the run did not come to its end, and how it is continued; the rest is then what is known so far.
     """
@@ -204,6 +214,7 @@ class Document(TypedDict):
     notes: list[str]
     measures: NotRequired[dict[str, MeasureLine]]
     systems: NotRequired[list[SystemLine]]
+    files: NotRequired[list[FileLine]]
     slices: NotRequired[list[SliceLine]]
     ranking: NotRequired[list[RankingLine]]
     scores: NotRequired[list[ScoreRow]]
