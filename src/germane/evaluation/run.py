@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from germane.comparison.documents import find_report
-from germane.comparison.regression import change_gates, regressions
+from germane.comparison.regression import find_baseline, settle_changes
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError, LimitReached
 from germane.evaluation.answers import PlannedCase, answered, models_of
 from germane.evaluation.choice import Router
@@ -27,7 +26,6 @@ from germane.judging.spending import Budget, Spent
 from germane.ledger.replay import missing_in_words
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
-from germane.reports.data import ReportData
 from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
@@ -69,17 +67,8 @@ class _Run:
         self.missing: Mapping[str, AnyQuestion] = {}
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
-        self.baseline = self._baseline()
-
-    def _baseline(self) -> ReportData | None:
-        """What the change is measured against, read before anything is paid."""
-        if self.options.baseline is None:
-            if self.options.fail_on_regression:
-                raise InputError(
-                    "--fail-on-regression needs what it is held against", fix="give --baseline REPORT"
-                )
-            return None
-        return find_report(self.options.baseline, Report.open)
+        # read before anything is paid
+        self.baseline = find_baseline(self.options.baseline, every=self.options.fail_on_regression)
 
     def go(self) -> Report:
         """Everything, then the report."""
@@ -162,11 +151,7 @@ class _Run:
             max_unmeasured=self.options.max_unmeasured,
             over=self.budget.exceeded or self._unknown(session),
         )
-        if self.baseline is not None:
-            changes = change_gates([g for g in self.plan.gates if g.how == "change"], report, self.baseline)
-            if self.options.fail_on_regression:
-                changes += regressions(report, self.baseline)
-            report.settle(changes)
+        settle_changes(report, self.baseline, every=self.options.fail_on_regression)
         report.finish()
         asked = self.plan.judge is not None and not self.options.replay and _costs(self.plan.judge)
         if asked and _has_failures(session.folder):
