@@ -10,10 +10,10 @@ from germane.errors import InputError
 from germane.evaluation.choice import Router, needs_judge, resolve_judge
 from germane.evaluation.unit import judged, run_coroutine
 from germane.judges.judge import Judges
-from germane.judging.budget import Budget, check_price
 from germane.judging.pool import Pool
 from germane.judging.recorded import Recorded
-from germane.judging.spending import Spent
+from germane.judging.spending import Budget, Spent, check_price
+from germane.ledger.replay import missing_in_words, open_for_replay
 from germane.ledger.store import Ledger, open_ledger
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
@@ -23,8 +23,7 @@ from germane.reports.explain import settings_of
 from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.samples.frames import SampleSource, rows_of
-from germane.samples.reading import samples_from
+from germane.samples.reading import SampleSource, rows_of, samples_from
 from germane.tables.labels import by_people
 from germane.tables.part import Part
 
@@ -45,6 +44,7 @@ def evaluate(
     scale: str = "graded",
     rubric: str = "trec",
     ledger: Ledger | Path | str | None = None,
+    replay: Path | str | None = None,
     gates: Iterable[str] = (),
     max_unmeasured: float = 0.05,
     max_cost: float | None = None,
@@ -62,6 +62,8 @@ def evaluate(
         against: What relevance is judged against: auto, query, reference, response, criterion.
         scale: Which scale relevance is asked on: graded (0-3) or binary.
         rubric: How the grades are worded: trec (UMBRELA's definitions) or usefulness.
+        replay: A ledger's file, or an export of one, that alone answers: nobody is asked, and what it does not hold
+            makes the verdict undecided (exit code 3).
         ledger: Where answers are kept for the next evaluation: a path or a ledger. None keeps none.
         gates: What must be reached (`"mean(nDCG@10)>=0.7"`): see `Report.verdict`.
         max_unmeasured: The share of scores, 0 to 1, that may be missing before the verdict is undecided.
@@ -89,6 +91,7 @@ def evaluate(
         scale=scale,
         rubric=rubric,
         ledger=ledger,
+        replay=replay,
         gates=gates,
         max_unmeasured=max_unmeasured,
         max_cost=max_cost,
@@ -106,6 +109,7 @@ async def aevaluate(
     scale: str = "graded",
     rubric: str = "trec",
     ledger: Ledger | Path | str | None = None,
+    replay: Path | str | None = None,
     gates: Iterable[str] = (),
     max_unmeasured: float = 0.05,
     max_cost: float | None = None,
@@ -120,19 +124,27 @@ async def aevaluate(
     budget = Budget(max_cost, max_calls)
     jobs = (Job(sample=sample, graders=graders) for sample in samples_from(rows_of(samples)))
     tables = Part()
-    store = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    if replay is not None and ledger is not None:
+        raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
+    opened = open_for_replay(replay) if replay is not None else None
+    if isinstance(ledger, str | Path):
+        opened = open_ledger(ledger)
+    store = opened if ledger is None or isinstance(ledger, str | Path) else ledger
+    missing = ""
     try:
-        async with Pool(Router(who), store, budget=budget) as pool:
+        async with Pool(Router(who), store, budget=budget, replay=str(replay or "")) as pool:
             await judged(jobs, settings, pool, tables)
+        if store is not None:
+            missing = missing_in_words(store, str(replay), pool.missing, tables.items)
     finally:
-        if isinstance(ledger, str | Path) and store is not None:
-            store.close()
+        if opened is not None:
+            opened.close()
     return Report.build(
         tables,
         manifest_of(settings, who, pool.spent),
         gates=parsed,
         max_unmeasured=max_unmeasured,
-        over=budget.exceeded,
+        over=budget.exceeded or missing,
     )
 
 

@@ -23,6 +23,7 @@ from germane.judges.judge import Judge, Keyring, members_of
 from germane.judges.panel import PanelJudge
 from germane.judges.script import ScriptJudge
 from germane.judging.spending import Receipts, Tally
+from germane.ledger.replay import open_for_replay
 from germane.ledger.store import Ledger, is_there, open_ledger
 from germane.measures.labels import Settings
 from germane.measures.scoring import Block, Grader, Job, reading_of
@@ -53,7 +54,9 @@ def forecast(
     receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else Receipts()
     known = answers_so_far(resume, stored, errors=not retry_errors)
     reading = contextlib.nullcontext()
-    if place is not None and is_there(place):
+    if options.replay:
+        reading = contextlib.closing(open_for_replay(options.replay))  # type: ignore[assignment]
+    elif place is not None and is_there(place):
         reading = contextlib.closing(open_ledger(place, reading=True))  # type: ignore[assignment]
     with reading as ledger:
         forecaster = Forecaster(plan.judge, plan.settings, known, ledger, receipts)

@@ -149,6 +149,7 @@ class Options(JudgeOptions):
     gates: tuple[str, ...] = ()
     max_unmeasured: float = 0.05
     ledger: str | None = None
+    replay: str | None = None
     no_cache: bool = False
     max_cost: float | None = None
     max_calls: int | None = None
@@ -207,7 +208,7 @@ def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
         "paths": list(map(found, stored.get("paths") or ())),
         "outputs": [str(cwd / path) for path in stored.get("outputs") or ()],
     }
-    for name in ("targets_file", "baseline"):
+    for name in ("targets_file", "baseline", "replay"):
         if stored.get(name):
             placed[name] = found(stored[name])
     return placed

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,11 @@ from germane.evaluation.plan import Plan
 from germane.evaluation.session import Session, new_folder, read_stored
 from germane.evaluation.unit import evaluated, plan
 from germane.judges.judge import Judge, members_of
-from germane.judging.budget import Budget
 from germane.judging.pool import Pool
-from germane.judging.spending import Spent
+from germane.judging.spending import Budget, Spent
+from germane.ledger.replay import missing_in_words
 from germane.measures.scoring import Job
+from germane.questions.question import AnyQuestion
 from germane.reports.data import ReportData
 from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
@@ -64,7 +66,9 @@ class _Run:
         self.stored, self.resume, self.retry_errors = stored, resume, retry_errors
         self.budget = Budget(self.options.max_cost, self.options.max_calls)
         self.spent = Spent()
+        self.missing: Mapping[str, AnyQuestion] = {}
         self.models: dict[str, dict[str, str]] = {}
+        self.counts: Counter[Path] = Counter()
         self.baseline = self._baseline()
 
     def _baseline(self) -> ReportData | None:
@@ -106,7 +110,7 @@ class _Run:
         jobs: list[Job] | None = None
         if cases is not None:
             asking = answered(cases, session.path, self.watch.answering, resumed=session.resumed)
-            jobs = [self.plan.job(planned, notes) for planned in await _interruptibly(asking)]
+            jobs = [self._job(planned, notes) for planned in await _interruptibly(asking)]
         router = Router(self.plan.judge)
         pool = Pool(
             router,
@@ -114,12 +118,11 @@ class _Run:
             known=session.known,
             receipts=session.receipts,
             budget=self.budget,
+            replay=self.options.replay or "",
             before_asking=partial(self.plan.check, jobs),
             on_progress=self.watch.judging,
         )
-        todo = (
-            (self.plan.job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
-        )
+        todo = (self._job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
         router.lend(pool)
         done = 0
         try:
@@ -130,8 +133,13 @@ class _Run:
                         done += len(part.samples)
                         self.watch.scored(done)
         finally:
-            self.spent = pool.spent
+            self.spent, self.missing = pool.spent, pool.missing
             session.folder.flush()
+
+    def _job(self, planned: PlannedCase, notes: Counter[str]) -> Job:
+        """A case, ready to be judged, counted to its file."""
+        self.counts[planned.source] += 1
+        return self.plan.job(planned, notes)
 
     def _stop(self, pool: Pool) -> None:
         pool.stop()
@@ -146,12 +154,13 @@ class _Run:
                 **manifest,
                 **({"targets": self.models} if self.models else {}),
                 **self._warnings(),
+                **self._files(),
                 "places": self.plan.suite.places(),
                 "by": self.options.by,
             },
             gates=self.plan.gates,
             max_unmeasured=self.options.max_unmeasured,
-            over=self.budget.exceeded,
+            over=self.budget.exceeded or self._unknown(session),
         )
         if self.baseline is not None:
             changes = change_gates([g for g in self.plan.gates if g.how == "change"], report, self.baseline)
@@ -159,9 +168,14 @@ class _Run:
                 changes += regressions(report, self.baseline)
             report.settle(changes)
         report.finish()
-        if _has_failures(session.folder) and self.plan.judge is not None and _costs(self.plan.judge):
+        asked = self.plan.judge is not None and not self.options.replay and _costs(self.plan.judge)
+        if asked and _has_failures(session.folder):
             self.watch.failed(session.command("--retry-errors"))
         return report
+
+    def _unknown(self, session: Session) -> str:
+        """Which answers a replayed ledger does not hold; "" where it has them all, or none is replayed."""
+        return missing_in_words(session.ledger, self.options.replay or "", self.missing, session.folder.items)
 
     def _stopped(self, failure: BaseException, session: Session) -> GermaneError:
         """Write down and show what is known; the error says how the run is continued."""
@@ -179,7 +193,15 @@ class _Run:
 
     def _made(self, session: Session) -> dict[str, Json]:
         """What a manifest says before the report is complete."""
-        return {"judge": judge_entry(self.plan.judge, session.total(self.spent)), **self._warnings()}
+        judge = judge_entry(self.plan.judge, session.total(self.spent))
+        return {"judge": judge, **self._files(), **self._warnings()}
+
+    def _files(self) -> dict[str, Json]:
+        """How many cases each path gave, where one of several is an eval file: they have means of their own."""
+        suite = self.plan.suite
+        if len(suite.paths) < 2 or not suite.files:
+            return {}
+        return {"eval_files": [[str(path), self.counts[path]] for path in suite.paths]}
 
     def _warnings(self) -> dict[str, Json]:
         notices = self.plan.notices

@@ -231,6 +231,16 @@ class Gate:
             place=self.place,
         )
 
+    def stored(self) -> Json:
+        """For the manifest: the gate, and the file that declares it where it stands in one."""
+        return str(self) if self.place is None else [str(self), self.place.file]
+
+    @classmethod
+    def of_stored(cls, row: Json) -> Gate:
+        """The gate of a manifest's entry."""
+        text, file = (row, None) if isinstance(row, str) else row
+        return cls.parse(text, None if file is None else Place(file))
+
     def __str__(self) -> str:
         closing = ")" if self.after else ")" * (self.how.count("(") + 1)
         return f"{self.how}({self.measure}{self.after}{closing}{self.op}{self.limit:g}"

@@ -50,10 +50,13 @@ def check_columns(columns: Columns) -> None:
 
 
 class RowReader:
-    """Rows to samples; `columns` maps our field names to the names used in the rows, `warn` gets what looks wrong."""
+    """Rows to samples; `columns` maps our field names to the names used in the rows, `warn` gets what looks wrong.
 
-    def __init__(self, columns: Columns | None = None, warn: Warn | None = None) -> None:
-        self._warn = warn
+    A row without an id has `prefix` and its number for one.
+    """
+
+    def __init__(self, columns: Columns | None = None, warn: Warn | None = None, prefix: str = "") -> None:
+        self._warn, self._prefix = warn, prefix
         check_columns(columns or {})
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
         self._taken = set(self._mapped.values())
@@ -88,7 +91,7 @@ class RowReader:
         if (ids := values.pop(_IDS)) is not None:
             values["contexts"] = _with_ids(values["contexts"], ids)
         if values["id"] is None:
-            values["id"] = str(number)
+            values["id"] = f"{self._prefix}{number}"
         if more:
             values["metadata"] = frozen({**values["metadata"], **more})
         graded = values["calls"] or [c for c in values["contexts"] or () if c.grade is not None]
