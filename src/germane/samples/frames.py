@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from germane.errors import InputError
+from germane.errors import InputError, MissingPart
 from germane.samples.reading import READERS, read_samples
 from germane.types import Json, Sample
 
 __all__ = ["SampleSource", "rows_of"]
 
 SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
-"""Samples or mappings, a DataFrame (pandas, polars, or a table of Arrow) with a row per sample, or a file's path."""
+"""Samples or mappings, a DataFrame or Arrow table of any library with a row per sample, or a file's path."""
 
 _PLAIN = frozenset({str, int, bool, type(None)})
 _FIX = 'put it into a list: evaluate([{"query": "...", "contexts": [...]}], ...)'
@@ -28,6 +28,8 @@ def rows_of(source: Any) -> Iterable[Sample | Mapping[str, Json]]:
     """
     if isinstance(source, str | Path):
         return read_samples(_file(source))
+    if isinstance(source, bytes):
+        raise InputError("this is bytes, and a list of samples is needed", fix=_FIX)
     if isinstance(source, Mapping | Sample):
         raise InputError("this is one sample, and a list of samples is needed", fix=_FIX)
     return map(_row, _records(source))
@@ -54,9 +56,23 @@ def _records(source: Any) -> Iterable[Any]:
         return source.to_dict("records")  # type: ignore[no-any-return]
     if hasattr(source, "collect"):  # a lazy frame of polars
         return _records(source.collect())
+    if hasattr(source, "__arrow_c_stream__") and not hasattr(
+        source, "to_list"
+    ):  # any other library; no series
+        return _exchanged(source)
     if not isinstance(source, Iterable):
         raise InputError(f"{type(source).__name__} is no list of samples", fix=_FIX)
     return source
+
+
+def _exchanged(source: Any) -> Iterable[Any]:
+    """The rows of a table that its library hands over by Arrow's PyCapsule interface."""
+    try:
+        import polars as pl
+    except ImportError:
+        fix = "pip install 'germane[tables]', or give a list of mappings"
+        raise MissingPart(f"{type(source).__name__}: reading this table takes polars", fix=fix) from None
+    return pl.DataFrame(source).iter_rows(named=True)
 
 
 def _row(row: Any) -> Any:
