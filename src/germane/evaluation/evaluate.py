@@ -10,10 +10,9 @@ from germane.errors import InputError
 from germane.evaluation.choice import Router, needs_judge, resolve_judge
 from germane.evaluation.unit import judged, run_coroutine
 from germane.judges.judge import Judges
-from germane.judging.budget import Budget, check_price
 from germane.judging.pool import Pool
 from germane.judging.recorded import Recorded
-from germane.judging.spending import Spent
+from germane.judging.spending import Budget, Spent, check_price
 from germane.ledger.replay import missing_in_words, open_for_replay
 from germane.ledger.store import Ledger, open_ledger
 from germane.measures.declaration import parse_measures
@@ -24,8 +23,7 @@ from germane.reports.explain import settings_of
 from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.samples.frames import SampleSource, rows_of
-from germane.samples.reading import samples_from
+from germane.samples.reading import SampleSource, rows_of, samples_from
 from germane.tables.labels import by_people
 from germane.tables.part import Part
 

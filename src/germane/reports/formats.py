@@ -24,7 +24,7 @@ from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.ci import junit
 from germane.reports.correct import corrected_in_words
-from germane.reports.data import ReportData, Slice, slice_lines, sliced
+from germane.reports.data import FileReport, ReportData, Slice, slice_lines, sliced
 from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult
 from germane.reports.manifest import spent_in_words
@@ -32,7 +32,7 @@ from germane.reports.page.data import Pages
 from germane.reports.page.render import page_html
 from germane.reports.plots.figures import charts_of
 from germane.reports.plots.svg import document
-from germane.reports.schema import CaseRow, Document, JudgeLine, ResultRow, ScoreRow, SystemLine
+from germane.reports.schema import CaseRow, Document, JudgeLine, RankingLine, ResultRow, ScoreRow, SystemLine
 from germane.reports.summary import MeasureSummary
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
@@ -69,10 +69,12 @@ def render_plain(report: ReportData, width: int = 120) -> str:
 
 def render_html(report: ReportData) -> str:
     """The report as a table for a notebook: no script, no colour of its own, so that it is light or dark as its page."""
-    several = len(report.systems) > 1
-    heads = [*(["system"] if several else []), "measure", "mean", "interval", "n", *COUNTS]
+    several, files = len(report.systems) > 1, report.files
+    heads = [*(["file"] if files else []), *(["system"] if several else [])]
+    heads += ["measure", "mean", "interval", "n", *COUNTS]
     rows = [
         [
+            *([part.name] if isinstance(part, FileReport) else []),
             *([s.system] if several else []),
             s.measure,
             s.in_words(),
@@ -80,7 +82,8 @@ def render_html(report: ReportData) -> str:
             f"{s.n}/{s.total}",
             *(str(getattr(s, name)) for name in COUNTS),
         ]
-        for s in report.summaries
+        for part in files or (report,)
+        for s in part.summaries
     ]
     head = "".join(f"<th scope='col' style='text-align:left'>{name}</th>" for name in heads)
     body = "".join(
@@ -102,7 +105,7 @@ def render(report: ReportData, *more: RenderableType) -> RenderableType:
 
 
 def _parts(report: ReportData, *more: RenderableType) -> Iterator[RenderableType]:
-    yield _measures(report)
+    yield from _measures(report)
     yield from (
         Text(f"  {remark} ({clean(concerned)})", style="yellow") for remark, concerned in remarks_of(report)
     )
@@ -119,9 +122,12 @@ def _parts(report: ReportData, *more: RenderableType) -> Iterator[RenderableType
     yield _verdict(report)
 
 
-def _measures(report: ReportData) -> Table:
-    """A line per system and measure."""
-    return _table(report, [("", summary) for summary in report.summaries])
+def _measures(report: ReportData) -> Iterator[RenderableType]:
+    """A line per system and measure; of several eval files a table each, of its own measures over its own cases."""
+    for part in report.files or (report,):
+        if isinstance(part, FileReport):
+            yield Text(f"\n{clean(part.name)}", style="bold")
+        yield _table(part, [("", summary) for summary in part.summaries])
 
 
 def _table(report: ReportData, lines: Sequence[tuple[str, MeasureSummary]], first: str = "") -> Table:
@@ -298,8 +304,10 @@ _COLOUR = {0: "green", 3: "yellow", 130: "yellow"}
 _STYLE = {"failed": "red", "undecided": "yellow", "passed": "green"}
 
 
-def json_document(report: ReportData, *, scores: bool = True) -> Document:
-    """The document of `--json`; its schema is published."""
+def json_document(
+    report: ReportData, *, scores: bool = True, ranking: Sequence[RankingLine] = ()
+) -> Document:
+    """The document of `--json`; its schema is published. `ranking` holds the systems in order, by measure."""
     document: Document = {
         "schema_version": 1,
         "passed": report.verdict.passed,
@@ -318,8 +326,20 @@ def json_document(report: ReportData, *, scores: bool = True) -> Document:
         document["measures"] = systems[0]["measures"]
     else:
         document["systems"] = systems
+    if report.files:
+        document["files"] = [
+            {
+                "file": file.name,
+                "system": system,
+                "measures": {s.measure: s.as_json() for s in file.summaries if s.system == system},
+            }
+            for file in report.files
+            for system in file.systems
+        ]
     if slices := slices_shown(report)[0]:
         document["slices"] = slice_lines(slices)
+    if ranking:
+        document["ranking"] = list(ranking)
     if scores:
         document["scores"] = [cast("ScoreRow", dump_score(score)) for score in report.scores()]
     words = _words(report) if scores else {}
@@ -365,8 +385,8 @@ def _case(case: CaseResult, words: Mapping[SampleKey, list[ResultRow]]) -> CaseR
     return row
 
 
-def _json(report: ReportData) -> Iterator[str]:
-    yield json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"
+def _json(report: ReportData, ranking: Sequence[RankingLine] = ()) -> Iterator[str]:
+    yield json.dumps(json_document(report, ranking=ranking), ensure_ascii=False, indent=1) + "\n"
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
@@ -412,7 +432,9 @@ def _row(values: Sequence[object]) -> str:
 
 
 def _markdown(report: ReportData) -> Iterator[str]:
-    yield from _markdown_table(report, [("", summary) for summary in report.summaries])
+    for part in report.files or (report,):
+        yield f"\n### {_escaped(part.name)}\n\n" if isinstance(part, FileReport) else ""
+        yield from _markdown_table(part, [("", summary) for summary in part.summaries])
     if slices := slices_shown(report)[0]:
         yield "\n"
         lines = [(one.name, summary) for one in slices for summary in one.summaries]
@@ -491,10 +513,20 @@ def _html(report: ReportData) -> Iterator[str]:
     return html(report)
 
 
-def html(report: ReportData, baseline: ReportData | None = None, *, text: bool = True) -> Iterator[str]:
-    """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason."""
+def html(
+    report: ReportData,
+    baseline: ReportData | None = None,
+    *,
+    text: bool = True,
+    audit: Mapping[str, Json] | None = None,
+) -> Iterator[str]:
+    """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
+
+    `audit` is what `germane audit --json` says of its judge.
+    """
     remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
-    pages = Pages(report, baseline, text=text, extra={"remarks": remarks, "notes": list(notes_of(report))})
+    extra = {"remarks": remarks, "notes": list(notes_of(report)), "audit": audit}
+    pages = Pages(report, baseline, text=text, extra=extra)
     return page_html(pages.data, pages.blocks)
 
 
@@ -515,11 +547,20 @@ FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
 """What a report can be written as, by the file's extension."""
 
 
-def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, text: bool = True) -> None:
+def write(
+    report: ReportData,
+    path: Path,
+    *,
+    baseline: ReportData | None = None,
+    text: bool = True,
+    audit: Mapping[str, Json] | None = None,
+    ranking: Sequence[RankingLine] = (),
+) -> None:
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
-    in HTML and in the pictures; `text` says whether texts are in the HTML.
+    in HTML and in the pictures; `text` says whether texts are in the HTML,
+    `audit` how far its judge can be trusted; `ranking`, the systems in order, is for JSON.
     """
     if path.suffix.lower() not in FORMATS:
         raise InputError(
@@ -530,7 +571,9 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         if path.suffix.lower() == ".html":
-            file.writelines(html(report, baseline, text=text))
+            file.writelines(html(report, baseline, text=text, audit=audit))
+        elif path.suffix.lower() == ".json":
+            file.writelines(_json(report, ranking))
         else:
             file.writelines(FORMATS[path.suffix.lower()](report))
             if path.suffix.lower() == ".md":

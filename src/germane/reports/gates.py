@@ -131,6 +131,8 @@ def _names(samples: Sequence[str], most: int = 3) -> str:
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
+_IN_WORDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<", "eq": "=="}
+_WORD = re.compile(rf"\s+({'|'.join(_IN_WORDS)})\s+(?=[-+.\d])")
 _GATE = re.compile(r"\s*(?:(?P<how>min|max|change|(?:(?:lower|upper)\s*\(\s*)?(?:mean|corrected)|lower|upper)\s*\()?"
                    r"\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*(?P<close>\)(?:\s*\))?)?\s*"
                    r"(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*")  # fmt: skip
@@ -183,6 +185,7 @@ class Gate:
     @classmethod
     def parse(cls, text: str, place: Place | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
+        text = _WORD.sub(lambda word: _IN_WORDS[word[1]], text)
         by_case = next((found for pattern in _BY_CASE if (found := pattern.fullmatch(text))), None)
         match = by_case or _GATE.fullmatch(text)
         how = "".join((match["how"] or "").split()) if match else ""
@@ -227,6 +230,16 @@ class Gate:
             fix="gate on labels=human or labels=judge",
             place=self.place,
         )
+
+    def stored(self) -> Json:
+        """For the manifest: the gate, and the file that declares it where it stands in one."""
+        return str(self) if self.place is None else [str(self), self.place.file]
+
+    @classmethod
+    def of_stored(cls, row: Json) -> Gate:
+        """The gate of a manifest's entry."""
+        text, file = (row, None) if isinstance(row, str) else row
+        return cls.parse(text, None if file is None else Place(file))
 
     def __str__(self) -> str:
         closing = ")" if self.after else ")" * (self.how.count("(") + 1)

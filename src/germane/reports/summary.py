@@ -7,20 +7,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import floor, fsum, isfinite
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.reports.schema import BasisLine, CorrectedLine, MeasureLine
-from germane.statistics.correction import CorrectedMean
 from germane.statistics.intervals import Interval, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.folder import Tables
 from germane.tables.scores import STATUSES, ScoreTable
 from germane.types import FrozenDict, Json, Score
+
+if TYPE_CHECKING:
+    from germane.reports.schema import BasisLine, CorrectedLine, MeasureLine
+    from germane.statistics.correction import CorrectedMean
 
 __all__ = ["Bases", "Basis", "MeasureSummary", "interval_in_words", "range_of", "summarise"]
 
