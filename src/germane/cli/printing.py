@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from germane.clean import clean_lines
+from germane.clean import clean_json, clean_lines
 from germane.evaluation.options import Counts, Watch
 from germane.reports import formats
 from germane.reports.ci import github_commands
@@ -99,7 +99,8 @@ def _tell_github(report: Report) -> None:
             page.writelines(formats.FORMATS[".md"](report))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         with whoever_listens():
-            for command in github_commands(report):
+            workspace = os.environ.get("GITHUB_WORKSPACE")
+            for command in github_commands(report, Path(workspace).resolve() if workspace else None):
                 print(command, file=sys.stderr)
 
 
@@ -136,7 +137,11 @@ def print_console(shown: RenderableType) -> None:
 
 def print_json(report: ReportData) -> None:
     """The document that scripts rely on."""
-    print(json.dumps(formats.json_document(report, ranking=ranking_lines(report)), ensure_ascii=False))
+    print(
+        clean_json(
+            json.dumps(formats.json_document(report, ranking=ranking_lines(report)), ensure_ascii=False)
+        )
+    )
 
 
 class _Warnings(logging.Handler):
