@@ -48,8 +48,20 @@ class Arrow:
         pl.DataFrame(ROWS).lazy(),
         Arrow(pl.DataFrame(ROWS)),
         [{**row, "contexts": np.array(row["contexts"])} for row in ROWS],
+        [{**row, "contexts": [*row["contexts"], math.nan]} for row in ROWS],
     ],
-    ids=["dicts", "samples", "iterator", "pandas", "NaN", "polars", "lazy", "arrow", "arrays"],
+    ids=[
+        "dicts",
+        "samples",
+        "iterator",
+        "pandas",
+        "NaN",
+        "polars",
+        "lazy",
+        "arrow",
+        "arrays",
+        "NaN in a list",
+    ],
 )
 def test_every_table_gives_the_same_samples(source: Any) -> None:
     """Missing values are absent, whatever the library calls them."""

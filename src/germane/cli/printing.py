@@ -19,7 +19,7 @@ from rich.progress import Progress as Bar
 from rich.table import Column
 from rich.text import Text
 
-from germane.clean import clean_lines
+from germane.clean import clean_json, clean_lines
 from germane.evaluation.options import Counts, Expected, Watch
 from germane.judging.spending import Spent
 from germane.reports import formats
@@ -101,7 +101,8 @@ def _tell_github(report: Report) -> None:
             page.writelines(formats.FORMATS[".md"](report))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         with whoever_listens():
-            for command in github_commands(report):
+            workspace = os.environ.get("GITHUB_WORKSPACE")
+            for command in github_commands(report, Path(workspace).resolve() if workspace else None):
                 print(command, file=sys.stderr)
 
 
@@ -138,7 +139,11 @@ def print_console(shown: RenderableType) -> None:
 
 def print_json(report: ReportData) -> None:
     """The document that scripts rely on."""
-    print(json.dumps(formats.json_document(report, ranking=ranking_lines(report)), ensure_ascii=False))
+    print(
+        clean_json(
+            json.dumps(formats.json_document(report, ranking=ranking_lines(report)), ensure_ascii=False)
+        )
+    )
 
 
 class _Warnings(logging.Handler):

@@ -96,7 +96,7 @@ def _plain(value: Any) -> Json:
     if isinstance(value, Mapping):
         return dict(_known(value))
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [plain for one in value if (plain := _plain(one)) is not None or one is None]
     missing = (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in {
         "NAType",
         "NaTType",
