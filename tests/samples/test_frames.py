@@ -13,8 +13,7 @@ import pytest
 
 from germane import evaluate
 from germane.errors import InputError
-from germane.samples.frames import rows_of
-from germane.samples.reading import samples_from
+from germane.samples.reading import rows_of, samples_from
 from germane.types import Context, Sample
 
 ROWS: list[dict[str, Any]] = [

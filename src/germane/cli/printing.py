@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import typer
 from rich.console import Console, RenderableType
@@ -18,14 +18,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from germane.clean import clean_lines
+from germane.clean import clean_json, clean_lines
 from germane.evaluation.options import Counts, Watch
 from germane.reports import formats
 from germane.reports.ci import github_commands
 from germane.reports.data import ReportData
 from germane.reports.report import Report
 
-__all__ = ["Progress", "finish", "print_console", "print_json", "ranking_of", "say"]
+if TYPE_CHECKING:
+    from germane.comparison.planning import RankedSystems
+    from germane.reports.schema import RankingLine
+
+__all__ = ["Progress", "finish", "print_console", "print_json", "ranking_lines", "ranking_of", "say", "write"]
 
 
 @contextmanager
@@ -56,8 +60,7 @@ def finish(
     report: Report, outputs: Sequence[Path], *, as_json: bool, code: bool = True, quiet: bool = False
 ) -> None:
     """Write the files asked for, print the report, leave with the verdict's exit code."""
-    for path in outputs:
-        formats.write(report, path)
+    write(report, outputs)
     _tell_github(report)
     if as_json:
         print_json(report)
@@ -65,10 +68,28 @@ def finish(
         print_console(formats.render(report, *map(Text, ranking_of(report))))
     elif not report.verdict.passed:
         say("\n".join(report.verdict.lines()))
-    for path in outputs:
-        say(f"wrote {path}")
     if code:
         raise typer.Exit(report.verdict.exit_code)
+
+
+def write(
+    report: ReportData, paths: Sequence[Path], *, baseline: ReportData | None = None, text: bool = True
+) -> None:
+    """Write report files; a page with the audit of its judge, a JSON document with the systems in order."""
+    from germane.labelling.audit import audit_judge
+
+    judged = any(summary.basis.source == "judge" for summary in report.summaries)
+    for path in paths:
+        page, document = path.suffix.lower() == ".html", path.suffix.lower() == ".json"
+        formats.write(
+            report,
+            path,
+            baseline=baseline,
+            text=text,
+            audit=audit_judge(report) if page and judged else None,
+            ranking=ranking_lines(report) if document else (),
+        )
+        say(f"wrote {path}")
 
 
 def _tell_github(report: Report) -> None:
@@ -78,21 +99,32 @@ def _tell_github(report: Report) -> None:
             page.writelines(formats.FORMATS[".md"](report))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         with whoever_listens():
-            for command in github_commands(report):
+            workspace = os.environ.get("GITHUB_WORKSPACE")
+            for command in github_commands(report, Path(workspace).resolve() if workspace else None):
                 print(command, file=sys.stderr)
 
 
 def ranking_of(report: ReportData) -> list[str]:
     """The systems of a report in order, as text; none where there is one system, or nothing to rank by."""
     from germane.comparison.formats import ranking_text
+
+    return [ranking_text(found) for found in _ranked(report, report.measures[:1])]
+
+
+def _ranked(report: ReportData, measures: Sequence[str]) -> list[RankedSystems]:
     from germane.comparison.planning import rank_systems
     from germane.errors import InputError
 
-    if len(report.systems) == 1:
-        return []
-    with suppress(InputError):
-        return [ranking_text(rank_systems(report))]
-    return []
+    found = []
+    for measure in measures if len(report.systems) > 1 else ():
+        with suppress(InputError):  # fewer than two systems were measured
+            found.append(rank_systems(report, measure))
+    return found
+
+
+def ranking_lines(report: ReportData) -> list[RankingLine]:
+    """The systems of a report in order by each measure, as scripts read it."""
+    return [found.as_json() for found in _ranked(report, report.measures)]
 
 
 def print_console(shown: RenderableType) -> None:
@@ -105,7 +137,11 @@ def print_console(shown: RenderableType) -> None:
 
 def print_json(report: ReportData) -> None:
     """The document that scripts rely on."""
-    print(json.dumps(formats.json_document(report), ensure_ascii=False))
+    print(
+        clean_json(
+            json.dumps(formats.json_document(report, ranking=ranking_lines(report)), ensure_ascii=False)
+        )
+    )
 
 
 class _Warnings(logging.Handler):

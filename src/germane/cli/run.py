@@ -79,7 +79,7 @@ def run(
     folders = [path for path in outputs if not path.suffix]
     files = [path for path in outputs if path.suffix]
     chosen = Options(
-        paths=tuple(map(str, paths or [])),
+        paths=tuple(paths or []),
         measures=tuple(measure or []),
         judge=" ".join(judge) if judge else None,
         repeat=repeat,

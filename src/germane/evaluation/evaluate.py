@@ -23,8 +23,7 @@ from germane.reports.explain import settings_of
 from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.samples.frames import SampleSource, rows_of
-from germane.samples.reading import samples_from
+from germane.samples.reading import SampleSource, rows_of, samples_from
 from germane.tables.labels import by_people
 from germane.tables.part import Part
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -67,6 +68,7 @@ class _Run:
         self.spent = Spent()
         self.missing: Mapping[str, AnyQuestion] = {}
         self.models: dict[str, dict[str, str]] = {}
+        self.counts: Counter[Path] = Counter()
         self.baseline = self._baseline()
 
     def _baseline(self) -> ReportData | None:
@@ -108,7 +110,7 @@ class _Run:
         jobs: list[Job] | None = None
         if cases is not None:
             asking = answered(cases, session.path, self.watch.answering, resumed=session.resumed)
-            jobs = [self.plan.job(planned, notes) for planned in await _interruptibly(asking)]
+            jobs = [self._job(planned, notes) for planned in await _interruptibly(asking)]
         router = Router(self.plan.judge)
         pool = Pool(
             router,
@@ -120,9 +122,7 @@ class _Run:
             before_asking=partial(self.plan.check, jobs),
             on_progress=self.watch.judging,
         )
-        todo = (
-            (self.plan.job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
-        )
+        todo = (self._job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
         router.lend(pool)
         done = 0
         try:
@@ -135,6 +135,11 @@ class _Run:
         finally:
             self.spent, self.missing = pool.spent, pool.missing
             session.folder.flush()
+
+    def _job(self, planned: PlannedCase, notes: Counter[str]) -> Job:
+        """A case, ready to be judged, counted to its file."""
+        self.counts[planned.source] += 1
+        return self.plan.job(planned, notes)
 
     def _stop(self, pool: Pool) -> None:
         pool.stop()
@@ -149,6 +154,7 @@ class _Run:
                 **manifest,
                 **({"targets": self.models} if self.models else {}),
                 **self._warnings(),
+                **self._files(),
                 "places": self.plan.suite.places(),
                 "by": self.options.by,
             },
@@ -187,7 +193,15 @@ class _Run:
 
     def _made(self, session: Session) -> dict[str, Json]:
         """What a manifest says before the report is complete."""
-        return {"judge": judge_entry(self.plan.judge, session.total(self.spent)), **self._warnings()}
+        judge = judge_entry(self.plan.judge, session.total(self.spent))
+        return {"judge": judge, **self._files(), **self._warnings()}
+
+    def _files(self) -> dict[str, Json]:
+        """How many cases each path gave, where one of several is an eval file: they have means of their own."""
+        suite = self.plan.suite
+        if len(suite.paths) < 2 or not suite.files:
+            return {}
+        return {"eval_files": [[str(path), self.counts[path]] for path in suite.paths]}
 
     def _warnings(self) -> dict[str, Json]:
         notices = self.plan.notices
