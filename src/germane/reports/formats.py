@@ -260,7 +260,10 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
 
 def _failed(report: ReportData) -> Iterator[Text]:
     """The worst of the failed cases, with what each of their graders missed."""
-    failed = list(failed_cases(report)) if report.required else []
+    declared = report.required or report.manifest.get(
+        "places"
+    )  # else a case is a line of data, without a verdict
+    failed = list(failed_cases(report)) if declared else []
     if failed:
         yield Text(f"{len(failed)} failed cases", style="red")
     for case, rows in failed[:_WORST]:
@@ -422,9 +425,16 @@ def _csv(report: ReportData) -> Iterator[str]:
         columns["hits"] = [" | ".join(row["hits"]) for row in said]
         columns["misses"] = [" | ".join(row["misses"]) for row in said]
         columns["reasoning"] = [row["reasoning"] for row in said]
+        columns["relevance_checks"] = [_checks_as_json(row) for row in said]
     yield _row(list(columns))
     for values in zip(*columns.values(), strict=True):
         yield _row(list(map(cell, values)))
+
+
+def _checks_as_json(row: ResultRow) -> str:
+    """The relevance of each place as one JSON array; nothing where none was judged."""
+    checks = row["details"].get("relevance_checks")
+    return json.dumps(checks, ensure_ascii=False) if checks else ""
 
 
 def _row(values: Sequence[object]) -> str:
@@ -453,6 +463,7 @@ def _markdown(report: ReportData) -> Iterator[str]:
     if judge.get("stand_in"):
         yield f"\n> {_escaped(judge['stand_in'])}\n"
     yield from _failed_in_markdown(report)
+    yield from _cases_in_markdown(report)
     yield f"\n**{report.verdict.word.capitalize()}** (exit code {report.verdict.exit_code}): "
     yield f"{_escaped('; '.join(report.verdict.reasons), 1000)}\n"
 
@@ -483,6 +494,34 @@ def _failed_in_markdown(report: ReportData) -> Iterator[str]:
         yield f"\nand {len(failed) - _MOST_FAILED} more\n"
 
 
+_MOST_CASES = 100
+"""A step's summary page of GitHub may hold one megabyte."""
+
+
+def _cases_in_markdown(report: ReportData) -> Iterator[str]:
+    """What each grader found in each case, folded away."""
+    cases, words = list(report.cases()), _words(report)
+    if not words:
+        return
+    heads = ("case", "verdict", "grader", "score", "relevance by place", "hits", "misses", "reasoning")
+    yield f"\n<details><summary>{len(cases)} cases</summary>\n\n| {' | '.join(heads)} |\n|{' --- |' * len(heads)}\n"
+    for case in cases[:_MOST_CASES]:
+        for row in words.get((case.sample, case.system, case.trial), ()):
+            checks = cast("list[dict[str, Json]]", row["details"].get("relevance_checks") or [])
+            cells = [
+                *(_case_name(case), case.verdict, row["measure"]),
+                row["status"] if row["score"] is None else f"{row['score']:.4f}",
+                ", ".join(f"{one['position']}: {_RELEVANCE[one['relevant']]}" for one in checks),
+                *("; ".join(row["hits"]), "; ".join(row["misses"]), row["reasoning"] or row["why"] or ""),
+            ]
+            yield f"| {' | '.join(_escaped(text, 300) for text in cells)} |\n"
+    more = len(cases) - _MOST_CASES
+    yield f"\n{f'and {more} more: in JSON, JSONL and CSV{chr(10)}' if more > 0 else ''}</details>\n"
+
+
+_RELEVANCE = {True: "relevant", False: "not relevant", None: "no verdict"}
+
+
 def _case_name(case: CaseResult) -> str:
     trial = f" trial {case.trial}" if case.trial else ""
     return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
@@ -504,9 +543,13 @@ def _markdown_table(
 
 def _escaped(text: str, most: int = 200) -> str:
     shown = shorten(text, most)
-    for char in "\\|`*_<>[]":
+    for char in "\\|`*_<>[]~$":
         shown = shown.replace(char, f"\\{char}")
-    return shown
+    return _REFERENCE.sub(lambda found: f"&#{ord(found[0])};", shown)
+
+
+_REFERENCE = re.compile(r"(?<![\w&])[@#](?=\w)")
+"""What GitHub takes for a person or an issue, who would be told of it."""
 
 
 def _text(report: ReportData) -> Iterator[str]:
@@ -544,7 +587,7 @@ FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
     ".csv": _csv,
     ".md": _markdown,
     ".txt": _text,
-    ".xml": junit,
+    ".xml": lambda report: junit(report, _words(report)),
     ".html": _html,
     ".svg": _svg,
 }

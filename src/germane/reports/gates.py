@@ -12,6 +12,7 @@ from math import fsum
 from operator import mul
 from typing import TYPE_CHECKING, Literal
 
+from germane.clean import clean
 from germane.errors import InputError, Place
 from germane.measures.measure import Measure
 from germane.reports.summary import MeasureSummary
@@ -368,15 +369,19 @@ class Verdict:
         return _WORDS.get(self.exit_code, "interrupted")
 
     def lines(self) -> list[str]:
-        """The verdict with its reasons, then the gates, failed ones first: what both the terminal and -q print."""
+        """The verdict with its reasons, then the gates, failed ones first: what both the terminal and -q print.
+
+        A line each, without control characters or workflow commands: ids of samples are in them.
+        """
         reasons = [one for one in self.reasons if not (self.gates and one.startswith(_OF_GATES))]
         because = f": {'; '.join(reasons)}" if reasons else ""
         gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
         width = max((len(gate.word) for gate in gates), default=0)
-        return [
+        lines = [
             f"verdict  {self.word} (exit code {self.exit_code}){because}",
             *(f"  {gate.word:{width}}  {gate.gate}  {gate.detail}" for gate in gates),
         ]
+        return list(map(clean, lines))
 
     def as_json(self) -> dict[str, Json]:
         """For the manifest and the JSON document."""
