@@ -54,8 +54,8 @@ def evaluate(
 
     Args:
         samples: Samples, or mappings with the keys of a sample line (other tools' usual names are known); a DataFrame
-            (pandas, polars) with a row per sample; or a file's path. NaN is absent; contexts may be documents of
-            LangChain or nodes of LlamaIndex.
+            (pandas, polars, or of any library that speaks Arrow) with a row per sample; or a file's path. NaN is absent;
+            contexts may be documents of LangChain or nodes of LlamaIndex.
         measures: Measures or their names: `[context_precision @ 5, "nDCG@10"]`.
         judge: Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`); a list of these is a
             panel that votes. Needed as soon as a measure asks; never chosen in silence.

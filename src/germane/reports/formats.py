@@ -33,7 +33,7 @@ from germane.reports.page.render import page_html
 from germane.reports.plots.figures import charts_of
 from germane.reports.plots.svg import document
 from germane.reports.schema import CaseRow, Document, JudgeLine, RankingLine, ResultRow, ScoreRow, SystemLine
-from germane.reports.summary import MeasureSummary
+from germane.reports.summary import MeasureSummary, asked_in_words
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
@@ -191,7 +191,7 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
             for reason in _reasons(summary)[:2]:
                 measures.setdefault(reason, []).append(summary.measure)
     for (why, count), concerned in list(measures.items())[:most]:
-        yield Text(f"  {count} x {shorten(why, 160)} ({_named(report, concerned)})", style="dim")
+        yield Text(f"  {count} x {shorten(why, 240)} ({_named(report, concerned)})", style="dim")
 
 
 def _named(report: ReportData, measures: Sequence[str]) -> str:
@@ -220,7 +220,9 @@ def _remarks(summary: MeasureSummary) -> Iterator[str]:
 def notes_of(report: ReportData) -> Iterator[str]:
     """What a reader should know: counted notes, or sentences as they are."""
     notes = report.manifest.get("notes") or {}
-    return (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
+    yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
+    if asked := asked_in_words(report.manifest):
+        yield asked
 
 
 def _reasons(summary: MeasureSummary) -> list[tuple[str, int]]:
@@ -258,7 +260,10 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
 
 def _failed(report: ReportData) -> Iterator[Text]:
     """The worst of the failed cases, with what each of their graders missed."""
-    failed = list(failed_cases(report)) if report.required else []
+    declared = report.required or report.manifest.get(
+        "places"
+    )  # else a case is a line of data, without a verdict
+    failed = list(failed_cases(report)) if declared else []
     if failed:
         yield Text(f"{len(failed)} failed cases", style="red")
     for case, rows in failed[:_WORST]:
@@ -421,6 +426,7 @@ def _csv(report: ReportData) -> Iterator[str]:
         columns["hits"] = [" | ".join(row["hits"]) for row in said]
         columns["misses"] = [" | ".join(row["misses"]) for row in said]
         columns["reasoning"] = [row["reasoning"] for row in said]
+        columns["relevance_checks"] = [_checks_as_json(row) for row in said]
     means = {(s.system, s.measure): s for s in report.summaries}
     of_row = [means[key] for key in zip(columns["system"], columns["measure"], strict=True)]
     columns["mean"] = [summary.mean for summary in of_row]
@@ -430,6 +436,12 @@ def _csv(report: ReportData) -> Iterator[str]:
     yield _row(list(columns))
     for values in zip(*columns.values(), strict=True):
         yield _row(list(map(cell, values)))
+
+
+def _checks_as_json(row: ResultRow) -> str:
+    """The relevance of each place as one JSON array; nothing where none was judged."""
+    checks = row["details"].get("relevance_checks")
+    return json.dumps(checks, ensure_ascii=False) if checks else ""
 
 
 def _row(values: Sequence[object]) -> str:
@@ -453,9 +465,12 @@ def _markdown(report: ReportData) -> Iterator[str]:
     judge = report.manifest.get("judge") or {}
     if judge.get("source"):
         yield f"\nJudge: {_escaped(judge['source'])}: {spent_in_words(judge)}.\n"
+    for note in notes_of(report):
+        yield f"\n{_escaped(note, 1000)}\n"
     if judge.get("stand_in"):
         yield f"\n> {_escaped(judge['stand_in'])}\n"
     yield from _failed_in_markdown(report)
+    yield from _cases_in_markdown(report)
     yield f"\n**{report.verdict.word.capitalize()}** (exit code {report.verdict.exit_code}): "
     yield f"{_escaped('; '.join(report.verdict.reasons), 1000)}\n"
 
@@ -486,6 +501,34 @@ def _failed_in_markdown(report: ReportData) -> Iterator[str]:
         yield f"\nand {len(failed) - _MOST_FAILED} more\n"
 
 
+_MOST_CASES = 100
+"""A step's summary page of GitHub may hold one megabyte."""
+
+
+def _cases_in_markdown(report: ReportData) -> Iterator[str]:
+    """What each grader found in each case, folded away."""
+    cases, words = list(report.cases()), _words(report)
+    if not words:
+        return
+    heads = ("case", "verdict", "grader", "score", "relevance by place", "hits", "misses", "reasoning")
+    yield f"\n<details><summary>{len(cases)} cases</summary>\n\n| {' | '.join(heads)} |\n|{' --- |' * len(heads)}\n"
+    for case in cases[:_MOST_CASES]:
+        for row in words.get((case.sample, case.system, case.trial), ()):
+            checks = cast("list[dict[str, Json]]", row["details"].get("relevance_checks") or [])
+            cells = [
+                *(_case_name(case), case.verdict, row["measure"]),
+                row["status"] if row["score"] is None else f"{row['score']:.4f}",
+                ", ".join(f"{one['position']}: {_RELEVANCE[one['relevant']]}" for one in checks),
+                *("; ".join(row["hits"]), "; ".join(row["misses"]), row["reasoning"] or row["why"] or ""),
+            ]
+            yield f"| {' | '.join(_escaped(text, 300) for text in cells)} |\n"
+    more = len(cases) - _MOST_CASES
+    yield f"\n{f'and {more} more: in JSON, JSONL and CSV{chr(10)}' if more > 0 else ''}</details>\n"
+
+
+_RELEVANCE = {True: "relevant", False: "not relevant", None: "no verdict"}
+
+
 def _case_name(case: CaseResult) -> str:
     trial = f" trial {case.trial}" if case.trial else ""
     return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
@@ -507,9 +550,13 @@ def _markdown_table(
 
 def _escaped(text: str, most: int = 200) -> str:
     shown = shorten(text, most)
-    for char in "\\|`*_<>[]":
+    for char in "\\|`*_<>[]~$":
         shown = shown.replace(char, f"\\{char}")
-    return shown
+    return _REFERENCE.sub(lambda found: f"&#{ord(found[0])};", shown)
+
+
+_REFERENCE = re.compile(r"(?<![\w&])[@#](?=\w)")
+"""What GitHub takes for a person or an issue, who would be told of it."""
 
 
 def _text(report: ReportData) -> Iterator[str]:
@@ -547,7 +594,7 @@ FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
     ".csv": _csv,
     ".md": _markdown,
     ".txt": _text,
-    ".xml": junit,
+    ".xml": lambda report: junit(report, _words(report)),
     ".html": _html,
     ".svg": _svg,
 }

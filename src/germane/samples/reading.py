@@ -163,6 +163,7 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> 
     if not seen:
         fix = 'write one object a line: {"query": "..."}'
         raise InputError("there are no samples in it", fix=fix, place=file)
+    reader.warn_of_absent(file)
 
 
 def _read_jsonl(path: Path, _: FieldOf) -> Iterator[Row]:
