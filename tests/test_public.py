@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import germane
 from germane import errors
@@ -29,6 +30,20 @@ def test_help_loads_nothing_heavy() -> None:
         "import sys, json\nsys.argv = ['germane', '--help']\nfrom germane.cli import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print(json.dumps([m for m in ('numpy', 'httpx2', 'yaml', 'pydantic', 'sqlite3', 'asyncio') if m in sys.modules]))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert json.loads(out.splitlines()[-1]) == []
+
+
+def test_rank_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
+    """A small run is ranked without the command line's, the models', the judges' and the reader of large files' packages."""
+    (tmp_path / "run").write_text("q1 Q0 a 1 2.0 t\n", encoding="utf-8")
+    (tmp_path / "gold").write_text("q1 0 a 1\n", encoding="utf-8")
+    code = (
+        f"import sys, json\nsys.argv = ['germane', 'rank', {str(tmp_path / 'run')!r}, '--qrels', {str(tmp_path / 'gold')!r}]\n"
+        "from germane.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = 'typer pydantic polars rich asyncio ssl germane.questions germane.judging germane.judges'.split()\n"
+        "print(json.dumps([name for name in heavy if name in sys.modules]))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert json.loads(out.splitlines()[-1]) == []

@@ -22,6 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 __all__ = [
+    "READER_LEFT",
     "AnswerError",
     "GermaneError",
     "InputError",
@@ -34,6 +35,9 @@ __all__ = [
     "Place",
     "TargetError",
 ]
+
+READER_LEFT = 141
+"""128 + SIGPIPE: what a shell says of a program whose reader did not want all of it (`| head`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def test_nuggets():
     """Full, partial or no support by the words that are there."""
     question = NuggetSupport("q", ("Water boils at 100 degrees.", "Copper conducts heat and electricity.", "Cats purr."),
                              ("Water boils at 100 degrees.", "Copper conducts."))  # fmt: skip
-    assert [one.support for one in answer(question)] == ["full", "partial", "none"]
+    assert [one.support for one in answer(question)] == ["support", "partial_support", "not_support"]
 
 
 def test_citation_marks_are_no_numbers():

@@ -269,8 +269,8 @@ def test_what_a_reader_is_told_of_a_question() -> None:
         ),
         (
             NuggetSupport("q", ("n",), ("x",)),
-            {"nuggets": [{"nugget": 1, "reasoning": "r", "support": "partial"}]},
-            "1: partial",
+            {"nuggets": [{"nugget": 1, "reasoning": "r", "support": "partial_support"}]},
+            "1: partial_support",
         ),
         (Claims("q", "a text"), {"claims": ["a", "b"]}, "2 claims"),
     ],

@@ -12,13 +12,16 @@ NUGGETS = [
     {"text": "two prizes", "importance": "vital"},
     {"text": "liked bicycles", "importance": "okay"},
 ]
-SUPPORT = {"born 1867": "full", "two prizes": "partial", "liked bicycles": "full"}
+SUPPORT = {"born 1867": "support", "two prizes": "partial_support", "liked bicycles": "support"}
 SAMPLE = {"query": "q", "contexts": ["c"], "response": "a", "metadata": {"nuggets": NUGGETS}}
 
 
 def answer(question):
     if question.kind == "claims":
-        return {"claims": ["born 1867", "two prizes"]}
+        return {"claims": question.text.split("; ")}
+    if question.kind == "importance":
+        weights = ["okay" if "bicycles" in nugget else "vital" for nugget in question.nuggets]
+        return {"nuggets": [{"nugget": n, "importance": weight} for n, weight in enumerate(weights, 1)]}
     return {
         "nuggets": [
             {"nugget": n, "reasoning": "", "support": SUPPORT[t]} for n, t in enumerate(question.nuggets, 1)
@@ -50,10 +53,56 @@ def test_the_six_scores_of_autonuggetizer(measure, value):
     assert score.value == pytest.approx(value)
 
 
-def test_without_nuggets_the_reference_gives_them():
-    """The claims of the reference stand in, all vital."""
-    sample = {"query": "q", "contexts": ["c"], "reference": "r"}
-    assert evaluate([sample], "nugget_recall", judge=FakeJudge(answer))["nugget_recall"].mean == 0.5
+REFERRING = {"query": "q", "contexts": ["c"], "reference": "born 1867; two prizes; liked bicycles"}
+
+
+@pytest.mark.parametrize(
+    ("measure", "value"),
+    [
+        ("strict_vital_score", 1 / 2),
+        ("vital_score", 1.5 / 2),
+        ("strict_all_score", 2 / 3),
+        ("all_score", 2.5 / 3),
+        ("strict_weighted_score", 1.5 / 2.5),
+        ("weighted_score", 2.0 / 2.5),
+    ],
+)
+def test_without_nuggets_the_reference_gives_them(measure, value):
+    """Its claims, each vital or okay as the judge says."""
+    (score,) = evaluate([REFERRING], measure, judge=FakeJudge(answer)).scores()
+    assert score.value == pytest.approx(value)
+
+
+def test_all_scores_of_nuggets_are_read_from_the_same_three_answers():
+    """The claims of the reference, their importance, and which of them the contexts support."""
+    judge = FakeJudge(answer, stored=True)
+    evaluate([REFERRING], ["strict_vital_score all_score weighted_score"], judge=judge)
+    assert [question.kind for question in judge.asked] == ["claims", "importance", "nuggets"]
+
+
+def test_the_only_fact_of_a_reference_is_vital_without_asking():
+    """To "Warsaw" nobody has to be asked what matters in it."""
+    judge = FakeJudge(answer)
+    report = evaluate([{**REFERRING, "reference": "born 1867"}], "strict_vital_score", judge=judge)
+    assert [question.kind for question in judge.asked] == ["claims", "nuggets"]
+    assert report["strict_vital_score"].mean == 1.0
+
+
+def test_nuggets_without_a_vital_one_have_no_vital_score():
+    """It is skipped, nobody is asked, and the score of all counts."""
+    sample = {**SAMPLE, "metadata": {"nuggets": NUGGETS[2:]}}
+    judge = FakeJudge(answer)
+    vital, all_ = evaluate([sample], ["vital_score", "all_score"], judge=judge).scores()
+    assert (vital.status, vital.why) == ("skipped", "none of the nuggets is vital")
+    assert all_.value == 1.0
+    assert len(judge.asked) == 1
+
+
+def test_a_response_is_scored_without_contexts():
+    """AutoNuggetizer scores answers: nothing retrieved need be known."""
+    sample = {"query": "q", "response": "a", "metadata": {"nuggets": NUGGETS}}
+    (score,) = evaluate([sample], "vital_score(text=response)", judge=FakeJudge(answer)).scores()
+    assert score.value == 1.5 / 2
 
 
 @pytest.mark.parametrize(

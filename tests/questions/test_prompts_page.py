@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from germane.questions import Degree, NuggetSupport, Relevance, Sufficiency
+from germane.questions import Degree, NuggetSupport, Relevance, Sufficiency, Weight
 from germane.questions.prompts import FOLDER
 
 PAGE = (Path(__file__).parents[2] / "docs" / "prompts.md").read_text("utf-8")
@@ -17,6 +17,7 @@ ANSWERS = {
     "relevance_usefulness": ["0", "1", "2", "3"],
     "nuggets": list(Degree.__args__),  # type: ignore[attr-defined]
     **dict.fromkeys(("relevance_binary", "statements", "sufficiency", "citations"), ("true", "false")),
+    "importance": list(Weight.__args__),  # type: ignore[attr-defined]
     "support": ["supported", "not supported"],
     "claims": [],
     "entities": [],

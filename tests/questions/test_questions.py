@@ -15,6 +15,7 @@ from germane.questions import (
     Claims,
     Entities,
     Grade,
+    Importance,
     Nuggeted,
     NuggetSupport,
     Question,
@@ -41,6 +42,7 @@ KINDS: list[Question[Any]] = [
     Sufficiency("q", ("a",)),
     CitationSupport(("One. [1][2]", "Two. [2]"), ("a", "b")),
     NuggetSupport("q", ("n1", "n2"), ("a",)),
+    Importance("q", ("n1", "n2")),
 ]
 
 
@@ -142,7 +144,7 @@ def test_nothing_is_asked_about_nothing(empty):
         (Claims("q", empty), ()),
         (Entities("q", empty), ()),
         (Support(("c",), (empty,)), (Supported((), "the contexts are empty"),)),
-        (NuggetSupport("q", ("n",), (empty,)), (Nuggeted("none", "the contexts are empty"),)),
+        (NuggetSupport("q", ("n",), (empty,)), (Nuggeted("not_support", "the contexts are empty"),)),
         (Sufficiency("q", (empty,)), Sufficient(False, "the contexts are empty")),
     ]
     for question, answer in known:
@@ -163,7 +165,7 @@ def test_what_only_labels_know_is_in_no_models_key():
     assert key_of(plain, {"reads": "labels"}, "") != key_of(graded, {"reads": "labels"}, "")
 
 
-STATEMENTS, ENTITIES, CITATIONS, NUGGETS = KINDS[2], KINDS[4], KINDS[8], KINDS[9]
+STATEMENTS, ENTITIES, CITATIONS, NUGGETS, IMPORTANCE = KINDS[2], KINDS[4], *KINDS[8:11]
 ENOUGH = KINDS[7]
 
 
@@ -192,13 +194,15 @@ def cited(*items: tuple[int, Any, Any]) -> Any:
         (CITATIONS, cited((1, True, [1]), (2, True, [])), "by none of the contexts"),
         (CITATIONS, cited((1, True, [3]), (2, True, [2])), "context 3 does not exist"),
         (CITATIONS, cited((1, True, [1]), (1, True, [1])), "judged twice"),
-        (NUGGETS, {"nuggets": [{"nugget": 1, "support": "full"}]}, "nugget 2 is missing"),
+        (NUGGETS, {"nuggets": [{"nugget": 1, "support": "support"}]}, "nugget 2 is missing"),
         (
             NUGGETS,
-            {"nuggets": [{"nugget": 1, "support": "most"}, {"nugget": 2, "support": "none"}]},
-            "full, partial or none",
+            {"nuggets": [{"nugget": 1, "support": "most"}, {"nugget": 2, "support": "not_support"}]},
+            "support, partial_support or not_support",
         ),
-        (NUGGETS, {"nuggets": [{"nugget": 3, "support": "full"}]}, "does not exist"),
+        (NUGGETS, {"nuggets": [{"nugget": 3, "support": "support"}]}, "does not exist"),
+        (IMPORTANCE, {"nuggets": [{"nugget": 1, "importance": "high"}]}, "vital or okay"),
+        (IMPORTANCE, {"nuggets": [{"nugget": 1, "importance": "okay"}]}, "nugget 2 is missing"),
         (
             Support(("c", "d"), ("a", "b")),
             {"claims": [{"claim": 0, "contexts": []}, {"claim": 1, "contexts": []}]},
@@ -352,7 +356,7 @@ class TestSchemas:
         assert found["grade"] == {"type": "integer", "minimum": 0, "maximum": 3, "description": "0 to 3"}
         assert "sentences" in found["reasoning"]["description"]
 
-    @pytest.mark.parametrize("grade", [2, 2.0, "2", " 2"])
+    @pytest.mark.parametrize("grade", [2, 2.0, "2", " 2", "2.0"])
     def test_what_is_plainly_a_grade_is_one(self, grade: object) -> None:
         """Nothing is guessed, and it is stored as the number."""
         question = Relevance(query="q", passage="p")

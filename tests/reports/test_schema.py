@@ -5,7 +5,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import typer
 
 from germane import evaluate
 from germane.cli.rank import rank
@@ -44,8 +43,7 @@ def test_rank_prints_the_same_document(tmp_path: Path, capsys: pytest.CaptureFix
     """`germane rank --json -q` obeys the same schema, with its notes and scores."""
     (tmp_path / "run").write_text("q1 Q0 d1 1 2.5 x\nq9 Q0 d1 1 2.5 x\n")
     (tmp_path / "qrels").write_text("q1 0 d1 1\nq2 0 d2 1\n")
-    with pytest.raises(typer.Exit):
-        rank([tmp_path / "run"], qrels=tmp_path / "qrels", measures=["RR"], per_query=True, as_json=True)
+    assert rank([str(tmp_path / "run"), "--qrels", str(tmp_path / "qrels"), "-m", "RR", "-q", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     jsonschema.validate(document, document_schema())
     assert document["measures"]["RR"]["mean"] == 0.5

@@ -1,113 +1,31 @@
-"""The command line: one file a verb, each parses, calls the library and prints. stdout is data, stderr progress."""
+"""The command line. stdout is data, stderr progress.
+
+The other verbs stand in `verbs`, which is imported when one of them is asked for: `rank` needs less time than typer takes to load.
+"""
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Annotated, Any
-
-import typer
-from typer.core import TyperGroup
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from germane.clean import clean_lines
-from germane.cli import (
-    audit,
-    compare,
-    explain,
-    grade,
-    init,
-    label,
-    ledger,
-    liverag,
-    measures,
-    overlap,
-    power,
-    rank,
-    report,
-    run,
-    score,
-    sweep,
-    validate,
-)
-from germane.errors import GermaneError, Interrupted, LimitReached
-from germane.version import __version__
+from germane.errors import READER_LEFT, GermaneError, Interrupted, LimitReached
+
+if TYPE_CHECKING:
+    app: Any
 
 __all__ = ["app", "main"]
 
-_READER_LEFT = 141
-"""128 + SIGPIPE: what a shell says of a program whose reader did not want all of it (`| head`)."""
 
-
-class _Verbs(TyperGroup):
-    """The verbs, of which none ends with 1 because nobody reads on: 1 is a declared gate that failed."""
-
-    def make_context(self, *args: Any, **more: Any) -> Any:
-        with _readers_may_leave():
-            return super().make_context(*args, **more)
-
-    def invoke(self, ctx: Any) -> Any:
-        with _readers_may_leave():
-            return super().invoke(ctx)
-
-
-@contextmanager
-def _readers_may_leave() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise typer.Exit(_READER_LEFT) from None
-
-
-app = typer.Typer(
-    name="germane",
-    cls=_Verbs,
-    help="How good is the retrieval of a RAG system, what does that number rest on, and did a change help?",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("init")(init.init)
-app.command("run")(run.run)
-app.command("rank")(rank.rank)
-app.command("score")(score.score)
-app.command("compare")(compare.compare)
-app.command("power")(power.power)
-app.command("overlap")(overlap.overlap)
-app.command("report")(report.report)
-app.command("explain")(explain.explain)
-app.command("grade")(grade.grade)
-app.command("label")(label.label)
-app.command("audit")(audit.audit)
-app.add_typer(ledger.app, name="ledger")
-app.command("liverag")(liverag.liverag)
-app.command("measures")(measures.measures)
-app.command("sweep")(sweep.sweep)
-app.command("validate")(validate.validate)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"germane {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; also after the verb.")
-    ] = False,
-) -> None:
-    if debug:
-        os.environ["GERMANE_DEBUG"] = "1"
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module("germane.cli.verbs").app
 
 
 def main() -> None:
@@ -116,13 +34,20 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     gc.set_threshold(50_000, 20, 100)  # a run holds many records and makes few cycles: look for those seldom
-    sys.argv[1:] = sorted(sys.argv[1:], key=lambda word: word != "--debug")  # it may stand anywhere
+    atexit.register(gc.freeze)  # and not once more when all is done
     sys.exit(_flushed(_code()))
 
 
 def _code() -> int:
+    words = [word for word in sys.argv[1:] if word != "--debug"]  # it may stand anywhere
+    if len(words) < len(sys.argv) - 1:
+        os.environ["GERMANE_DEBUG"] = "1"
     try:
-        app()
+        if words[:1] == ["rank"]:
+            from germane.cli.rank import rank
+
+            return rank(words[1:])
+        __getattr__("app")(words)
     except SystemExit as done:
         return int(done.code or 0)
     except KeyboardInterrupt:
@@ -141,14 +66,16 @@ def _flushed(code: int) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError as error:
-        code = code or (_READER_LEFT if isinstance(error, BrokenPipeError) else _said(error))
+        code = code or _said(error)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
     return code
 
 
 def _said(error: BaseException) -> int:
+    if isinstance(error, BrokenPipeError):
+        return READER_LEFT
     with suppress(OSError):  # whoever does not read has the exit code
         if os.environ.get("GERMANE_DEBUG"):
-            traceback.print_exc()
+            import_module("traceback").print_exc()
         print(f"germane: {clean_lines(str(error))}", file=sys.stderr)
     return 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2

@@ -13,6 +13,7 @@ from germane.errors import InputError
 
 if TYPE_CHECKING:
     from germane.evaluation.grade import Graded
+    from germane.ledger.store import Ledger
 
 
 def grade(
@@ -29,6 +30,12 @@ def grade(
     ] = None,
     scale: Annotated[str | None, typer.Option("--scale", help="graded (0-3) | binary.")] = None,
     ledger: Annotated[str | None, typer.Option("--ledger", help="Where answers are kept.")] = None,
+    replay: Annotated[
+        str | None,
+        typer.Option(
+            "--replay", metavar="LEDGER", help="Ask no judge: answers come from this ledger, or an export."
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,6 +54,7 @@ def grade(
     from germane.evaluation.grade import document_case, document_sample, grade_case, grader_named, options_of
     from germane.evaluation.grade import grade as graded
     from germane.evaluation.options import JudgeOptions, filled, read_config
+    from germane.ledger.replay import open_for_replay
     from germane.ledger.store import open_ledger
     from germane.measures.declaration import named
     from germane.measures.labels import Settings
@@ -79,15 +87,21 @@ def grade(
         proxy=proxy,
         needed=False,
     )
-    store = None if no_cache else open_ledger(ledger_place(ledger))
+    if replay is not None:
+        store: Ledger | None = open_for_replay(replay)
+    else:
+        store = None if no_cache else open_ledger(ledger_place(ledger))
     if grader is not None:
-        return _print(grade_case(grader, document_case(document, sample), judge=who, ledger=store))
+        return _print(
+            grade_case(grader, document_case(document, sample), judge=who, ledger=store, replay=replay or "")
+        )
     assert chosen is not None
     result = graded(
         chosen,
         sample,
         judge=who,
         ledger=store,
+        replay=replay or "",
         settings=Settings.of(
             against or options.get("against"), scale or options.get("scale"), options.get("rubric")
         ),
@@ -99,9 +113,9 @@ def grade(
 
 def _print(result: Graded) -> None:
     """One line of JSON; exit code 3 where there is no score."""
-    from germane.clean import clean_lines
+    from germane.clean import clean_json, clean_lines
 
     if result.result is None:
         print(f"germane: {clean_lines(str(result.error))}", file=sys.stderr)
         raise typer.Exit(3)
-    print(json.dumps(result.result, ensure_ascii=False))
+    print(clean_json(json.dumps(result.result, ensure_ascii=False)))

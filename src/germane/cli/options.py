@@ -16,7 +16,10 @@ def _finite(value: float | None) -> float | None:
 
 
 Paths = Annotated[
-    list[Path] | None, typer.Argument(help="Eval files (YAML), samples (JSONL, JSON, CSV), folders.")
+    list[str] | None,
+    typer.Argument(
+        help="Eval files (YAML), samples (JSONL, JSON, CSV, Parquet), folders; - is JSONL on stdin."
+    ),
 ]
 Measure = Annotated[
     list[str] | None,
@@ -71,7 +74,7 @@ Output = Annotated[
     typer.Option(
         "-o",
         "--output",
-        help="A report file (.html .json .jsonl .csv .md .txt .xml) or the report folder; repeatable.",
+        help="A report file (.html .json .jsonl .csv .md .txt .xml .svg) or the report folder; repeatable.",
     ),
 ]
 Target = Annotated[
@@ -135,6 +138,14 @@ RetryErrors = Annotated[
     bool, typer.Option("--retry-errors", help="With --resume: ask again what the judge failed at.")
 ]
 Ledger = Annotated[str | None, typer.Option("--ledger", help="Where answers are kept.")]
+Replay = Annotated[
+    str | None,
+    typer.Option(
+        "--replay",
+        metavar="LEDGER",
+        help="Ask no judge: answers come from this ledger, or an export of one; a missing one is exit code 3.",
+    ),
+]
 MaxCost = Annotated[
     float | None,
     typer.Option(

@@ -2,159 +2,150 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from germane.errors import InputError
 
 if TYPE_CHECKING:
     from germane.reports.report import Report
-    from germane.samples.trec import Format
+    from germane.reports.schema import RankingLine
+    from germane.types import Sample
 
-__all__ = ["rank"]
+__all__ = ["ABOUT", "rank"]
 
+ABOUT = """Score ranked results against gold labels: TREC, TSV, CSV, JSONL, JSON, Parquet, BEIR; plain, .gz or .zst.
 
-class _Format(StrEnum):
-    TREC = "trec"
-    TSV = "tsv"
-    CSV = "csv"
-    JSONL = "jsonl"
-    JSON = "json"
-    PARQUET = "parquet"
+Every query with gold counts; one without results counts 0. Ties in score are broken by document id, descending,
+as trec_eval does. Lists without scores keep their order."""
+_FORMATS = ("trec", "tsv", "csv", "jsonl", "json", "parquet")
 
 
-class _Missing(StrEnum):
-    ZERO = "zero"
-    SKIP = "skip"
+def _parser() -> argparse.ArgumentParser:
+    """The options. argparse and not typer, which takes longer to load than a hundred queries take to rank."""
+    parser = argparse.ArgumentParser(
+        "germane rank",
+        description=ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add(
+        "runs",
+        metavar="RUN",
+        nargs="+",
+        type=Path,
+        help="ranked results; several files = several systems; - = stdin",
+    )
+    add("--qrels", metavar="GOLD", type=Path, required=True, help="gold: the grade of each known document")
+    add(
+        "-m", "--measure", "--metric", dest="measures", metavar="MEASURE", action="append",
+        help="measures; default: nDCG@10 AP RR P@10 R@10 Judged@10",
+    )  # fmt: skip
+    add("--format", choices=_FORMATS, help="format of the runs; default: seen from the file")
+    add("--qrels-format", choices=_FORMATS, help="format of the gold")
+    add(
+        "--columns", action="append", default=[],
+        help="columns of a table: query=Query,doc=Passage,score=Sim,grade=Label",
+    )  # fmt: skip
+    add("--doc-id", metavar="REGEX", help="the part of an id that names the document, not the chunk")
+    add(
+        "--duplicates", choices=("error", "first"), default="error",
+        help="a document twice in one query: an error, or its best place counts",
+    )  # fmt: skip
+    add(
+        "--missing", choices=("zero", "skip"), default="zero",
+        help="a query with gold and no results: counts 0, or is left out",
+    )  # fmt: skip
+    add("-q", "--per-query", action="store_true", help="also the value of every query")
+    add("--by", metavar="TAG", help="slices, with --queries: a tag, `tags`, or a field of the metadata")
+    add(
+        "--queries", metavar="FILE", type=Path,
+        help="what is known of the queries (JSONL, JSON, CSV): id, query, tags, metadata, cluster",
+    )  # fmt: skip
+    add("--trec", action="store_true", help="print as trec_eval does: measure, query, value")
+    add("--json", action="store_true", help="one JSON document on standard output")
+    add(
+        "-o", "--output", type=Path, action="append", default=[],
+        help="also a file: .csv, .parquet per query; .md, .tex of the means",
+    )  # fmt: skip
+    add(
+        "--fail-under", metavar="GATE", action="append", default=[],
+        help="a gate, e.g. 'mean(nDCG@10)>=0.7'; exit 1 below it",
+    )  # fmt: skip
+    return parser
 
 
-class _Duplicates(StrEnum):
-    ERROR = "error"
-    FIRST = "first"
-
-
-def rank(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Ranked results; several files = several systems.")
-    ],
-    qrels: Annotated[
-        Path, typer.Option("--qrels", metavar="GOLD", help="Gold: the grade of each known document.")
-    ],
-    measures: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-m", "--measure", "--metric", help="Measures; default: nDCG@10 AP RR P@10 R@10 Judged@10"
-        ),
-    ] = None,
-    fmt: Annotated[
-        _Format | None, typer.Option("--format", help="Format of the runs; default: seen from the file.")
-    ] = None,
-    qrels_format: Annotated[
-        _Format | None, typer.Option("--qrels-format", help="Format of the gold.")
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--columns", help="Columns of a table: query=Query,doc=Passage,score=Sim,grade=Label"),
-    ] = None,
-    doc_id: Annotated[
-        str | None,
-        typer.Option(
-            "--doc-id", metavar="REGEX", help="The part of an id that names the document, not the chunk."
-        ),
-    ] = None,
-    duplicates: Annotated[
-        _Duplicates, typer.Option(help="A document twice in one query: an error, or its best place counts.")
-    ] = _Duplicates.ERROR,
-    missing: Annotated[
-        _Missing, typer.Option(help="A query with gold and no results: counts 0, or is left out.")
-    ] = _Missing.ZERO,
-    per_query: Annotated[
-        bool, typer.Option("-q", "--per-query", help="Also the value of every query.")
-    ] = False,
-    as_trec: Annotated[
-        bool, typer.Option("--trec", help="Print as trec_eval does: measure, query, value.")
-    ] = False,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option("-o", "--output", help="Also a file: .csv, .parquet per query; .md, .tex of the means."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
-    fail_under: Annotated[
-        list[str] | None,
-        typer.Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; exit 1 below it."),
-    ] = None,
-) -> None:
-    """Score ranked results against gold labels: TREC, TSV, CSV, JSONL, Parquet; plain, .gz or .zst.
-
-    Every query with gold counts; one without results counts 0. Ties in score are broken by document id, descending,
-    as trec_eval does. Lists without scores keep their order.
-    """
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # numpy starts in half the time without threads nobody uses
+def rank(words: Sequence[str]) -> int:
+    """Do what the words after `germane rank` say, and return the exit code."""
+    chosen = _parser().parse_intermixed_args(words)
+    # numpy starts in half the time without threads nobody uses
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from germane.evaluation import rank as ranking
     from germane.measures.declaration import parse_measures
     from germane.reports.gates import Gate
     from germane.reports.ranking import check_output, write
     from germane.samples.trec import read_qrels
 
-    for path in output or []:
+    for path in chosen.output:
         check_output(path)
-    wanted = parse_measures(measures or [ranking.DEFAULT_MEASURES])
-    gates = [Gate.parse(text) for text in fail_under or []]
-    named = _columns(columns or [])
-    mapping = ranking.document_ids(doc_id) if doc_id else None
+    wanted = parse_measures(chosen.measures or [ranking.DEFAULT_MEASURES])
+    gates = [Gate.parse(text) for text in chosen.fail_under]
+    named = _columns(chosen.columns)
+    mapping = ranking.document_ids(chosen.doc_id) if chosen.doc_id else None
     gold = read_qrels(
-        qrels, fmt=_value(qrels_format), columns=named, keep_first=duplicates is _Duplicates.FIRST
+        chosen.qrels, fmt=chosen.qrels_format, columns=named, keep_first=chosen.duplicates == "first"
     )
-    if any(ranking.slow(run, _value(fmt)) for run in runs):
-        print(
-            "note: large runs are read faster with: pip install 'germane[tables]'",
-            file=sys.stderr,
-        )
+    if any(ranking.slow(run, chosen.format) for run in chosen.runs):
+        print("note: large runs are read faster with: pip install 'germane[tables]'", file=sys.stderr)
     parts = [
         ranking.rank_file(
             run,
             gold,
             wanted,
-            fmt=_value(fmt),
+            fmt=chosen.format,
             columns=named,
             system=system,
-            missing=missing.value,
-            duplicates=duplicates.value,
+            missing=chosen.missing,
+            duplicates=chosen.duplicates,
             doc_id=mapping,
         )
-        for run, system in zip(runs, _system_names(runs), strict=True)
+        for run, system in zip(chosen.runs, _system_names(chosen.runs), strict=True)
     ]
-    report = ranking.ranked_report(parts, gates)
-    _print(report, per_query=per_query, as_json=as_json, as_trec=as_trec)
-    for path in output or []:
+    report = ranking.ranked_report(parts, gates, _queries(chosen.queries, chosen.by), chosen.by)
+    _print(report, chosen)
+    for path in chosen.output:
         write(report, path)
-    raise typer.Exit(report.verdict.exit_code)
+    return report.verdict.exit_code
 
 
-def _print(report: Report, *, per_query: bool, as_json: bool, as_trec: bool) -> None:
+def _print(report: Report, chosen: Any) -> None:
     from germane.clean import clean
-    from germane.reports.ranking import print_queries, print_table, print_trec
+    from germane.reports.ranking import print_queries, print_slices, print_table, print_trec
 
     for note in report.manifest["notes"]:
         print(f"note: {clean(note)}", file=sys.stderr)
-    if as_json:
-        print(json.dumps(report.to_json(scores=per_query), ensure_ascii=False, allow_nan=False))
-    elif as_trec:
-        print_trec(report, sys.stdout, queries=per_query)
+    if chosen.json:
+        from germane.reports.formats import json_document
+
+        ranking = _ranking(report) if len(report.systems) > 1 else ()
+        document = json_document(report, scores=chosen.per_query, ranking=ranking)
+        print(json.dumps(document, ensure_ascii=False, allow_nan=False))
+    elif chosen.trec:
+        print_trec(report, sys.stdout, queries=chosen.per_query)
     else:
-        if per_query:
+        if chosen.per_query:
             print_queries(report, sys.stdout)
             print()
         print_table(report, sys.stdout)
+        if report.by is not None:
+            print()
+            print_slices(report, report.slices(report.by), sys.stdout)
         if len(report.systems) > 1:
             from germane.cli.printing import ranking_of
 
@@ -163,8 +154,23 @@ def _print(report: Report, *, per_query: bool, as_json: bool, as_trec: bool) -> 
         print(clean(reason), file=sys.stderr)
 
 
-def _value(chosen: _Format | None) -> Format | None:
-    return None if chosen is None else chosen.value
+def _queries(path: Path | None, by: str | None) -> Iterable[Sample]:
+    if path is None:
+        if by is not None:
+            raise InputError(
+                "--by needs what is known of the queries",
+                fix="give --queries FILE: JSONL, JSON or CSV with id, query, and tags or metadata",
+            )
+        return ()
+    from germane.samples.reading import read_samples
+
+    return read_samples(path)
+
+
+def _ranking(report: Report) -> Sequence[RankingLine]:
+    from germane.cli.printing import ranking_lines
+
+    return ranking_lines(report)
 
 
 def _columns(texts: Sequence[str]) -> dict[str, str]:

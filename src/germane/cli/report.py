@@ -18,13 +18,13 @@ def report(
     output: Annotated[
         list[Path] | None,
         typer.Option(
-            "-o", "--output", help="Write a file: .html .json .jsonl .csv .md .txt .xml; repeatable."
+            "-o", "--output", help="Write a file: .html .json .jsonl .csv .md .txt .xml .svg; repeatable."
         ),
     ] = None,
     by: By = None,
     baseline: Annotated[
         Path | None,
-        typer.Option("--baseline", metavar="REPORT", help="Another report to show beside it (.html)."),
+        typer.Option("--baseline", metavar="REPORT", help="Another report to show beside it (.html .md)."),
     ] = None,
     no_text: Annotated[
         bool,
@@ -32,37 +32,21 @@ def report(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
 ) -> None:
-    """Print a stored report, or write it as one HTML page, JSON, JSON lines, CSV, Markdown, text or JUnit XML.
+    """Print a stored report, or write it as one HTML page, JSON, JSON lines, CSV, Markdown, text, JUnit XML or SVG.
 
     Of an interrupted run it shows the part that is done.
     """
-    from germane.cli.printing import finish, say
-    from germane.reports import formats
+    from germane.cli.printing import finish, write
+    from germane.cli.values import latest, opened
     from germane.reports.report import Report
-    from germane.tables.folder import read_manifest
 
-    if folder is None:
-        folder = _latest(Path("germane-reports"))
-        say(f"the latest report: {folder}")
-    finished = read_manifest(folder).get("status") == "complete"
-    shown = Report.open(folder) if finished else Report.unfinished(folder)
+    shown = opened(folder or latest())
     if by is not None:
         shown.slices(by)  # an unknown name is an error here
         shown.by = by
     before = Report.open(baseline) if baseline is not None else None
-    pages = [path for path in output or () if path.suffix.lower() == ".html"]
-    for path in pages:
-        formats.write(shown, path, baseline=before, text=not no_text)
-        say(f"wrote {path}")
+    shows_more = {".html", ".md"}
+    pages = [path for path in output or () if path.suffix.lower() in shows_more]
+    write(shown, pages, baseline=before, text=not no_text)
     others = [path for path in output or () if path not in pages]
     finish(shown, others, as_json=json, code=False)
-
-
-def _latest(parent: Path) -> Path:
-    """The folder in `parent` whose manifest was written last; InputError where there is none."""
-    from germane.errors import InputError
-
-    manifests = sorted(parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime_ns)
-    if not manifests:
-        raise InputError(f"there is no report in {parent}", fix="name one: germane report REPORT")
-    return manifests[-1].parent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import typer
@@ -44,6 +45,7 @@ def run(
     resume: options.Resume = None,
     retry_errors: options.RetryErrors = False,
     ledger: options.Ledger = None,
+    replay: options.Replay = None,
     max_cost: options.MaxCost = None,
     max_calls: options.MaxCalls = None,
     price: options.Price = None,
@@ -66,7 +68,7 @@ def run(
     nothing of it, --untrusted refuses it.
 
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
-    or a limit (--max-cost, --max-calls) stopped the run, 130 interrupted.
+    or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
     from germane.cli.printing import Progress, finish, print_json
     from germane.cli.values import headers, pairs, parameters, prices
@@ -77,7 +79,7 @@ def run(
     folders = [path for path in outputs if not path.suffix]
     files = [path for path in outputs if path.suffix]
     chosen = Options(
-        paths=tuple(map(str, paths or [])),
+        paths=tuple(paths or []),
         measures=tuple(measure or []),
         judge=" ".join(judge) if judge else None,
         repeat=repeat,
@@ -116,6 +118,7 @@ def run(
         by=by,
         max_unmeasured=max_unmeasured,
         ledger=ledger or None,
+        replay=replay,
         no_cache=no_cache,
         force=force,
         jobs=jobs,
@@ -124,10 +127,11 @@ def run(
     )
     for path in files:
         _writable(path)
+    _only_replayed(replay, {"--ledger": ledger, "--no-cache": no_cache, "--resume": resume})
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
-        from germane.evaluation.forecast import forecast
+        from germane.evaluation.run import forecast
 
         with Progress() as watch:
             expected = forecast(chosen, watch, resume=resume, retry_errors=retry_errors)
@@ -145,6 +149,15 @@ def run(
     finish(report, [Path(name) for name in wanted], as_json=json, quiet=quiet, code=False)
     watch.last_words()
     raise typer.Exit(report.verdict.exit_code)
+
+
+def _only_replayed(replay: str | None, others: Mapping[str, object]) -> None:
+    """A ledger that is replayed is the only one."""
+    from germane.errors import InputError
+
+    for flag, given in others.items():
+        if replay is not None and given:
+            raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
 
 
 def _writable(path: Path) -> None:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from germane.clean import clean
 from germane.errors import InputError
 from germane.types import Json
 
-__all__ = ["headers", "pairs", "parameters", "prices"]
+if TYPE_CHECKING:
+    from germane.reports.report import Report
+
+__all__ = ["headers", "latest", "opened", "pairs", "parameters", "prices"]
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
@@ -67,3 +74,22 @@ def prices(given: str | None) -> tuple[float, float] | None:
     if not (0 <= first < float("inf") and 0 <= second < float("inf")):
         raise InputError(f"--price {given!r} is not IN/OUT", fix="write --price 0.15/0.60")
     return first, second
+
+
+def opened(folder: Path) -> Report:
+    """The report in a folder; of an interrupted run the part that is done."""
+    from germane.reports.report import Report
+    from germane.tables.folder import read_manifest
+
+    finished = read_manifest(folder).get("status") == "complete"
+    return Report.open(folder) if finished else Report.unfinished(folder)
+
+
+def latest() -> Path:
+    """The folder in germane-reports whose manifest was written last; InputError where there is none."""
+    parent = Path("germane-reports")
+    manifests = sorted(parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime_ns)
+    if not manifests:
+        raise InputError(f"there is no report in {parent}", fix="name one: germane report REPORT")
+    print(f"the latest report: {clean(str(manifests[-1].parent))}", file=sys.stderr)
+    return manifests[-1].parent

@@ -10,10 +10,10 @@ from germane.errors import InputError
 from germane.evaluation.choice import Router, needs_judge, resolve_judge
 from germane.evaluation.unit import judged, run_coroutine
 from germane.judges.judge import Judges
-from germane.judging.budget import Budget, check_price
 from germane.judging.pool import Pool
 from germane.judging.recorded import Recorded
-from germane.judging.spending import Spent
+from germane.judging.spending import Budget, Spent, check_price
+from germane.ledger.replay import missing_in_words, open_for_replay
 from germane.ledger.store import Ledger, open_ledger
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
@@ -23,8 +23,7 @@ from germane.reports.explain import settings_of
 from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.samples.frames import SampleSource, rows_of
-from germane.samples.reading import samples_from
+from germane.samples.reading import SampleSource, rows_of, samples_from
 from germane.tables.labels import by_people
 from germane.tables.part import Part
 
@@ -45,6 +44,7 @@ def evaluate(
     scale: str = "graded",
     rubric: str = "trec",
     ledger: Ledger | Path | str | None = None,
+    replay: Path | str | None = None,
     gates: Iterable[str] = (),
     max_unmeasured: float = 0.05,
     max_cost: float | None = None,
@@ -54,14 +54,16 @@ def evaluate(
 
     Args:
         samples: Samples, or mappings with the keys of a sample line (other tools' usual names are known); a DataFrame
-            (pandas, polars) with a row per sample; or a file's path. NaN is absent; contexts may be documents of
-            LangChain or nodes of LlamaIndex.
+            (pandas, polars, or of any library that speaks Arrow) with a row per sample; or a file's path. NaN is absent;
+            contexts may be documents of LangChain or nodes of LlamaIndex.
         measures: Measures or their names: `[context_precision @ 5, "nDCG@10"]`.
         judge: Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`); a list of these is a
             panel that votes. Needed as soon as a measure asks; never chosen in silence.
         against: What relevance is judged against: auto, query, reference, response, criterion.
         scale: Which scale relevance is asked on: graded (0-3) or binary.
         rubric: How the grades are worded: trec (UMBRELA's definitions) or usefulness.
+        replay: A ledger's file, or an export of one, that alone answers: nobody is asked, and what it does not hold
+            makes the verdict undecided (exit code 3).
         ledger: Where answers are kept for the next evaluation: a path or a ledger. None keeps none.
         gates: What must be reached (`"mean(nDCG@10)>=0.7"`): see `Report.verdict`.
         max_unmeasured: The share of scores, 0 to 1, that may be missing before the verdict is undecided.
@@ -89,6 +91,7 @@ def evaluate(
         scale=scale,
         rubric=rubric,
         ledger=ledger,
+        replay=replay,
         gates=gates,
         max_unmeasured=max_unmeasured,
         max_cost=max_cost,
@@ -106,6 +109,7 @@ async def aevaluate(
     scale: str = "graded",
     rubric: str = "trec",
     ledger: Ledger | Path | str | None = None,
+    replay: Path | str | None = None,
     gates: Iterable[str] = (),
     max_unmeasured: float = 0.05,
     max_cost: float | None = None,
@@ -120,32 +124,50 @@ async def aevaluate(
     budget = Budget(max_cost, max_calls)
     jobs = (Job(sample=sample, graders=graders) for sample in samples_from(rows_of(samples)))
     tables = Part()
-    store = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    if replay is not None and ledger is not None:
+        raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
+    opened = open_for_replay(replay) if replay is not None else None
+    if isinstance(ledger, str | Path):
+        opened = open_ledger(ledger)
+    store = opened if ledger is None or isinstance(ledger, str | Path) else ledger
+    missing = ""
     try:
-        async with Pool(Router(who), store, budget=budget) as pool:
+        async with Pool(Router(who), store, budget=budget, replay=str(replay or "")) as pool:
             await judged(jobs, settings, pool, tables)
+        if store is not None:
+            missing = missing_in_words(store, str(replay), pool.missing, tables.items)
     finally:
-        if isinstance(ledger, str | Path) and store is not None:
-            store.close()
+        if opened is not None:
+            opened.close()
     return Report.build(
         tables,
         manifest_of(settings, who, pool.spent),
         gates=parsed,
         max_unmeasured=max_unmeasured,
-        over=budget.exceeded,
+        over=budget.exceeded or missing,
     )
 
 
-def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = ()) -> Report:
+def rescore(
+    report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = (), by: str | None = None
+) -> Report:
     """A report of these measures over the samples and judgements of a stored one. Nobody is asked.
 
-    Without measures, only the gates are decided anew. InputError where a measure needs verdicts of which the
-    report holds none at all: they must be asked first.
+    Without measures, only the gates are decided anew: these, or where there are none the report's own. `by` is what the
+    report is shown in slices by. InputError where a measure needs verdicts of which the report holds none at all: they
+    must be asked first.
     """
     limit = report.manifest.get("max_unmeasured", 0.05)
     parsed = [Gate.parse(gate) for gate in gates]
+    if by is not None:
+        report.slices(by)  # an unknown name is an error here
+    shown = {"by": by} if by is not None else {}
     if not measures:
-        manifest = {name: value for name, value in report.manifest.items() if name != "changes"}
+        manifest = {**report.manifest, **shown}
+        if parsed:
+            manifest.pop("changes", None)
+        else:
+            parsed = [Gate.parse(gate) for gate in manifest.get("gates", ())]
         return Report.build(report.tables, manifest, gates=parsed, max_unmeasured=limit)
     settings = settings_of(report)
     answers = Recorded(report.judgements())
@@ -156,7 +178,7 @@ def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str]
     tables.labels.extend(filter(by_people, report.labels()))
     entry = {**(report.manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
     kept = {name: value for name, value in report.manifest.items() if name not in _OF_ROWS}
-    made = {**kept, "judge": entry}
+    made = {**kept, "judge": entry, **shown}
     scored = Report.build(tables, made, gates=parsed, max_unmeasured=limit)
     for summary in scored.summaries:
         if summary.n == 0 and answers.unknown and any("no stored judgement" in why for why, _ in summary.why):

@@ -15,6 +15,7 @@ from germane.evaluation.choice import NAME_A_JUDGE, Router, needs_judge
 from germane.evaluation.unit import judged, run_coroutine
 from germane.judges.judge import Judge
 from germane.judging.pool import Pool
+from germane.ledger.replay import missing_in_words
 from germane.ledger.store import Ledger
 from germane.measures.explaining import Explanation
 from germane.measures.labels import Settings
@@ -141,16 +142,17 @@ def grade(
     *,
     judge: Judge | None = None,
     ledger: Ledger | None = None,
+    replay: str = "",
     settings: Settings | None = None,
     strict: bool = False,
     expected_relevant_count: int | None = None,
 ) -> Graded:
-    """Grade one sample by one measure. InputError where it lacks something that the measure needs."""
+    """Grade one sample by one measure; with `replay` (the ledger's name) nobody is asked. InputError where it lacks something that the measure needs."""
     grader = Grader(measure=measure, strict=strict, expected_relevant_count=expected_relevant_count)
     if needs_judge([grader]) and judge is None:
         raise InputError(f"{measure} needs a judge", fix=NAME_A_JUDGE)
     try:
-        report = run_coroutine(_graded(sample, grader, judge, ledger, settings or Settings()))
+        report = run_coroutine(_graded(sample, grader, judge, ledger, settings or Settings(), replay=replay))
     except JudgeError as failure:
         return Graded(result=None, error=str(failure), failed=True)
     (score,) = report.scores()
@@ -206,16 +208,21 @@ def _messages(given: Json) -> tuple[Message, ...]:
 
 
 def grade_case(
-    grader: CaseGrader, case: Case, *, judge: Judge | None = None, ledger: Ledger | None = None
+    grader: CaseGrader,
+    case: Case,
+    *,
+    judge: Judge | None = None,
+    ledger: Ledger | None = None,
+    replay: str = "",
 ) -> Graded:
-    """Grade one case. InputError where it lacks something that the grader needs."""
+    """Grade one case; with `replay` (the ledger's name) nobody is asked. InputError where it lacks something that the grader needs."""
     from germane.graders.specs import by_case
 
     if grader.asks and judge is None:
         raise InputError(f"{grader.label} needs a judge", fix=NAME_A_JUDGE)
     planned = by_case(grader)
     try:
-        report = run_coroutine(_graded(case.sample, planned, judge, ledger, Settings(), case))
+        report = run_coroutine(_graded(case.sample, planned, judge, ledger, Settings(), case, replay=replay))
     except JudgeError as failure:
         return Graded(result=None, error=str(failure), failed=True)
     (score,) = report.scores()
@@ -235,12 +242,16 @@ async def _graded(
     ledger: Ledger | None,
     settings: Settings,
     case: Case | None = None,
+    *,
+    replay: str = "",
 ) -> Report:
     tables = Part()
     router = Router(judge)
-    async with Pool(router, ledger) as pool:
+    async with Pool(router, ledger, replay=replay) as pool:
         router.lend(pool)
         await judged([Job(sample=sample, graders=(grader,), case=case)], settings, pool, tables)
+    if pool.missing and ledger is not None:
+        raise JudgeError(missing_in_words(ledger, replay, pool.missing, tables.items))
     return Report.build(tables, manifest_of(settings, judge, pool.spent))
 
 

@@ -15,10 +15,21 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from germane.errors import InputError, Place
+from germane.judging.spending import Spent
 from germane.reports.data import ReportData
 from germane.types import FrozenDict, Json
 
-__all__ = ["ASKED", "Config", "Counts", "JudgeOptions", "Options", "Watch", "filled", "read_config"]
+__all__ = [
+    "ASKED",
+    "Config",
+    "Counts",
+    "Expected",
+    "JudgeOptions",
+    "Options",
+    "Watch",
+    "filled",
+    "read_config",
+]
 
 ASKED = ("repeat", "vote", "batch", "reading")
 """How judges are asked: options that an eval file and the config may set too."""
@@ -149,6 +160,7 @@ class Options(JudgeOptions):
     gates: tuple[str, ...] = ()
     max_unmeasured: float = 0.05
     ledger: str | None = None
+    replay: str | None = None
     no_cache: bool = False
     max_cost: float | None = None
     max_calls: int | None = None
@@ -207,7 +219,7 @@ def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:
         "paths": list(map(found, stored.get("paths") or ())),
         "outputs": [str(cwd / path) for path in stored.get("outputs") or ()],
     }
-    for name in ("targets_file", "baseline"):
+    for name in ("targets_file", "baseline", "replay"):
         if stored.get(name):
             placed[name] = found(stored[name])
     return placed
@@ -224,9 +236,31 @@ class Counts(Protocol):
     answered: int
     expected: int
 
+    @property
+    def spent(self) -> Spent:
+        """What was asked, paid and failed so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a run will ask in all: questions put to the judge, their price in US dollars (None = not known).
+
+    `exact`: nothing in it is an estimate.
+    """
+
+    calls: int
+    cost_usd: float | None
+    exact: bool
+
 
 class Watch:
     """Whoever looks on while a run works. The defaults ignore everything."""
+
+    wants_forecast = False
+    """Whether `expects` should be told; that takes up to a second of CPU."""
+
+    def expects(self, total: Expected) -> None:
+        """What the run will ask, before its first question is put to the judge."""
 
     def warn(self, text: str) -> None:
         """Something in the input looks like a mistake."""

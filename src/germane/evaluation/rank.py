@@ -43,6 +43,7 @@ from germane.samples.trec import (
 from germane.tables.columns import Frame
 from germane.tables.part import Part, merge
 from germane.tables.scores import ScoreTable
+from germane.types import Sample
 
 __all__ = ["DEFAULT_MEASURES", "document_ids", "rank", "rank_file", "rank_part", "ranked_report", "slow"]
 
@@ -64,6 +65,7 @@ def rank(
     missing: Literal["zero", "skip"] = "zero",
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
+    queries: Iterable[Sample] = (),
 ) -> Report:
     """The report on one system's run: a score per query with gold and measure.
 
@@ -71,6 +73,7 @@ def rank(
     `doc_id`, `score` or `relevance`, or other usual names of these).
     `duplicates`: a document that stands twice in a query is an error, or only its best place counts. `doc_id` maps
     the ids of chunks to those of their documents, on both sides; of several chunks of one document the best counts.
+    `queries` bring tags, metadata and clusters, for `report.slices("lang")` and the intervals.
     Raises InputError where no query of the run has gold, and MeasureError for measures that need other labels.
     """
     listed = run_of_frame(run) if hasattr(run, "columns") else run
@@ -78,7 +81,7 @@ def rank(
     part = rank_part(
         listed, gold, measures, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
     )
-    return ranked_report([part])
+    return ranked_report([part], queries=queries)
 
 
 def rank_part(
@@ -185,10 +188,29 @@ def _scored(
     return Part(scores=scores, notes=Counter(notes.said))
 
 
-def ranked_report(parts: Iterable[Part], gates: Sequence[Gate] = ()) -> Report:
-    """One report on the runs of one or more systems."""
+def ranked_report(
+    parts: Iterable[Part], gates: Sequence[Gate] = (), queries: Iterable[Sample] = (), by: str | None = None
+) -> Report:
+    """One report on the runs of one or more systems.
+
+    `queries` tell what is known of them: tags, metadata and clusters, in slices of which (`by`) the report is shown.
+    InputError where none of them was scored.
+    """
     merged = merge(parts)
-    return Report.build(merged, {"judge": {"source": "gold"}, "notes": list(merged.notes)}, gates=gates)
+    scored = {query for query, _, _ in merged.scores.samples}
+    told = list(queries)
+    merged.samples.extend(sample for sample in told if sample.id in scored)
+    if told and not merged.samples:
+        ours, theirs = (", ".join(map(repr, some)) for some in (sorted(scored)[:3], [s.id for s in told][:3]))
+        raise InputError(
+            f"none of the queries is in the gold: their ids are like {theirs}, the gold's like {ours}",
+            fix="name the queries alike",
+        )
+    manifest = {"judge": {"source": "gold"}, "notes": list(merged.notes), "by": by}
+    report = Report.build(merged, manifest, gates=gates)
+    if by is not None:
+        report.slices(by)  # an unknown name is an error here
+    return report
 
 
 def document_ids(pattern: str) -> DocumentId:
@@ -260,14 +282,16 @@ def _documents(
     notes: _Notes,
 ) -> list[str]:
     """A query's documents, best first, each once."""
-    if len(set(results.ids)) < len(results.ids):
-        if duplicates == "error":
-            raise _twice(results, query, name)
-        notes.repeated += len(results.ids) - len(set(results.ids))
+    again = len(results.ids) - len(set(results.ids))
+    if again and duplicates == "error":
+        raise _twice(results, query, name)
+    notes.repeated += again
     ids = _ordered(results)
-    if doc_id is None:
-        return list(dict.fromkeys(ids))
+    if not again and doc_id is None:
+        return ids
     distinct = dict.fromkeys(ids)
+    if doc_id is None:
+        return list(distinct)
     documents = dict.fromkeys(map(doc_id, distinct))
     notes.folded += len(distinct) - len(documents)
     return list(documents)
@@ -277,8 +301,11 @@ def _ordered(results: Results) -> list[str]:
     ids, scores = results.ids, results.scores
     if not scores:
         return ids
-    order = np.argsort(-np.frombuffer(scores), kind="stable")
-    best_first = np.frombuffer(scores)[order]
+    given = np.frombuffer(scores)
+    if (given[1:] < given[:-1]).all():
+        return ids
+    order = np.argsort(-given, kind="stable")
+    best_first = given[order]
     if (best_first[1:] == best_first[:-1]).any():
         return [doc for _, doc in sorted(zip(scores, ids, strict=True), reverse=True)]
     return [ids[position] for position in order.tolist()]

@@ -14,6 +14,7 @@ from germane.evaluation.choice import ledger_place
 from germane.evaluation.options import Options
 from germane.judges.panel import whole
 from germane.judging.spending import Receipts, Spent
+from germane.ledger.replay import open_for_replay
 from germane.ledger.store import Ledger, is_there, open_ledger
 from germane.reports.manifest import spent_in_words
 from germane.tables.folder import ReportFolder, read_manifest
@@ -35,7 +36,8 @@ def new_folder(options: Options, paths: tuple[Path, ...]) -> Path:
     if options.folder:
         return Path(options.folder)
     stamp = datetime.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    base = Path("germane-reports") / f"{paths[0].stem if paths else 'run'}-{stamp}"
+    first = "stdin" if paths and str(paths[0]) == "-" else paths[0].resolve().stem if paths else "run"
+    base = Path("germane-reports") / f"{first}-{stamp}"
     folder, number = base, 2
     while folder.exists():
         folder, number = base.with_name(f"{base.name}-{number}"), number + 1
@@ -105,7 +107,7 @@ class Session:
             self.known = answers_so_far(folder, stored, errors=not retry_errors) if recall else {}
             if options.no_cache and not stored:
                 _remove_ledger(Path(place))
-            self.ledger: Ledger = open_ledger(place)
+            self.ledger: Ledger = open_for_replay(options.replay) if options.replay else open_ledger(place)
         except BaseException:
             self.folder.close()
             raise
@@ -113,7 +115,8 @@ class Session:
 
     def manifest(self, made: Mapping[str, Json]) -> dict[str, Json]:
         """A manifest with what is needed to continue the run."""
-        ledger = None if self.options.no_cache else self.ledger.place
+        kept = not (self.options.no_cache or self.options.replay)
+        ledger = self.ledger.place if kept else None
         options = replace(self.options, folder=str(self.path), ledger=ledger).as_json()
         return {**made, "created": self.created, "cwd": str(Path.cwd()), "options": options}
 

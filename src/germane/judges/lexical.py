@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from germane.judges.judge import LocalJudge, Reply, without_asking
 from germane.judges.lexical_words import Terms, names, terms
-from germane.questions.listing import Claims, Entities
+from germane.questions.listing import Claims, Entities, Importance
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance, StatementRelevance
 from germane.questions.support import CitationSupport, NuggetSupport, Sufficiency, Support
@@ -141,14 +141,13 @@ def _citations(question: CitationSupport) -> Json:
 
 
 def _nuggets(question: NuggetSupport) -> Json:
-    """Full where the contexts carry the nugget together, partial where they have less than half of its words."""
+    """In full where the contexts carry the nugget together, in part where they have enough of its words."""
     found = stems(question.about)
     items = []
     for number, nugget in enumerate(question.nuggets, 1):
         wanted = terms(nugget)
-        support = (
-            "full" if carries(wanted, found) else "partial" if coverage(wanted, found) >= PARTIAL else "none"
-        )
+        partly = "partial_support" if coverage(wanted, found) >= PARTIAL else "not_support"
+        support = "support" if carries(wanted, found) else partly
         items.append({"nugget": number, "reasoning": reason("nugget", wanted, found), "support": support})
     return {"nuggets": items}
 
@@ -161,6 +160,7 @@ _RULES: dict[str, Rule] = {
     Support.kind: _support,
     Sufficiency.kind: _sufficiency,
     CitationSupport.kind: _citations,
+    Importance.kind: lambda question: question.each(importance="vital"),  # words alone do not tell
     NuggetSupport.kind: _nuggets,
 }
 

@@ -23,8 +23,6 @@ from germane.ledger.store import SQLiteLedger
 from germane.tables.judgements import load_judgement
 from germane.types import Json, Judgement
 
-__all__ = ["Imported", "import_rows", "readable", "utc", "written"]
-
 _BATCH = 1000
 _DEEPEST = 100
 _EXPORT = "name a file that `germane ledger export` wrote, or a report's judgements.jsonl"
@@ -114,7 +112,7 @@ def import_rows(ledger: SQLiteLedger, path: Path) -> Imported:
     Raises InputError at the first line that is no judgement; what stood before it may be in the ledger.
     """
     done, batch = Imported(), dict[str, Judgement]()
-    for judgement in _judgements(path):
+    for judgement in judgements_of(path):
         if judgement.error is not None:
             done.errors += 1
         elif judgement.key in batch:
@@ -134,7 +132,8 @@ def _put(ledger: SQLiteLedger, batch: dict[str, Judgement], done: Imported) -> N
     batch.clear()
 
 
-def _judgements(path: Path) -> Iterator[Judgement]:
+def judgements_of(path: Path) -> Iterator[Judgement]:
+    """The judgements of a JSONL file, errors among them; InputError at the first line that is none."""
     try:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):

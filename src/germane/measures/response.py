@@ -13,11 +13,12 @@ from germane.measures.context import (
     supported_items,
     supporting_contexts,
 )
-from germane.measures.declaration import measure
+from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.labels import distinct_contexts, given, rankings, texts_of, turns
 from germane.measures.measure import Param
 from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
 from germane.questions.asking import Program, ask, ask_each
+from germane.questions.listing import Importance
 from germane.questions.relevance import StatementRelevance
 from germane.questions.support import CitationSupport, Cited, Nuggeted, NuggetSupport, Support, Supported
 from germane.questions.text import blank, sentences, words
@@ -349,14 +350,12 @@ def _nugget(given: Json) -> Nugget:
     return Nugget(text.strip(), importance == "vital")
 
 
-@measure(
-    "nugget_recall",
-    needs=("contexts", "query"),
-    formula="sum of support * weight / sum of weights, over the nuggets; support: full 1, partial 0.5 (strict: 0)",
-    reference="Pradeep et al., AutoNuggetizer (TREC RAG 2024): V_strict, V, A_strict, A, W_strict, W",
-    nothing="no nuggets and no reference, or no nugget of the chosen sort: skipped; nothing retrieved: 0",
-    calls="1 per sample + 1 per reference where the nuggets are its claims",
-    params={
+_NUGGETS: MeasureOptions = {
+    "formula": "sum of support * weight / sum of weights, over the nuggets; support 1, partial_support 0.5 (strict: 0)",
+    "reference": "Pradeep et al., AutoNuggetizer (TREC RAG 2024): V_strict, V, A_strict, A, W_strict, W",
+    "nothing": "no nuggets and no reference, or no vital one where these count: skipped; nothing retrieved: 0",
+    "calls": "1 per sample + 2 per reference where the nuggets are its claims (shared by all scores of nuggets)",
+    "params": {
         "nuggets": Param(
             str,
             "vital",
@@ -368,6 +367,15 @@ def _nugget(given: Json) -> Nugget:
             str, "contexts", "what is read: the contexts together, or the response", ("contexts", "response")
         ),
     },
+    "answerable": True,
+}
+
+
+@measure(
+    "nugget_recall",
+    _NUGGETS,
+    needs=("contexts", "query"),
+    when={"text": "contexts"},
     presets={
         "strict_vital_score": {},
         "vital_score": {"strict": False},
@@ -376,42 +384,69 @@ def _nugget(given: Json) -> Nugget:
         "strict_weighted_score": {"nuggets": "weighted"},
         "weighted_score": {"nuggets": "weighted", "strict": False},
     },
-    answerable=True,
 )
 def nugget_recall(sample: Sample, *, nuggets: str, strict: bool, text: str) -> Program[Outcome]:
-    """Share of the facts that a good answer holds which the contexts (or the response) state.
+    """Share of the facts that a good answer holds which the contexts state together.
 
     Nuggets are the sample's own (`metadata.nuggets`: texts, or objects with text and importance vital or okay; a bare
-    text is vital), else the claims of its reference, all vital. The default is AutoNuggetizer's V_strict.
+    text is vital), else the claims of its reference, each vital or okay as the judge says (a single one is vital). One
+    question is asked about all of them, whichever count. The default is AutoNuggetizer's V_strict.
     """
     contexts = distinct_contexts(sample)
-    if text == "response" and given(sample, "response") is None:
-        return skipped("no response")
-    if text == "contexts" and (nothing := nothing_in(contexts)):
+    if nothing := nothing_in(contexts):
         return nothing
-    shown = texts_of(contexts) if text == "contexts" else (sample.response or "",)
-    own = sample.metadata.get("nuggets")
-    if own is None and given(sample, "reference") is None:
+    return (yield from _nuggets_held(sample, texts_of(contexts), text, nuggets, strict=strict))
+
+
+@measure(
+    "nugget_recall",
+    _NUGGETS,
+    needs=("response", "query"),
+    when={"text": "response"},
+)
+def _nuggets_of_response(sample: Sample, *, nuggets: str, strict: bool, text: str) -> Program[Outcome]:
+    """Share of the facts that a good answer holds which the response states: what AutoNuggetizer scores.
+
+    The nuggets are those of nugget_recall.
+    """
+    return (yield from _nuggets_held(sample, (sample.response or "",), text, nuggets, strict=strict))
+
+
+def _nuggets_held(
+    sample: Sample, texts: tuple[str, ...], what: str, which: str, *, strict: bool
+) -> Program[Outcome]:
+    if sample.metadata.get("nuggets") is None and given(sample, "reference") is None:
         return skipped("no nuggets and no reference to make them of")
-    if own is None:
-        known = tuple(map(Nugget, (yield from ask(claims_of(sample, sample.reference or "")))))
-    else:
-        known = nuggets_of(own)
-    chosen = [nugget for nugget in known if nugget.vital or nuggets != "vital"]
-    if not chosen:
-        return skipped("no nuggets of that sort" if known else "no nuggets")
-    asked = NuggetSupport(sample.query, tuple(nugget.text for nugget in chosen), shown)
-    answers = yield from ask(asked)
-    items = [_item(nugget, one, nuggets, strict) for nugget, one in zip(chosen, answers, strict=True)]
-    return proportion(items, what=f"nuggets supported by the {text}")
+    known = yield from _nuggets(sample, weighed=which != "all")
+    if not any(nugget.vital or which != "vital" for nugget in known):
+        return skipped("none of the nuggets is vital" if known else "no nuggets")
+    answers = yield from ask(NuggetSupport(sample.query, tuple(nugget.text for nugget in known), texts))
+    items = [
+        _item(nugget, one, which, strict)
+        for nugget, one in zip(known, answers, strict=True)
+        if nugget.vital or which != "vital"
+    ]
+    return proportion(items, what=f"nuggets supported by the {what}")
+
+
+def _nuggets(sample: Sample, *, weighed: bool) -> Program[tuple[Nugget, ...]]:
+    """The sample's own nuggets, else the claims of its reference; `weighed`: with their importance."""
+    own = sample.metadata.get("nuggets")
+    if own is not None:
+        return nuggets_of(own)
+    claims = yield from ask(claims_of(sample, sample.reference or ""))
+    if not weighed or len(claims) < 2:  # the only fact of a reference is what was asked for
+        return tuple(map(Nugget, claims))
+    weights = yield from ask(Importance(sample.query, claims, turns(sample)))
+    return tuple(Nugget(claim, weight == "vital") for claim, weight in zip(claims, weights, strict=True))
 
 
 def _item(nugget: Nugget, verdict: Nuggeted, which: str, strict: bool) -> Item:
     partial = 0.0 if strict else _OKAY
     return Item(
         nugget.text,
-        verdict.support == "full",
+        verdict.support == "support",
         ": ".join(filter(None, [verdict.support, verdict.reasoning])),
         weight=_OKAY if which == "weighted" and not nugget.vital else 1.0,
-        worth={"full": 1.0, "partial": partial, "none": 0.0}[verdict.support],
+        worth={"support": 1.0, "partial_support": partial, "not_support": 0.0}[verdict.support],
     )

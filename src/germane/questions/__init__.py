@@ -5,7 +5,7 @@ shape that a model must answer in; `read` turns such a payload into a typed answ
 wrong, in words that can be sent back to the model. The wording of a question stands in `prompts/<prompt>.md`.
 """
 
-from germane.questions.listing import Claims, Entities
+from germane.questions.listing import Claims, Entities, Importance, Weight
 from germane.questions.payload import Miscounted, Numbers, PayloadModel, Reason, Text, Whole, YesNo
 from germane.questions.question import AnyQuestion, Question, key_of
 from germane.questions.relevance import Grade, Relevance, Rubric, Scale, Statement, StatementRelevance
@@ -30,6 +30,7 @@ __all__ = [
     "Degree",
     "Entities",
     "Grade",
+    "Importance",
     "Miscounted",
     "NuggetSupport",
     "Nuggeted",
@@ -48,6 +49,7 @@ __all__ = [
     "Supported",
     "Text",
     "Together",
+    "Weight",
     "Whole",
     "YesNo",
     "key_of",

@@ -1,12 +1,14 @@
-"""Questions that list what a text holds."""
+"""Questions that list what a text holds, and what of it matters."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
-from germane.questions.payload import PayloadModel, Text
+from pydantic import Field
+
+from germane.questions.payload import PayloadModel, Text, Whole
 from germane.questions.question import Question
 from germane.questions.text import blank
 from germane.types import Json
@@ -85,3 +87,42 @@ class Entities(Question[tuple[str, ...]]):
         """Words that begin with a capital or hold a digit, and at least one."""
         found = dict.fromkeys(re.findall(r"\b(?:[A-Z]\w+|\w*\d\w*)\b", self.text))
         return {"entities": list(found) or [self.text[:10].strip() or "an entity"]}
+
+
+Weight: TypeAlias = Literal["vital", "okay"]
+
+
+class WeightItem(PayloadModel):
+    """`{nugget, importance}`."""
+
+    nugget: Whole = Field(description="its number")
+    importance: Weight
+
+
+class ImportancePayload(PayloadModel):
+    """`{nuggets: [{nugget, importance}]}`, one item per nugget, by its number."""
+
+    nuggets: list[WeightItem]
+
+
+@dataclass(frozen=True, slots=True)
+class Importance(Question[tuple[Weight, ...]]):
+    """Which of these nuggets (facts of a good answer) are vital to it, and which are okay to leave out?"""
+
+    kind: ClassVar[str] = "importance"
+    opens: ClassVar[bool] = True
+    judges: ClassVar[tuple[str, ...]] = ("query", "history", "nuggets")
+    Payload: ClassVar[type[PayloadModel]] = ImportancePayload
+    verdicts: ClassVar[tuple[str, str] | None] = ("nuggets", "nugget")
+
+    query: str
+    nuggets: tuple[str, ...]
+    history: tuple[tuple[str, str], ...] = ()
+
+    def answer(self, payload: ImportancePayload) -> tuple[Weight, ...]:
+        """The importance of each nugget, in order."""
+        return tuple(item.importance for item in payload.nuggets)
+
+    def typical(self) -> Json:
+        """All vital."""
+        return self.each(importance="vital")

@@ -286,7 +286,7 @@ class CitationSupport(Question[tuple[Cited, ...]]):
         }
 
 
-Degree = Literal["full", "partial", "none"]
+Degree = Literal["support", "partial_support", "not_support"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,15 +332,15 @@ class NuggetSupport(Together[tuple[Nuggeted, ...]]):
 
     def unasked(self) -> Json:
         """Empty contexts support no nugget."""
-        return None if self.contexts else self.each(reasoning=_EMPTY, support="none")
+        return None if self.contexts else self.each(reasoning=_EMPTY, support="not_support")
 
     def typical(self) -> Json:
         """Every nugget supported in full."""
-        return self.each(reasoning=_REASON, support="full")
+        return self.each(reasoning=_REASON, support="support")
 
     def _merged(self, verdicts: Sequence[tuple[int, Json]]) -> dict[str, Json]:
         """The highest degree."""
         item = min((item for _, item in verdicts), key=lambda item: get_args(Degree).index(item["support"]))
         reasoning = str(item.get("reasoning") or "")
-        seen = reasoning if item["support"] == "full" else _unseen(len(verdicts), reasoning)
+        seen = reasoning if item["support"] == "support" else _unseen(len(verdicts), reasoning)
         return {"reasoning": seen, "support": item["support"]}

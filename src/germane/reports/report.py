@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.casegates import check_by_case
-from germane.reports.correct import Corrections
 from germane.reports.data import ReportData, Slice, sliced
 from germane.reports.gates import Gate, GateResult, Verdict, check_gate, decide, required_gates
-from germane.reports.schema import Document
 from germane.reports.summary import Bases, MeasureSummary, range_of, summarise
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.judgements import AskedCounts, asked_json
@@ -22,6 +20,8 @@ from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
+    from germane.reports.correct import Corrections
+    from germane.reports.schema import Document
 
 __all__ = ["Report", "panel_notes"]
 
@@ -48,9 +48,10 @@ class Report(ReportData):
         """A report from an evaluation's tables; decides its gates.
 
         What the manifest does not say of the rows (graders, notes, prompts, how the judge was asked) is taken from the
-        tables. `over` says which limit was exceeded, if one was. InputError where a gate names what was not measured.
+        tables. `over` says which limit was exceeded, or what a replayed ledger lacks, if so: the exit code is 3 then. InputError where a gate names what was not measured.
         """
-        declared = {"gates": [str(gate) for gate in gates], "max_unmeasured": max_unmeasured, "over": over}
+        stored = [gate.stored() if manifest.get("eval_files") else str(gate) for gate in gates]
+        declared = {"gates": stored, "max_unmeasured": max_unmeasured, "over": over}
         made = {**_counted(tables), **manifest, **declared}
         report = cls(tables, made, Verdict(0, ()), _summaries(tables, made))
         results = [result for gate in gates if gate.how != "change" for result in _checked(gate, report)]
@@ -66,7 +67,7 @@ class Report(ReportData):
 
     def settle(self, changes: Sequence[GateResult]) -> None:
         """Decide the gates on the change against a baseline, and with them the verdict; the manifest keeps them."""
-        declared = [Gate.parse(gate) for gate in self.manifest.get("gates", ())]
+        declared = [Gate.of_stored(gate) for gate in self.manifest.get("gates", ())]
         pending = {str(gate) for gate in declared if gate.how == "change"}
         others = [gate for gate in self.verdict.gates if gate.gate not in pending]
         self.manifest = {**self.manifest, "changes": [asdict(change) for change in changes]}
@@ -76,7 +77,8 @@ class Report(ReportData):
         limit, over = self.manifest.get("max_unmeasured", 0.05), self.manifest.get("over", "")
         verdict = decide(results, self.summaries, max_unmeasured=limit, interrupted=interrupted)
         if over:
-            verdict = replace(verdict, exit_code=verdict.exit_code or 3, reasons=(over, *verdict.reasons))
+            code = verdict.exit_code if verdict.exit_code in {2, 130} else 3
+            verdict = replace(verdict, exit_code=code, reasons=(over, *verdict.reasons))
         self.verdict = verdict
 
     def slices(self, by: str) -> Sequence[Slice]:
@@ -102,7 +104,7 @@ class Report(ReportData):
         return cls.build(
             tables,
             manifest,
-            gates=[Gate.parse(gate) for gate in manifest.get("gates", ())],
+            gates=[Gate.of_stored(gate) for gate in manifest.get("gates", ())],
             max_unmeasured=manifest.get("max_unmeasured", 0.05),
             over=manifest.get("over", ""),
         )
@@ -181,7 +183,12 @@ class Report(ReportData):
 
 
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
-    """What became of a gate, per system."""
+    """What became of a gate, per system; one of several eval files is decided by the cases of its own file."""
+    for file in report.files:
+        if gate.place is not None and gate.place.file == file.name:
+            if not file.summaries:
+                return [GateResult(f"{gate} in {file.name}", "undecided", "none of its cases was chosen")]
+            return [replace(one, gate=f"{one.gate} in {file.name}") for one in _checked(gate, file)]
     return check_by_case(gate, report) if gate.by_case else check_gate(gate, report.summaries)
 
 
@@ -212,11 +219,21 @@ def panel_notes(asked: AskedCounts) -> dict[str, int]:
 
 
 def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSummary]:
-    bases, corrections = Bases(manifest, tables), Corrections(tables, manifest)
-    summaries = []
-    for summary in summarise(tables.scores, range_of, clusters=tables.clusters()):
-        basis = bases.of(summary.type)
-        corrected, why = corrections.of(summary) if basis.source == "judge" else (None, "")
-        basis = replace(basis, calibrated=basis.calibrated or corrected is not None)
-        summaries.append(replace(summary, basis=basis, corrected=corrected, corrected_why=why))
-    return summaries
+    bases = Bases(manifest, tables)
+    found = summarise(tables.scores, range_of, clusters=tables.clusters())
+    summaries = [replace(summary, basis=bases.of(summary.type)) for summary in found]
+    if all(summary.basis.source != "judge" for summary in summaries):
+        return summaries
+    from germane.reports.correct import Corrections  # not at the top: `germane rank` starts without questions
+
+    corrections = Corrections(tables, manifest)
+    return [
+        _corrected(summary, corrections) if summary.basis.source == "judge" else summary
+        for summary in summaries
+    ]
+
+
+def _corrected(summary: MeasureSummary, corrections: Corrections) -> MeasureSummary:
+    corrected, why = corrections.of(summary)
+    basis = replace(summary.basis, calibrated=summary.basis.calibrated or corrected is not None)
+    return replace(summary, basis=basis, corrected=corrected, corrected_why=why)

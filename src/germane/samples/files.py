@@ -34,6 +34,11 @@ def shown_name(path: str | Path) -> str:
     return "<stdin>" if str(path) == "-" else str(path)
 
 
+def without_scheme(path: str) -> str:
+    """A path that may be written as `file://path`."""
+    return path.removeprefix("file://")
+
+
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
     """The bytes of a file (`-` = standard input), unpacked where gzipped, without a byte-order mark.

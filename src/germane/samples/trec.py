@@ -31,6 +31,7 @@ from germane.samples.files import (
     structure,
     table_rows,
 )
+from germane.samples.frames import read_parquet
 
 Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -116,7 +117,7 @@ def read_run(path: str | Path, *, fmt: Format | None = None, columns: Mapping[st
     """The ranked results in a file. `columns` maps query, doc, score, ... to the header's own names (TSV, CSV)."""
     name = shown_name(path)
     if _is_parquet(path, fmt):
-        return run_of_frame(_parquet(path), name, columns)
+        return run_of_frame(read_parquet(path), name, columns)
     with opened(path) as stream:
         kind = fmt or _detect(stream, path, _RUN)
         bare = kind in {"tsv", "csv"} and not columns and _is_bare_triple(_head(stream))
@@ -146,7 +147,7 @@ def read_qrels(
     """The gold grades in a file: query id -> document id -> grade. `keep_first` settles grades that disagree."""
     name = shown_name(path)
     if _is_parquet(path, fmt):
-        return qrels_of_frame(_parquet(path), name, columns, keep_first=keep_first)
+        return qrels_of_frame(read_parquet(path), name, columns, keep_first=keep_first)
     with opened(path) as stream:
         kind = fmt or _detect(stream, path, _GOLD)
         if kind == "trec":
@@ -206,23 +207,6 @@ def _paired(docs: list[Any], scores: list[Any], place: Place) -> dict[str, Any]:
 
 def _is_parquet(path: str | Path, fmt: Format | None) -> bool:
     return fmt == "parquet" or (fmt is None and str(path).lower().endswith(".parquet"))
-
-
-def _parquet(path: str | Path) -> Any:
-    """The table in a Parquet file."""
-    place = Place(shown_name(path))
-    try:
-        import polars
-    except ImportError:
-        raise InputError(
-            "reading Parquet needs polars", fix="pip install 'germane[tables]'", place=place
-        ) from None
-    try:
-        return polars.read_parquet(path)
-    except FileNotFoundError:
-        raise InputError("there is no such file", fix="check the path", place=place) from None
-    except (polars.exceptions.PolarsError, OSError) as fault:
-        raise InputError(f"this is no Parquet file: {fault}", fix="write it again", place=place) from None
 
 
 def as_run(results: Mapping[str, Mapping[str, float] | Sequence[str]], name: str = "run") -> Run:

@@ -11,8 +11,6 @@ from germane.questions.question import Question
 from germane.testing.asked import Asked
 from germane.types import Json
 
-__all__ = ["Rule", "by_overlap", "payload_for", "rule_from"]
-
 Rule: TypeAlias = Callable[[str, Mapping[str, str], Mapping[str, Json]], Json]
 """(kind of question, its sections by name, the schema of its answer) -> the answer."""
 
@@ -75,7 +73,8 @@ def _overlap(wanted: str, text: str) -> float:
 def _fill(schema: Mapping[str, Json], sections: Mapping[str, str], about: str, overlap: float) -> Any:
     kind = schema.get("type")
     if "enum" in schema:
-        return schema["enum"][min(len(schema["enum"]) - 1, int(overlap * len(schema["enum"])))]
+        worst_first = schema["enum"][::-1]
+        return worst_first[min(len(worst_first) - 1, int(overlap * len(worst_first)))]
     if kind == "object":
         return {key: _fill(part, sections, about, overlap) for key, part in schema["properties"].items()}
     if kind == "array":

@@ -75,7 +75,8 @@ def by_words(kind: str, sections: Mapping[str, str], _schema: Mapping[str, Json]
         if kind == "support":
             found.append({"claim": number, "reasoning": f"r{number}", "contexts": holds})
         else:
-            degree = "none" if not holds else "full" if len(holds) == len(words) else "partial"
+            partly = "support" if len(holds) == len(words) else "partial_support"
+            degree = partly if holds else "not_support"
             found.append({"nugget": number, "reasoning": "r", "support": degree})
     return {"claims" if kind == "support" else "nuggets": found}
 
@@ -217,7 +218,11 @@ class TestWindows:
         question = NuggetSupport(query="q", nuggets=("word3", "word3 word7", "nothing"), contexts=CONTEXTS)
         with ModelServer(refusing(4500), answer=by_words) as server:
             (reply,) = ask(judge_of(server), [question])
-        assert [verdict.support for verdict in question.read(reply.payload)] == ["full", "partial", "none"]
+        assert [verdict.support for verdict in question.read(reply.payload)] == [
+            "support",
+            "partial_support",
+            "not_support",
+        ]
 
     def test_contexts_suffice_where_those_of_one_window_do(self) -> None:
         """And where none do, nothing is known: an error, not a no."""

@@ -1,0 +1,125 @@
+"""Answers that are there, and no others: a ledger or a committed export of one, read and never written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from germane.errors import InputError, LedgerError
+from germane.ledger.jsonl import judgements_of, readable
+from germane.ledger.store import Ledger, SQLiteLedger, file_of, open_ledger
+from germane.ledger.upkeep import judges_and_kinds
+from germane.questions.question import AnyQuestion
+from germane.tables.items import ItemRow
+from germane.types import Judgement
+
+__all__ = ["ExportedLedger", "missing_in_words", "open_for_replay"]
+
+_SQLITE = b"SQLite format 3\0"
+
+
+class ExportedLedger:
+    """The judgements of a JSONL file (`germane ledger export`, a report's judgements.jsonl) as a ledger to read.
+
+    They are held in memory. Of two answers under one key the first holds; errors are left out. InputError at the first
+    line that is no judgement.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._known: dict[str, Judgement] = {}
+        self._children: dict[str, list[Judgement]] = {}
+        readable([path])
+        for one in judgements_of(path):
+            if one.error is None and self._known.setdefault(one.key, one) is one and one.parent is not None:
+                self._children.setdefault(one.parent, []).append(one)
+
+    @property
+    def place(self) -> str:
+        """The absolute path of the file."""
+        return str(self.path.absolute())
+
+    @property
+    def judges(self) -> list[str]:
+        """The judges whose answers it holds."""
+        return sorted({one.judge for one in self._known.values()})
+
+    def ready(self) -> None:
+        """LedgerError: nothing is written to an export."""
+        raise LedgerError(f"{self.path} is only read")
+
+    def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
+        """The judgements stored under these keys."""
+        return {key: self._known[key] for key in keys if key in self._known}
+
+    def children(self, keys: Sequence[str]) -> list[Judgement]:
+        """The judgements whose parent is one of these keys, in the order of their own keys."""
+        found = (one for key in keys for one in self._children.get(key, ()))
+        return sorted(found, key=lambda one: one.key)
+
+    def put(
+        self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
+    ) -> dict[str, Judgement]:
+        """LedgerError: nothing is written to an export."""
+        raise LedgerError(
+            f"{self.path} is only read: {len(judgements) + len(replacing)} answers are not kept"
+        )
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def open_for_replay(where: str | Path) -> Ledger:
+    """A ledger's file, or an export of one as JSON lines, to be read only; nothing is made or changed.
+
+    Raises InputError where it is neither, LedgerError where a ledger cannot be used.
+    """
+    path = file_of(where)
+    if path.is_dir():
+        raise InputError(
+            f"--replay {path} is a folder",
+            fix=f"name a ledger, an export, or {path / 'judgements.jsonl'} of a report",
+        )
+    if not path.is_file():
+        raise InputError(
+            f"--replay {path}: there is no such file",
+            fix="make it where there is a key: germane ledger export -o FILE",
+        )
+    with path.open("rb") as file:
+        is_sqlite = file.read(len(_SQLITE)) == _SQLITE
+    return open_ledger(path, reading=True) if is_sqlite else ExportedLedger(path)
+
+
+def missing_in_words(
+    ledger: Ledger, name: str, missing: Mapping[str, AnyQuestion], rows: Iterable[ItemRow]
+) -> str:
+    """Which answers a replayed ledger does not hold, by their places in the samples, and what to do; "" where none."""
+    if not missing:
+        return ""
+    items = {question.item for question in missing.values()}
+    places = list(dict.fromkeys(_place(row) for row in rows if row.item in items and row.of is None))
+    more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+    named = f": {', '.join(places[:_NAMED])}{more}" if places else ""
+    judges = ", ".join(_judges_of(ledger)) or "nobody"
+    return (
+        f"{len(missing)} answers are not in {name}{named} (it has answers of {judges}); "
+        "run this where there is a key, then: germane ledger export -o FILE"
+    )
+
+
+_NAMED = 10
+"""Missing answers that are named one by one."""
+
+
+def _place(row: ItemRow) -> str:
+    system = f" of {row.system}" if row.system else ""
+    trial = f" trial {row.trial}" if row.trial else ""
+    rank = "" if row.rank is None else f" at rank {row.rank}"
+    call = "" if row.call in {None, 1} else f" of call {row.call}"
+    return f"{row.kind} of {row.sample}{system}{trial}{rank}{call}"
+
+
+def _judges_of(ledger: Ledger) -> list[str]:
+    if isinstance(ledger, SQLiteLedger):
+        return judges_and_kinds(ledger)[0]
+    return ledger.judges if isinstance(ledger, ExportedLedger) else []

@@ -1,0 +1,133 @@
+"""`--replay`: a ledger or its committed export answers, and nobody else; what it lacks is never green."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from germane import evaluate
+from germane.errors import InputError
+from germane.testing import ModelServer
+from tests.cli.conftest import Cli, Ran, write_jsonl
+
+ROWS = [
+    {
+        "id": f"q{n}",
+        "query": f"what is thing {n}",
+        "reference": f"thing {n} is good. thing {n} is old.",
+        "contexts": [{"text": f"thing {n} is good"}, {"text": f"thing {n} is old"}],
+    }
+    for n in range(3)
+]
+MEASURES = "context_precision@5 context_recall"
+
+
+@pytest.fixture
+def recorded(inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Ran]:
+    """A run against a model whose answers are exported to answers.jsonl; then there is neither key nor server."""
+    write_jsonl(tmp_path / "data.jsonl", *ROWS)
+    with ModelServer() as server:
+        words = ["run", "data.jsonl", "-m", MEASURES, "--judge", f"openai:test@{server.url}", "--json"]
+        monkeypatch.setenv("OPENAI_API_KEY", "test")
+        first = inside(*words, "--ledger", "l.sqlite", "-o", "first")
+    assert first.code == 0, first.err
+    assert inside("ledger", "export", "--ledger", "l.sqlite", "-o", "answers.jsonl").code == 0
+    monkeypatch.delenv("OPENAI_API_KEY")
+    return words, first
+
+
+@pytest.mark.parametrize("ledger", ["answers.jsonl", "l.sqlite", "first/judgements.jsonl"])
+def test_a_ledger_and_its_exports_answer_without_a_key(
+    inside: Cli, recorded: tuple[list[str], Ran], tmp_path: Path, ledger: str
+) -> None:
+    """The same scores to the byte, no call, and no ledger is made or changed."""
+    words, first = recorded
+    before = (tmp_path / ledger).read_bytes()
+    ran = inside(*words, "--replay", ledger, "-o", "again")
+    assert ran.code == 0, ran.err
+    assert ran.json["scores"] == first.json["scores"]
+    assert ran.json["judge"]["calls"] == 0
+    assert ran.json["judge"]["cached"] == first.json["judge"]["calls"]
+    assert (tmp_path / "again/scores.jsonl").read_bytes() == (tmp_path / "first/scores.jsonl").read_bytes()
+    assert (tmp_path / ledger).read_bytes() == before
+    assert not (tmp_path / ".germane").exists()
+
+
+def test_a_missing_answer_is_named_and_never_green(
+    inside: Cli, recorded: tuple[list[str], Ran], tmp_path: Path
+) -> None:
+    """Exit 3 whatever may be unmeasured and whatever gate fails; the report says so when it is read again."""
+    words, _ = recorded
+    changed = {**ROWS[1], "contexts": [ROWS[1]["contexts"][0], {"text": "a new passage"}]}
+    write_jsonl(tmp_path / "data.jsonl", ROWS[0], changed, ROWS[2])
+    loose = ["--max-unmeasured", "1", "--fail-under", "mean(context_precision@5)>=1.1"]
+    ran = inside(*words, "--replay", "answers.jsonl", "-o", "again", *loose, "-q")
+    assert ran.code == 3
+    assert ran.json["passed"] is False
+    again = inside("report", "again")
+    assert "2 answers are not in answers.jsonl" in again.out
+    assert "relevance of q1 at rank 2" in again.out
+    assert "support of q1" in again.out
+    assert "germane ledger export" in " ".join(again.out.split())
+
+
+def test_another_judge_has_no_answers(inside: Cli, recorded: tuple[list[str], Ran]) -> None:
+    """All is missing, and the message says whose answers there are."""
+    del recorded
+    words = ["run", "data.jsonl", "-m", MEASURES, "--judge", "openai:gpt-4o-mini", "-q"]
+    ran = inside(*words, "--replay", "answers.jsonl")
+    assert ran.code == 3
+    assert "it has answers of openai:test" in ran.err
+
+
+def test_a_dry_run_forecasts_what_is_missing(inside: Cli, recorded: tuple[list[str], Ran]) -> None:
+    """Nothing is, for the answers that were recorded."""
+    words, _ = recorded
+    assert inside(*words, "--replay", "answers.jsonl", "--dry-run").json["requests"] == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--replay", "none.jsonl"], "there is no such file"),
+        (["--replay", "first"], "is a folder"),
+        (["--replay", "data.jsonl"], "data.jsonl:1: key is missing"),
+        (["--replay", "answers.jsonl", "--no-cache"], "do not go together"),
+        (["--replay", "answers.jsonl", "--ledger", "l.sqlite"], "do not go together"),
+        (["--replay", "answers.jsonl", "--resume", "first"], "do not go together"),
+    ],
+)
+def test_what_cannot_be_replayed_is_said(
+    inside: Cli, recorded: tuple[list[str], Ran], flags: list[str], said: str
+) -> None:
+    """Exit 2, before anything is asked."""
+    words, _ = recorded
+    ran = inside(*words, *flags)
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_grade_replays_too(cli: Cli, recorded: tuple[list[str], Ran]) -> None:
+    """One case as it was judged; another one is exit 3 with nothing on stdout."""
+    words, _ = recorded
+    grade = ["grade", "context_precision@5", "--judge", words[5], "--replay", "answers.jsonl"]
+    ran = cli(*grade, stdin=json.dumps(ROWS[0]))
+    assert ran.code == 0, ran.err
+    assert 0 <= ran.json["score"] <= 1
+    ran = cli(*grade, stdin=json.dumps({**ROWS[0], "query": "something else"}))
+    assert (ran.code, ran.out) == (3, "")
+    assert "2 answers are not in answers.jsonl: relevance of q0 at rank 1" in ran.err
+
+
+def test_python_replays_too(recorded: tuple[list[str], Ran], tmp_path: Path) -> None:
+    """`evaluate(replay=)` has the same verdicts; a ledger beside it is refused."""
+    words, first = recorded
+    path, judge = tmp_path / "answers.jsonl", str(words[5])
+    report = evaluate(ROWS, MEASURES, judge=judge, replay=path)
+    assert report["context_recall"].mean == first.json["measures"]["context_recall"]["mean"]
+    lacking = evaluate([{**ROWS[0], "query": "else"}], MEASURES, judge=judge, replay=path, max_unmeasured=1)
+    assert lacking.verdict.exit_code == 3
+    with pytest.raises(InputError):
+        evaluate(ROWS, MEASURES, judge=judge, replay=path, ledger=path)

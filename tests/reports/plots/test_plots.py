@@ -1,0 +1,188 @@
+"""Pictures of a report: what they show is what the report says, whatever its texts are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from germane import compare, evaluate
+from germane.clean import clean
+from germane.cli import main
+from germane.errors import InputError
+from germane.reports.formats import write
+from germane.reports.plots.figures import KINDS, charts_of, cutoffs, differences, ranks, write_charts
+from germane.reports.plots.svg import Frame, document, legend, ticks
+from germane.reports.report import Report
+from germane.types import Json
+
+HOSTILE = "</svg><script>alert(1)</script>\x1b[31m & \u202e <b>"
+NUMBER = r"[+-]?\d\.\d{4}"
+
+
+def row(number: int, system: str, *, first: int) -> dict[str, Json]:
+    places = [{"id": f"d{at}", "text": f"passage {at} " * (3 + number)} for at in range(6)]
+    contexts = places[first:] + places[:first]
+    calls = [{"query": "q", "contexts": contexts, "ms": 50.0 + number}]
+    return {"id": f"q{number}", "query": "?", "system": system, "calls": calls, "qrels": {"d0": 2, "d3": 1}}
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return evaluate([row(n, HOSTILE, first=n % 3) for n in range(12)], "nDCG@5 P@3 AP", judge="gold")
+
+
+@pytest.fixture(scope="module")
+def before() -> Report:
+    return evaluate([row(n, "before", first=5) for n in range(10)], "nDCG@5 P@3 AP", judge="gold")
+
+
+def test_a_curve_has_the_mean_at_each_cut_off(report: Report) -> None:
+    """As `nDCG@1` to `nDCG@5` and `P@1` to `P@3` would have been measured; AP has no cut-off and is not drawn."""
+    (chart,) = cutoffs(report)
+    again = evaluate([row(n, "x", first=n % 3) for n in range(12)], "nDCG@1 nDCG@2 nDCG@4 nDCG@5 P@1 P@2 P@3")
+    for name in again:
+        measure, _, k = name.partition("@")
+        line = next(part for part in chart.words.split("; ") if part.startswith(f"{measure} "))
+        assert f"@{k} {again[name].mean:.4f}" in line
+    assert [name for _, name in chart.series] == ["nDCG", "P"]
+
+
+def test_a_rank_profile_counts_relevant_places() -> None:
+    """Of two lists, one relevant first, both relevant second."""
+    two = [{"id": str(n), "query": f"q{n}?", "contexts": [{"id": "a", "text": "a", "grade": grade}, {"id": "b", "text": "b", "grade": 3}]}
+           for n, grade in enumerate((3, 0))]  # fmt: skip
+    chart = ranks(evaluate(two, "context_precision@2", judge="labels"), None) or pytest.fail("no chart")
+    assert chart.words == "rank 1 0.50, rank 2 1.00"
+    assert "rank 1: 1 of 2 relevant" in chart.body
+
+
+def test_differences_are_those_that_compare_prints(report: Report, before: Report) -> None:
+    """The mean, its interval, wins, ties and losses are the comparison's; a bar per query that moved."""
+    chart = differences(report, before, "nDCG@5")
+    (found,) = (one for one in compare(before, report).comparisons if one.measure == "nDCG@5")
+    assert found.interval.ends is not None
+    numbers = [found.difference or 0.0, *found.interval.ends]
+    assert [float(text) for text in re.findall(NUMBER, chart.words)] == pytest.approx(numbers, abs=6e-5)
+    assert f"{found.wins} up, {found.ties} the same, {found.losses} down" in chart.words
+    assert chart.body.count("<title>q") == found.wins + found.losses
+    assert "<title>q0 +" in chart.body
+
+
+def test_every_kind_is_drawn_and_is_only_text(report: Report, before: Report, tmp_path: Path) -> None:
+    """Well-formed XML without scripts, links or control characters, whatever a system is called."""
+    charts = charts_of(report, baseline=before)
+    assert [chart.kind for chart in charts] == list(KINDS)
+    path = tmp_path / "x.svg"
+    write_charts(charts, path)
+    text = path.read_text("utf-8")
+    root = ET.fromstring(text)
+    names = {element.tag.rpartition("}")[2] for element in root.iter()}
+    assert names <= {"svg", "style", "g", "path", "text", "rect", "circle", "title"}
+    assert not set(text) & {"\x1b", "\u202e"}
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert root.get("role") == "img"
+    assert all(clean(chart.title) in (root.get("aria-label") or "") for chart in charts)
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_numbers_stay_inside_the_picture(report: Report, before: Report) -> None:
+    """No coordinate of any chart lies outside of it."""
+    for chart in charts_of(report, baseline=before):
+        root = ET.fromstring(chart.svg(alone=False))
+        _, _, width, height = map(float, (root.get("viewBox") or "").split())
+        for element in root.iter():
+            for name, most in (("x", width), ("cx", width), ("y", height), ("cy", height)):
+                if (value := element.get(name)) is not None and not value.endswith("%"):
+                    assert -6 <= float(value) <= most, (chart.kind, element.attrib)
+
+
+def test_a_png_is_a_png(report: Report, tmp_path: Path) -> None:
+    """Twice as large as the drawing."""
+    write_charts(charts_of(report, kinds=["ranks"]), tmp_path / "x.png")
+    data = (tmp_path / "x.png").read_bytes()
+    assert data.startswith(b"\x89PNG\r\n")
+    assert int.from_bytes(data[16:20], "big") == 2 * 584
+
+
+def test_markdown_shows_the_same_pictures(report: Report, before: Report, tmp_path: Path) -> None:
+    """They stand beside it, under its name."""
+    write(report, tmp_path / "the report.md", baseline=before)
+    drawn = (tmp_path / "the report.svg").read_text("utf-8")
+    assert drawn == document(charts_of(report, baseline=before))
+    assert "](the%20report.svg)" in (tmp_path / "the report.md").read_text("utf-8")
+
+
+def test_what_cannot_be_drawn_is_said(report: Report) -> None:
+    """With what it takes."""
+    plain = evaluate([{"id": "1", "query": "?", "contexts": [{"id": "a"}], "qrels": {"a": 1}}], "RR")
+    with pytest.raises(InputError, match="latency; it takes samples that say how long"):
+        charts_of(plain, kinds=["latency"])
+    with pytest.raises(InputError, match="nope was not measured; measured: nDCG@5, P@3, AP"):
+        charts_of(report, measure="nope")
+    with pytest.raises(InputError, match="--baseline"):
+        charts_of(report, kinds=["differences"])
+
+
+def test_many_systems_are_lines_with_names(tmp_path: Path) -> None:
+    """A chart per measure; a long name wraps and is not cut; what is not drawn is counted."""
+    names = [f"system-{n}-{'with a very long name ' * 6}" for n in range(10)]
+    report = evaluate([row(0, name, first=n % 4) for n, name in enumerate(names)], "nDCG@5 P@5")
+    charts = charts_of(report, kinds=["cutoffs"])
+    assert [chart.title for chart in charts] == ["nDCG by cut-off", "P by cut-off"]
+    shown = " ".join(
+        "".join(t.itertext()) for t in ET.fromstring(document(charts)).iter() if t.tag.endswith("}text")
+    )
+    assert all(" ".join(name.split()) in " ".join(shown.split()) for name in names[:8])
+    assert "2 more are not drawn" in shown
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 1), (-1, 1), (0, 12345.6), (0.97, 0.99), (3, 3), (-2e-9, 5e-9)]
+)
+def test_ticks_are_round_and_inside(low: float, high: float) -> None:
+    """At most seven, from low to high."""
+    found = ticks(low, high)
+    assert 1 <= len(found) <= 7
+    assert all(low - 1e-9 <= value <= high + 1e-9 for value in found)
+
+
+def test_a_place_is_linear_in_its_value() -> None:
+    """The ends of the range are the ends of the area."""
+    frame = Frame((0, 10))
+    assert frame.across(5) == pytest.approx((frame.across(0) + frame.across(10)) / 2)
+    assert frame.up(1) < frame.up(0)
+    assert legend([])[1] == 0
+
+
+def test_the_command_writes_what_is_asked_for(
+    report: Report,
+    before: Report,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A picture of the latest report, of one kind, beside a baseline; anything else is one message and exit code 2."""
+    monkeypatch.chdir(tmp_path)
+    before.save("germane-reports/before")
+    report.save("germane-reports/now")
+
+    def run(*words: str) -> int:
+        monkeypatch.setattr("sys.argv", ["germane", "plot", *words])
+        with pytest.raises(SystemExit) as done:
+            main()
+        return int(str(done.value.code or 0))
+
+    assert run("-o", "x.svg", "--kind", "differences", "--baseline", "germane-reports/before") == 0
+    assert "Difference per query, nDCG@5" in Path("x.svg").read_text("utf-8")
+    assert "Relevant at each rank" not in Path("x.svg").read_text("utf-8")
+    for words, problem in (
+        ((), "writes a file"),
+        (("-o", "x.gif"), "no picture ends in .gif"),
+        (("-o", "x.svg", "--kind", "pie"), "there is no such picture"),
+        (("germane-reports/none", "-o", "x.svg"), "germane-reports/none"),
+    ):
+        assert run(*words) == 2
+        assert problem in capsys.readouterr().err
