@@ -10,7 +10,7 @@ import typer
 
 from germane.errors import InputError
 
-__all__ = ["example_folder", "init", "write_example"]
+__all__ = ["example_folder", "init", "shipped", "write_example"]
 
 _LEFT_OUT = {"__pycache__", ".germane", "germane-reports"}
 
@@ -27,13 +27,18 @@ def init(
     print(f"next:  cd {folder} && germane run evals/retrieval-quality.yaml")
 
 
+def shipped(name: str, folder: str = "examples") -> Path:
+    """A file or folder that stands beside src/ in the repository and that a wheel brings; InputError where it did not."""
+    package = Path(__file__).resolve().parent.parent
+    for path in (package / "_shipped" / name, package.parent.parent / folder / name):
+        if path.exists():
+            return path
+    raise InputError(f"this installation of germane has no {name} in it", fix="install it from a wheel")
+
+
 def example_folder() -> Path:
     """Where the example's files stand; InputError where this installation has none."""
-    here = Path(__file__).resolve().parent.parent
-    for folder in (here / "_example", here.parent.parent / "examples" / "rag-evaluation"):
-        if (folder / "README.md").is_file():
-            return folder
-    raise InputError("this installation of germane has no example in it", fix="install it from a wheel")
+    return shipped("rag-evaluation")
 
 
 def write_example(folder: Path, *, force: bool = False) -> list[Path]:
