@@ -8,9 +8,8 @@ import pytest
 from germane.evaluation.choice import Router
 from germane.evaluation.unit import evaluate_unit, plan
 from germane.judges import LexicalJudge
-from germane.judging.budget import Budget
 from germane.judging.pool import Pool
-from germane.judging.spending import Spent
+from germane.judging.spending import Budget, Spent
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.scoring import Job, graders_of

@@ -10,9 +10,9 @@ from germane.graders import CaseGrader, GraderResult
 from germane.judges.judge import Judge
 from germane.judges.llm import LLMJudge
 from germane.judges.script import ScriptJudge
-from germane.judging.budget import Budget
 from germane.judging.driver import Drive
 from germane.judging.pool import Pool
+from germane.judging.spending import Budget
 from germane.ledger.store import Ledger
 from germane.questions import AnyQuestion
 from germane.questions.script import ScriptGrade

@@ -11,7 +11,7 @@ import pytest
 
 from germane.errors import LimitReached
 from germane.graders import CodeGrader, GraderResult
-from germane.judging.budget import Budget
+from germane.judging.spending import Budget
 from germane.ledger.store import open_ledger
 from germane.samples.evalfile import Case
 from germane.testing import Act, ModelServer

@@ -232,26 +232,6 @@ class TestInCompany:
         assert first == second
         assert sum(len(judge.asked) for judge in judges) > 40
 
-    def test_what_somebody_else_answers_meanwhile_is_not_asked(self, tmp_path: Path) -> None:
-        """One evaluation goes backwards, the other forwards: they meet, and what each has paid for is cached in the other."""
-        path, questions = tmp_path / "l.sqlite", [relevance(n) for n in range(200)]
-        pools: list[Pool] = []
-
-        async def one(asked: Sequence[AnyQuestion]) -> None:
-            judge = Counting(seconds=0.02)
-            with SQLiteLedger(path) as ledger:
-                async with Pool(lambda _: judge, ledger) as pool:
-                    pools.append(pool)
-                    await pool.judge(asked)
-
-        async def both() -> None:
-            await asyncio.gather(one(questions), one(questions[::-1]))
-
-        asyncio.run(both())
-        for pool in pools:
-            assert pool.spent.calls + pool.spent.cached == 200
-        assert 200 <= sum(pool.spent.calls for pool in pools) <= 220
-
 
 def test_an_unusable_stored_answer_makes_room_for_the_next(tmp_path: Path) -> None:
     """A grade of 9, from wherever it came: asked again once, and the new answer stands from then on."""

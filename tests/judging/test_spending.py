@@ -12,9 +12,8 @@ from germane.errors import InputError, LimitReached
 from germane.judges import LLMJudge
 from germane.judges.judge import LocalJudge, Reply
 from germane.judges.panel import PanelJudge, repeated
-from germane.judging.budget import Budget, check_price
 from germane.judging.pool import Pool
-from germane.judging.spending import Receipts
+from germane.judging.spending import Budget, Receipts, check_price
 from germane.ledger.store import SQLiteLedger
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance

@@ -28,8 +28,6 @@ class Memory:
     def ready(self) -> None:
         self.looked += 1
 
-    version = 0
-
     def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
         return {key: self.rows[key] for key in keys if key in self.rows}
 

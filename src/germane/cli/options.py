@@ -16,7 +16,10 @@ def _finite(value: float | None) -> float | None:
 
 
 Paths = Annotated[
-    list[Path] | None, typer.Argument(help="Eval files (YAML), samples (JSONL, JSON, CSV), folders.")
+    list[str] | None,
+    typer.Argument(
+        help="Eval files (YAML), samples (JSONL, JSON, CSV, Parquet), folders; - is JSONL on stdin."
+    ),
 ]
 Measure = Annotated[
     list[str] | None,

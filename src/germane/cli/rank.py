@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from germane.errors import InputError
 
 if TYPE_CHECKING:
     from germane.reports.report import Report
+    from germane.reports.schema import RankingLine
+    from germane.types import Sample
 
 __all__ = ["ABOUT", "rank"]
 
@@ -74,6 +76,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--max-line", metavar="MB", help="megabytes that a line may have (64; also GERMANE_MAX_LINE)")
     add("-q", "--per-query", action="store_true", help="also the value of every query")
+    add("--by", metavar="TAG", help="slices, with --queries: a tag, `tags`, or a field of the metadata")
+    add(
+        "--queries", metavar="FILE", type=Path,
+        help="what is known of the queries (JSONL, JSON, CSV): id, query, tags, metadata, cluster",
+    )  # fmt: skip
     add("--trec", action="store_true", help="print as trec_eval does: measure, query, value")
     add("--json", action="store_true", help="one JSON document on standard output")
     add(
@@ -132,7 +139,8 @@ def rank(words: Sequence[str]) -> int:
         )
         for run, system in zip(chosen.runs, _system_names(chosen.runs), strict=True)
     ]
-    report = ranking.ranked_report(parts, gates, bad.notes())
+    queries = _queries(chosen.queries, chosen.by)
+    report = ranking.ranked_report(parts, gates, queries, chosen.by, notes=bad.notes())
     _print(report, chosen)
     for path in chosen.output:
         write(report, path)
@@ -141,12 +149,16 @@ def rank(words: Sequence[str]) -> int:
 
 def _print(report: Report, chosen: Any) -> None:
     from germane.clean import clean, clean_lines
-    from germane.reports.ranking import print_queries, print_table, print_trec
+    from germane.reports.ranking import print_queries, print_slices, print_table, print_trec
 
     for note in report.manifest["notes"]:
         print(f"note: {clean_lines(note)}", file=sys.stderr)
     if chosen.json:
-        print(json.dumps(report.to_json(scores=chosen.per_query), ensure_ascii=False, allow_nan=False))
+        from germane.reports.formats import json_document
+
+        ranking = _ranking(report) if len(report.systems) > 1 else ()
+        document = json_document(report, scores=chosen.per_query, ranking=ranking)
+        print(json.dumps(document, ensure_ascii=False, allow_nan=False))
     elif chosen.trec:
         print_trec(report, sys.stdout, queries=chosen.per_query)
     else:
@@ -154,12 +166,34 @@ def _print(report: Report, chosen: Any) -> None:
             print_queries(report, sys.stdout)
             print()
         print_table(report, sys.stdout)
+        if report.by is not None:
+            print()
+            print_slices(report, report.slices(report.by), sys.stdout)
         if len(report.systems) > 1:
             from germane.cli.printing import ranking_of
 
             print(*ranking_of(report), sep="\n")
     for reason in report.verdict.reasons if report.verdict.gates else ():
         print(clean(reason), file=sys.stderr)
+
+
+def _queries(path: Path | None, by: str | None) -> Iterable[Sample]:
+    if path is None:
+        if by is not None:
+            raise InputError(
+                "--by needs what is known of the queries",
+                fix="give --queries FILE: JSONL, JSON or CSV with id, query, and tags or metadata",
+            )
+        return ()
+    from germane.samples.reading import read_samples
+
+    return read_samples(path)
+
+
+def _ranking(report: Report) -> Sequence[RankingLine]:
+    from germane.cli.printing import ranking_lines
+
+    return ranking_lines(report)
 
 
 def _columns(texts: Sequence[str]) -> dict[str, str]:

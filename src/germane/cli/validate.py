@@ -21,6 +21,7 @@ def validate(
 
     Exit code 0 where nothing is wrong, 2 where something is; what looks like a mistake is a warning and changes nothing.
     """
+    from germane.clean import clean
     from germane.cli.printing import say
     from germane.evaluation.plan import load_suite
     from germane.samples.files import Notices
@@ -32,7 +33,7 @@ def validate(
         faults = sorted(faults_of(path, warnings), key=_place)
         found.update(dict.fromkeys(map(str, faults)))
     for fault in found:
-        print(fault)
+        print(clean(fault))
     if found:
         say(f"{len(found)} faults in {len(files)} files")
         raise typer.Exit(2)

@@ -27,13 +27,17 @@ _FILE = "answers.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCase:
-    """One case for one system: its sample (answered or not), its graders, and the system to ask ("" = none)."""
+    """One case for one system: its sample (answered or not), its graders, and the system to ask ("" = none).
+
+    `source` is the path, as it was named, that the case is evaluated for.
+    """
 
     sample: Sample
     graders: tuple[Grader, ...]
     case: Case | None = None
     target: str = ""
     targets_file: Path | None = None
+    source: Path = field(default_factory=Path)
     folder: Path = field(default_factory=Path)
     contexts_from: Literal["auto", "text"] = "auto"
 

@@ -18,7 +18,7 @@ from germane.evaluation.answers import PlannedCase, prepared
 from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
 from germane.evaluation.options import ASKED, Options, filled, read_config
 from germane.judges.judge import Judge
-from germane.judging.budget import check_price
+from germane.judging.spending import check_price
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
@@ -26,8 +26,8 @@ from germane.measures.scoring import Grader, Job, applicable, graders_of
 from germane.reports.gates import Gate
 from germane.samples.contexts import compile_rule
 from germane.samples.evalfile import Case, EvalFile, GraderSpec, read_eval_file
-from germane.samples.files import Notice, Notices, Warn
-from germane.samples.reading import read_samples
+from germane.samples.files import Notice, Notices, Warn, without_scheme
+from germane.samples.reading import data_files, read_samples
 from germane.types import Json, Sample
 
 __all__ = ["Feasibility", "Plan", "Suite", "load_suite"]
@@ -60,6 +60,7 @@ class Suite:
     seed: int = 0
     settings: Settings = field(default_factory=Settings)
     warn: Warn = field(default=lambda _: None)
+    stdin: list[Sample] = field(default_factory=list)
     _made: dict[tuple[int, ...], tuple[Grader, ...]] = field(default_factory=dict)
 
     def cases(self) -> Iterator[PlannedCase]:
@@ -125,7 +126,7 @@ class Suite:
             raise InputError(
                 "this case is graded by nothing", fix="name evaluators, or measures", place=case.place
             )
-        yield from self._planned(case.sample, graders, file, file.path.parent, case)
+        yield from self._planned(case.sample, graders, file, file.path, case)
 
     def _data(self, data: Path, file: EvalFile | None, path: Path) -> Iterator[PlannedCase]:
         specs = () if file is None else file.measures
@@ -136,15 +137,20 @@ class Suite:
                 f"{path}: no measure was asked for", fix="write measures: [...] in the file, or -m"
             )
         columns = {**(dict(file.columns) if file else {}), **self.columns}
-        for sample in read_samples(data, columns=columns, warn=self.warn):
-            yield from self._planned(sample, graders, file, path.parent)
+        samples: Iterable[Sample] = self.stdin
+        if str(data) != "-" or not self.stdin:
+            samples = read_samples(data, columns=columns, warn=self.warn)
+        if str(data) == "-":  # it is read twice: to be checked, and to be judged
+            samples = self.stdin = self.stdin or list(samples)
+        for sample in samples:
+            yield from self._planned(sample, graders, file, path)
 
     def _planned(
         self,
         sample: Sample,
         graders: tuple[Grader, ...],
         file: EvalFile | None,
-        folder: Path,
+        path: Path,
         case: Case | None = None,
     ) -> Iterator[PlannedCase]:
         """One planned case per system to ask; only several systems need telling apart by name."""
@@ -161,7 +167,8 @@ class Suite:
                 case=case,
                 target=target,
                 targets_file=self.targets_file or (file.targets_file if file else None),
-                folder=folder,
+                source=path,
+                folder=path.parent,
                 contexts_from=file.contexts_from if file else "auto",
             )
 
@@ -224,9 +231,15 @@ class Suite:
         plain = len(self.files) < len(self.paths)
         found = dict.fromkeys(graders_of(self.usual)) if plain else {}
         for file in self.files.values():
-            for specs in (file.measures, *(case.graders for case in file.cases)):
-                found.update(dict.fromkeys(self.graders(specs, file)))
+            found.update(dict.fromkeys(self.graders_of_file(file)))
         return tuple(found)
+
+    def graders_of_file(self, file: EvalFile) -> tuple[Grader, ...]:
+        """Every grader that any case of one eval file has."""
+        if self.measures:
+            return graders_of(self.measures)
+        lists = (file.measures, *(case.graders for case in file.cases))
+        return tuple(dict.fromkeys(one for specs in lists for one in self.graders(specs, file)))
 
     @property
     def asks_targets(self) -> bool:
@@ -239,7 +252,9 @@ class Suite:
     def size(self) -> int:
         """Bytes of all the files."""
         data = (path for file in self.files.values() for path in file.data)
-        return sum(path.stat().st_size for path in (*self.paths, *data))
+        plain = (path for path in (*self.paths, *data) if str(path) != "-")
+        files = (file for path in plain for file in (data_files(path) if path.is_dir() else [path]))
+        return sum(file.stat().st_size for file in files)
 
     def setting(self, name: str) -> Json:
         """One setting (judge, against, repeat) that the eval files agree on; None where none names it."""
@@ -267,19 +282,22 @@ def _drawn(cases: Iterable[PlannedCase], size: int, seed: int) -> list[PlannedCa
 
 
 def load_suite(
-    paths: Sequence[Path], warn: Warn, *, read: bool = True
+    paths: Sequence[str | Path], warn: Warn, *, read: bool = True
 ) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:
-    """The files that these paths name (folders are searched for eval files), and the eval files among them, read."""
+    """The files that these paths name, and the eval files among them, read.
+
+    Of a folder its eval files count; one without any is a folder of data.
+    """
     found: list[Path] = []
-    for path in paths:
+    for named in paths:
+        path = Path(without_scheme(str(named)))
         if path.is_dir():
             inside = [file for file in sorted(path.rglob("*")) if _is_eval_file(file)]
-            if not inside:
-                raise InputError(
-                    "there is no eval file in this folder", fix="name a file", place=Place(str(path))
-                )
-            found += inside
-        elif not path.exists():
+            found += inside or ([path] if read and data_files(path) else [])
+            if not found:
+                fix = "name a file"
+                raise InputError("there is no eval file in this folder", fix=fix, place=Place(str(path)))
+        elif not path.exists() and str(path) != "-":
             raise InputError("there is no such file or folder", fix="check the path", place=Place(str(path)))
         else:
             found.append(path)
@@ -291,6 +309,11 @@ def _is_eval_file(file: Path) -> bool:
     """Whether a file in a folder is meant as an eval file: YAML, not targets, not hidden."""
     hidden = any(part.startswith(".") for part in file.parts)
     return file.suffix in _YAML and file.stem != "targets" and not hidden and file.is_file()
+
+
+def _names_of(graders: Iterable[Grader]) -> set[str]:
+    """What gates may call them."""
+    return {name for grader in graders for name in (grader.name, str(grader.measure))}
 
 
 class Feasibility:
@@ -367,10 +390,10 @@ class Plan:
         case = Case(sample=sample) if case is None else replace(case, sample=sample)
         return Job(sample=sample, graders=planned.graders, case=case)
 
-    def check(self, jobs: Iterable[Job] | None) -> None:
+    def check(self, jobs: Iterable[Job] | None, look: Callable[[Job], None] = lambda _: None) -> None:
         """InputError for a bad line of data, or a measure that no sample can have: before anything is paid.
 
-        None reads the jobs from the files, unless these are too large to be read twice.
+        None reads the jobs from the files, unless these are too large to be read twice. `look` sees each of them.
         """
         feasibility = Feasibility(self.settings)
         if jobs is None:
@@ -378,13 +401,14 @@ class Plan:
             jobs = map(self.job, cases)
         for job in jobs:
             feasibility.look(job)
+            look(job)
         feasibility.check()
 
     def _suite(self) -> Suite:
         options = self.options
         if not options.paths:
             raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
-        paths, files = load_suite([Path(path) for path in options.paths], self.notices)
+        paths, files = load_suite(options.paths, self.notices)
         return Suite(
             paths=paths,
             files=files,
@@ -414,11 +438,14 @@ class Plan:
     def _judge(self) -> Judge | None:
         """The judge, where the graders need one; the names in the gates are checked on the way."""
         graders = self.suite.all_graders()
-        names = {name for grader in graders for name in (grader.name, str(grader.measure))}
+        names = _names_of(graders)
         if self.suite.measures:
             self.gates = tuple(gate for gate in self.gates if self._is_asked_for(gate, names))
         for gate in self.gates if graders else ():
-            gate.check_named(names)
+            own = gate.place and next(
+                (f for f in self.suite.files.values() if str(f.path) == gate.place.file), None
+            )
+            gate.check_named(_names_of(self.suite.graders_of_file(own)) if own else names)
         needed = needs_judge(graders)
         in_files = {name: self.suite.setting(name) for name in ASKED}
         self.options = filled(self.options, in_files, read_config().values)

@@ -45,6 +45,7 @@ from germane.samples.trec import (
 from germane.tables.columns import Frame
 from germane.tables.part import Part, merge
 from germane.tables.scores import ScoreTable
+from germane.types import Sample
 
 __all__ = ["DEFAULT_MEASURES", "document_ids", "rank", "rank_file", "rank_part", "ranked_report", "slow"]
 
@@ -66,6 +67,7 @@ def rank(
     missing: Literal["zero", "skip"] = "zero",
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
+    queries: Iterable[Sample] = (),
 ) -> Report:
     """The report on one system's run: a score per query with gold and measure.
 
@@ -73,6 +75,7 @@ def rank(
     grade (`query_id`, `doc_id`, `score` or `relevance`, or other usual names of these).
     `duplicates`: a document that stands twice in a query is an error, or only its best place counts. `doc_id` maps
     the ids of chunks to those of their documents, on both sides; of several chunks of one document the best counts.
+    `queries` bring tags, metadata and clusters, for `report.slices("lang")` and the intervals.
     Raises InputError where no query of the run has gold, and MeasureError for measures that need other labels.
     """
     settings: Any = {"system": system, "missing": missing, "duplicates": duplicates, "doc_id": doc_id}
@@ -82,9 +85,9 @@ def rank(
     else:
         gold = qrels_of_frame(qrels, keep_first=first) if hasattr(qrels, "columns") else qrels
     if isinstance(run, str | Path):
-        return ranked_report([rank_file(run, gold, measures, **settings)])
+        return ranked_report([rank_file(run, gold, measures, **settings)], queries=queries)
     listed = run_of_frame(run) if hasattr(run, "columns") else run
-    return ranked_report([rank_part(listed, gold, measures, **settings)])
+    return ranked_report([rank_part(listed, gold, measures, **settings)], queries=queries)
 
 
 def rank_part(
@@ -202,11 +205,35 @@ def _scored(
     return Part(scores=scores, notes=Counter(notes.said))
 
 
-def ranked_report(parts: Iterable[Part], gates: Sequence[Gate] = (), notes: Iterable[str] = ()) -> Report:
-    """One report on the runs of one or more systems; `notes` are remarks about the gold."""
+def ranked_report(
+    parts: Iterable[Part],
+    gates: Sequence[Gate] = (),
+    queries: Iterable[Sample] = (),
+    by: str | None = None,
+    *,
+    notes: Iterable[str] = (),
+) -> Report:
+    """One report on the runs of one or more systems.
+
+    `queries` tell what is known of them: tags, metadata and clusters, in slices of which (`by`) the report is shown.
+    `notes` are remarks about the gold.
+    InputError where none of them was scored.
+    """
     merged = merge(parts)
-    said = [*notes, *merged.notes]
-    return Report.build(merged, {"judge": {"source": "gold"}, "notes": said}, gates=gates)
+    scored = {query for query, _, _ in merged.scores.samples}
+    told = list(queries)
+    merged.samples.extend(sample for sample in told if sample.id in scored)
+    if told and not merged.samples:
+        ours, theirs = (", ".join(map(repr, some)) for some in (sorted(scored)[:3], [s.id for s in told][:3]))
+        raise InputError(
+            f"none of the queries is in the gold: their ids are like {theirs}, the gold's like {ours}",
+            fix="name the queries alike",
+        )
+    manifest = {"judge": {"source": "gold"}, "notes": [*notes, *merged.notes], "by": by}
+    report = Report.build(merged, manifest, gates=gates)
+    if by is not None:
+        report.slices(by)  # an unknown name is an error here
+    return report
 
 
 def document_ids(pattern: str) -> DocumentId:

@@ -36,7 +36,8 @@ def new_folder(options: Options, paths: tuple[Path, ...]) -> Path:
     if options.folder:
         return Path(options.folder)
     stamp = datetime.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    base = Path("germane-reports") / f"{paths[0].stem if paths else 'run'}-{stamp}"
+    first = "stdin" if paths and str(paths[0]) == "-" else paths[0].resolve().stem if paths else "run"
+    base = Path("germane-reports") / f"{first}-{stamp}"
     folder, number = base, 2
     while folder.exists():
         folder, number = base.with_name(f"{base.name}-{number}"), number + 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -73,7 +75,6 @@ class LLMJudge(Judge):
     """
 
     stored = True
-    one_loop = True  # its connections belong to the event loop that opened them
 
     def __init__(
         self,
@@ -130,6 +131,8 @@ class LLMJudge(Judge):
         self._key, self._limiter = api_key, limiter or RateLimiter(rpm=rpm, tpm=tpm)
         self._headers = {name: value.strip() for name, value in (headers or {}).items()}
         self._client: ModelClient | None = None
+        self._calls, self._closing = 0, False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def concurrency(self) -> int:  # type: ignore[override]
@@ -206,12 +209,32 @@ class LLMJudge(Judge):
         call = GroupCall(self.ready(), self.prompts, items)
         if not self._priced:
             self._look_up()
-        await call.run()
+        async with self._under_way():
+            await call.run()
         return call.replies(questions, self.price)
 
+    @asynccontextmanager
+    async def _under_way(self) -> AsyncIterator[None]:
+        """Counts the calls; InputError where others are under way in another event loop, to which connections belong."""
+        loop = asyncio.get_running_loop()
+        if self._calls and self._loop is not loop:
+            raise InputError(
+                f"the judge {self.name} is in use in another thread, to which its connections belong",
+                fix=f'make a judge for each thread, or give its name: judge="{self.name}"',
+            )
+        self._loop = loop
+        self._calls += 1
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            if self._closing:
+                await self.close()
+
     async def close(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
+        """Close the connections, as soon as no evaluation uses them."""
+        self._closing = self._calls > 0
+        if self._client is not None and not self._closing:
             await self._client.close()
 
 

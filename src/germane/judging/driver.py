@@ -10,8 +10,6 @@ from germane.questions.asking import Answer, Program, answered
 from germane.questions.question import AnyQuestion
 from germane.types import Judgement
 
-__all__ = ["Answerer", "Drive", "Trace", "replay"]
-
 R = TypeVar("R")
 
 Trace = list[tuple[AnyQuestion, Answer]]

@@ -10,6 +10,7 @@ A question to a panel becomes one question to each of its members, whose answers
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -17,22 +18,14 @@ from typing import Any, Self
 from germane.errors import Interrupted, JudgeError, LedgerError
 from germane.judges.judge import Judge, Keyring, Reply
 from germane.judges.panel import PanelJudge, UsableMembers
-from germane.judging.budget import Budget
-from germane.judging.queue import (
-    Group,
-    JudgeQueue,
-    Pending,
-    acquire_judge,
-    release_judge,
-    replies_of,
-)
-from germane.judging.spending import Receipts, Spent, Tally, unsent
+from germane.judging.queue import Group, JudgeQueue, Pending, replies_of
+from germane.judging.spending import Budget, Receipts, Spent, Tally, unsent
 from germane.ledger.store import Ledger
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
 from germane.types import Judgement, freeze
 
-__all__ = ["Pool"]
+_log = logging.getLogger("germane")
 
 
 class Pool:
@@ -109,9 +102,8 @@ class Pool:
             await self._finish()
             raise
         finally:
-            while self._queues:
-                _, queue = self._queues.popitem()
-                await release_judge(queue.judge)
+            for queue in self._queues.values():
+                await _close(queue.judge)
 
     async def _finish(self) -> None:
         """Wait for what is in flight."""
@@ -239,7 +231,6 @@ class Pool:
         if not arrived:
             return
         try:
-            version = 0 if self._ledger is None else self._ledger.version
             found = self._find([(one.key, one.judge) for one in arrived])
             missing: dict[int, list[Pending]] = {}
             for one in arrived:
@@ -252,7 +243,6 @@ class Pool:
                 if judgement is not None:
                     self._unusable[one.key] = judgement  # the next answer takes its place
                 self.tally.first(one.key)
-                one.version = version
                 missing.setdefault(id(one.judge), []).append(one)
             for some in missing.values():
                 self._queue(some[0].judge, some)
@@ -275,9 +265,7 @@ class Pool:
             return
         queue = self._queues.get(id(judge))
         if queue is None:
-            queue = JudgeQueue(judge)
-            acquire_judge(judge)
-            self._queues[id(judge)] = queue
+            queue = self._queues[id(judge)] = JudgeQueue(judge)
         if queue.lost:
             self._unanswered(judge, pending, queue.lost)
         else:
@@ -329,15 +317,14 @@ class Pool:
 
     async def _ask(self, queue: JudgeQueue, pending: list[Pending], reserved: float) -> None:
         judge, replies = queue.judge, None
-        group = Group(pending, self._answered_elsewhere)
+        group = Group(pending)
         self._groups.add(group)
         try:
-            self._answered_elsewhere(group)
             if self._failure is None:
-                replies = await replies_of(judge, group) if group.pending else ()
+                replies = await replies_of(judge, group)
         except asyncio.CancelledError:
-            if self._failure is None and not group.withdrawn:
-                self._fail(group.pending, Interrupted("interrupted"))
+            if self._failure is None:
+                self._fail(pending, Interrupted("interrupted"))
                 raise
         except JudgeError as error:
             if not self._members.drop(judge, str(error)):
@@ -346,39 +333,17 @@ class Pool:
         finally:
             self._groups.discard(group)
             queue.running -= 1
-        arrived = replies or ()
-        spared = len(pending) - len(arrived) + unsent(arrived)
-        self._budget.settle(judge, reserved, [reply.usage for reply in arrived], spared=spared)
+        usages = [reply.usage for reply in replies or ()]
+        spared = len(pending) if replies is None else unsent(replies)
+        self._budget.settle(judge, reserved, usages, spared=spared)
         if replies is not None:
             self._take(judge, group, replies)
         elif self._failure is not None:
-            self._fail(group.pending, self._failure)
-        elif queue.lost:
-            self._unanswered(judge, [*group.pending, *queue.clear()], queue.lost)
-        elif group.pending:
-            queue.put_back(group.pending)
+            self._fail(pending, self._failure)
+        else:
+            self._unanswered(judge, [*pending, *queue.clear()], queue.lost)
         self._start_groups()
         self._on_progress(self)
-
-    def _answered_elsewhere(self, group: Group) -> bool:
-        """Settle the questions of a group that another process has answered meanwhile; whether there were any."""
-        ledger, waiting = self._ledger, group.pending
-        if ledger is None or not waiting[0].judge.stored:
-            return False
-        version = ledger.version
-        if all(one.version == version for one in waiting):
-            return False
-        found = ledger.find([one.key for one in waiting])
-        group.pending = []
-        for one in waiting:
-            one.version = version
-            answer = self._read(one.question, found[one.key]) if one.key in found else None
-            if answer is not None and answer.usable:
-                self.spent.cached += 1
-                self._settle(one, answer)
-            else:
-                group.pending.append(one)
-        return len(group.pending) < len(waiting)
 
     # Answers that come in
 
@@ -425,3 +390,10 @@ class Pool:
             )  # nobody else remembers it, and it is asked once per evaluation
         self.answered += 1
         one.settle(answer)
+
+
+async def _close(judge: Judge) -> None:
+    try:
+        await judge.close()
+    except Exception as error:  # noqa: BLE001 - somebody's own judge; its answers are stored all the same
+        _log.warning("the judge %s failed to close: %s: %s", judge.name, type(error).__name__, error)

@@ -4,68 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import cast
 
 from germane.encoding import encode, now
-from germane.errors import AnswerError, GermaneError, InputError, JudgeError
+from germane.errors import AnswerError, GermaneError, JudgeError
 from germane.judges.client.limits import stop_token
 from germane.judges.judge import Judge, Reply
-from germane.judges.panel import Replica
 from germane.questions.asking import Answer, Unanswered, answered
 from germane.questions.question import AnyQuestion, key_of
 from germane.types import FrozenDict, Judgement, Usage
 
-__all__ = ["Group", "JudgeQueue", "Pending", "acquire_judge", "release_judge", "replies_of"]
-
 _log = logging.getLogger("germane")
-_MOST = 2**53
 _NOT_ONCE = "group() must return each of the questions that it gets, the same objects, exactly once"
+_LARGEST = 2**53
 
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """One distinct question that has no answer yet.
-
-    `future` gets its answer, or the reason why there will be none. `version` is the ledger's when it was last looked up.
-    """
+    """One distinct question that has no answer yet; `future` gets its answer, or the reason why there will be none."""
 
     key: str
     question: AnyQuestion
     judge: Judge
     future: asyncio.Future[Answer]
-    version: int = 0
 
     def answer(self, reply: Reply) -> Answer:
         """The judgement that a reply makes, and its typed answer; a reply that cannot be read or stored is an error."""
         try:
-            return self._read(reply)
+            answer = answered(self.question, _judgement(self.key, self.question, self.judge, reply))
+            children = tuple(self._child(question, child) for question, child in reply.children)
         except Exception as error:  # noqa: BLE001 - whatever somebody's own judge put into it
             why = f"what the judge {self.judge.name} said cannot be read: {type(error).__name__}: {error}"
-            return self._read(Reply(error=why, usage=reply.usage))
+            return self.answer(Reply(error=why, usage=reply.usage))
+        if isinstance(answer.value, Unanswered) and reply.error is None:
+            return Answer(replace(answer.judgement, answer=None, error=answer.value.why), answer.value)
+        return answer._replace(children=children)
 
-    def _read(self, reply: Reply) -> Answer:
-        judgement = _judgement(self.key, self.question, self.judge, reply)
-        answer = answered(self.question, judgement)
-        if isinstance(answer.value, Unanswered) and judgement.error is None:
-            return Answer(replace(judgement, answer=None, error=answer.value.why), answer.value)
-        if not reply.children:
-            return answer
-        return answer._replace(
-            children=tuple(
-                _judgement(
-                    key_of(question, self.judge.identity, self.judge.prompt_hash(question)),
-                    question,
-                    self.judge,
-                    child,
-                    parent=self.key,
-                )
-                for question, child in reply.children
-            )
-        )
+    def _child(self, question: AnyQuestion, reply: Reply) -> Judgement:
+        """A window of this question, under a key of its own."""
+        key = key_of(question, self.judge.identity, self.judge.prompt_hash(question))
+        return _judgement(key, question, self.judge, reply, parent=self.key)
 
     def settle(self, answer: Answer) -> None:
         """Hand the answer to everybody who waits for it."""
@@ -107,33 +88,24 @@ def _judgement(
 class Group:
     """Questions that were handed to a judge together, in the task that made this.
 
-    Until its first request is sent a group can be withdrawn; after that, no further request of it (a retry) is sent once it
-    is stopped, and what is sent is waited for. A judge whose requests wait (for a place, a rate limit, an endpoint that is
-    down) tells so through `stop_token`; the requests of one that does not count as sent at once.
-
-    Args:
-        pending: The questions.
-        answered: Called before the first request is sent: whether some of them need not be asked any more.
+    Once it is stopped, no further request of it is sent, and what is sent is waited for. A judge whose requests wait (for a
+    place, a rate limit, an endpoint that is down) says so through `stop_token`: `wait` before, `sent` when one is sent.
     """
 
-    __slots__ = ("_answered", "_ends", "_sent", "_task", "_waits", "pending", "stopped", "withdrawn")
+    __slots__ = ("_recalled", "_task", "_waits", "pending", "stopped")
 
-    def __init__(self, pending: list[Pending], answered: Callable[[Group], bool]) -> None:
-        self.pending, self._answered = pending, answered
-        self.stopped = self.withdrawn = self._sent = self._waits = self._ends = False
+    def __init__(self, pending: list[Pending]) -> None:
+        self.pending, self.stopped = pending, False
+        self._waits = self._recalled = False
         self._task = asyncio.current_task()
         stop_token.set(self)
 
     def stop(self) -> None:
         """Send no more of its requests."""
-        if not self._sent:
-            self.withdrawn = True
-        elif not self.stopped:
-            self.stopped = self._ends = True
-        else:
-            return
-        if self._waits:
-            self.cancel()
+        if not self.stopped:
+            self.stopped, self._recalled = True, self._waits
+            if self._waits:
+                self.cancel()
 
     def cancel(self) -> None:
         """Give it up, whether or not anything was sent."""
@@ -148,24 +120,19 @@ class Group:
     # What a judge calls whose requests wait
 
     def wait(self) -> bool:
-        """A request waits from here on; False where no more may be sent. CancelledError where none was sent yet."""
+        """A request waits from here on; False where no more may be sent."""
         self._waits = not self.stopped
-        if self.withdrawn and not self._sent:
-            raise asyncio.CancelledError
         return self._waits
 
-    async def leave(self) -> None:
-        """A request is sent now; CancelledError where it must not be."""
-        if not self._sent and self._answered(self):
-            self.withdrawn = True
-            raise asyncio.CancelledError
-        self._sent, self._waits = True, False
+    def sent(self) -> None:
+        """A request is sent now."""
+        self._waits = False
 
     def recalled(self) -> bool:
         """Whether a CancelledError in a wait means that no more may be sent, and the call is to end with what it has."""
-        if not (self._ends and self._task is not None):
+        if not self._recalled or self._task is None:
             return False
-        self._ends = False
+        self._recalled = False
         self._task.uncancel()
         return True
 
@@ -193,16 +160,20 @@ class JudgeQueue:
             )
 
     def add(self, pending: Sequence[Pending]) -> None:
-        """Queue these questions, grouped as the judge wants them. JudgeError where it groups others."""
-        for group in _grouped(self.judge, pending):
-            self._queue_of(group).append(group)
-
-    def put_back(self, group: list[Pending]) -> None:
-        """Queue a group again that was withdrawn."""
-        self._queue_of(group).appendleft(group)
-
-    def _queue_of(self, group: list[Pending]) -> deque[list[Pending]]:
-        return self._first if any(one.question.opens for one in group) else self._then
+        """Queue these questions, grouped as the judge wants them; JudgeError where it groups others."""
+        by_id = {id(one.question): one for one in pending}
+        try:
+            groups = self.judge.group([one.question for one in pending])
+            found = [[by_id.pop(id(question)) for question in group] for group in groups]
+        except GermaneError:
+            raise
+        except Exception as error:
+            why = _NOT_ONCE if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+            raise JudgeError(f"the judge {self.judge.name} cannot group questions: {why}") from error
+        if by_id:
+            raise JudgeError(f"the judge {self.judge.name} cannot group questions: {_NOT_ONCE}")
+        for group in filter(None, found):
+            (self._first if any(one.question.opens for one in group) else self._then).append(group)
 
     def next(self) -> list[Pending] | None:
         """The group to be asked next; it stays in the queue. None while the judge has enough to do."""
@@ -228,26 +199,6 @@ class JudgeQueue:
         return left
 
 
-def _grouped(judge: Judge, pending: Sequence[Pending]) -> list[list[Pending]]:
-    """The groups that a judge makes of these: each of its questions exactly once."""
-    by_id = {id(one.question): one for one in pending}
-    try:
-        groups = [
-            [by_id.pop(id(question)) for question in group]
-            for group in judge.group([one.question for one in pending])
-        ]
-    except GermaneError:
-        raise
-    except Exception as error:
-        raise JudgeError(
-            f"the judge {judge.name} cannot group questions: "
-            + (_NOT_ONCE if isinstance(error, KeyError) else f"{type(error).__name__}: {error}")
-        ) from error
-    if by_id:
-        raise JudgeError(f"the judge {judge.name} cannot group questions: {_NOT_ONCE}")
-    return [group for group in groups if group]
-
-
 async def replies_of(judge: Judge, group: Group) -> Sequence[Reply]:
     """One reply per question of the group. What goes wrong inside the judge fails these questions alone.
 
@@ -261,7 +212,7 @@ async def replies_of(judge: Judge, group: Group) -> Sequence[Reply]:
     except GermaneError:
         raise
     except asyncio.CancelledError:
-        if group.withdrawn or group.cancelled:
+        if group.cancelled:
             raise
         wrong = "it cancelled its own work"
     except Exception as error:  # noqa: BLE001 - whatever somebody's own judge raises
@@ -273,7 +224,7 @@ async def replies_of(judge: Judge, group: Group) -> Sequence[Reply]:
     return [Reply(error=f"the judge {judge.name} failed: {wrong}") for _ in group.pending]
 
 
-def _wrong(replies: Any, count: int) -> str:
+def _wrong(replies: object, count: int) -> str:
     """Why these are not one reply per question; "" where they are."""
     if not isinstance(replies, Sequence):
         return f"answer() must return a list of replies, not {type(replies).__name__}"
@@ -282,62 +233,9 @@ def _wrong(replies: Any, count: int) -> str:
             return f"answer() must return Reply objects, not {type(reply).__name__}"
         if not isinstance(provenance := cast("object", reply.provenance), Mapping):
             return f"a reply's provenance is a mapping, not {type(provenance).__name__}"
-        used: tuple[Any, ...] = (reply.usage.requests, reply.usage.input_tokens, reply.usage.output_tokens)
-        if not all(isinstance(number, int) and 0 <= number < _MOST for number in used):
+        used = cast(
+            "tuple[object, ...]", (reply.usage.requests, reply.usage.input_tokens, reply.usage.output_tokens)
+        )
+        if not all(isinstance(number, int) and 0 <= number < _LARGEST for number in used):
             return f"a reply's usage is no count of requests and tokens: {used}"
     return "" if len(replies) == count else f"{len(replies)} replies came to {count} questions"
-
-
-@dataclass(slots=True)
-class _Use:
-    """How many pools use a judge, and in which loop."""
-
-    judge: Judge
-    loop: asyncio.AbstractEventLoop
-    pools: int = 0
-
-
-_uses: dict[int, _Use] = {}
-_lock = threading.Lock()
-
-
-def acquire_judge(judge: Judge) -> None:
-    """This loop's pool uses the judge from now on: pools may share one, and the last that releases it closes it.
-
-    InputError where the judge serves one loop at a time and another loop's pool uses it.
-    """
-    loop, judge = asyncio.get_running_loop(), _asked(judge)
-    with _lock:
-        use = _uses.get(id(judge))
-        if use is None or use.loop.is_closed():
-            use = _uses[id(judge)] = _Use(judge, loop)
-        if use.loop is not loop and getattr(judge, "one_loop", False):
-            raise InputError(
-                f"the judge {judge.name} is in use in another thread, to which its connections belong",
-                fix=f'make a judge for each thread, or give its name: judge="{judge.name}"',
-            )
-        use.pools += 1
-
-
-async def release_judge(judge: Judge) -> None:
-    """This loop's pool uses the judge no longer."""
-    judge = _asked(judge)
-    with _lock:
-        use = _uses.get(id(judge))
-        if use is None:
-            return
-        use.pools -= 1
-        if use.pools:
-            return
-        del _uses[id(judge)]
-    try:
-        await judge.close()
-    except Exception as error:  # noqa: BLE001 - somebody's own judge; its answers are stored all the same
-        _log.warning("the judge %s failed to close: %s: %s", judge.name, type(error).__name__, error)
-
-
-def _asked(judge: Judge) -> Judge:
-    """The judge that a replica asks: its connections are used."""
-    while isinstance(judge, Replica):
-        judge = judge.judge
-    return judge

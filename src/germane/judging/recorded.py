@@ -8,8 +8,6 @@ from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
 from germane.types import Judgement
 
-__all__ = ["Recorded"]
-
 _SETTINGS = ("against", "scale", "rubric")
 
 

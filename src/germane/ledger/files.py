@@ -1,4 +1,4 @@
-"""The ledger's file: opened for writing or for reading, refused where it is not ours to use, its faults explained."""
+"""The ledger's file and its table: opened for writing or for reading, refused where it is not ours to use, its faults explained."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ from contextlib import suppress
 from pathlib import Path
 
 from germane.errors import LedgerError
-from germane.ledger.rows import COLUMNS, FORMAT, SCHEMA
 
-__all__ = [
-    "connect",
-    "explain",
-    "files_of",
-    "integrity",
-    "is_damage",
-    "open_for_reading",
-    "open_for_writing",
-    "recovery",
-]
+FORMAT = 4
+"""The file's `user_version`. Formats 1 to 3 had other keys, and no items: their answers cannot be looked up any more."""
+
+COLUMNS = ("key", "item", "kind", "judge", "prompt", "parent", "answer", "provenance", "request", "requests",
+           "input_tokens", "output_tokens", "cost_usd", "ms", "at")  # fmt: skip
+SCHEMA = (
+    """
+    CREATE TABLE judgements (
+        key TEXT PRIMARY KEY, item TEXT NOT NULL, kind TEXT NOT NULL, judge TEXT NOT NULL, prompt TEXT NOT NULL,
+        parent TEXT, answer TEXT NOT NULL, provenance TEXT NOT NULL, request TEXT, requests INTEGER NOT NULL,
+        input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_usd REAL, ms REAL, at TEXT
+    )
+    """,
+    "CREATE INDEX judgements_item ON judgements (item)",
+    "CREATE INDEX judgements_parent ON judgements (parent) WHERE parent IS NOT NULL",
+)
 
 _CHECKED = 50_000_000
 """Bytes up to which a file's structure is checked whenever it is opened (0.15 s)."""

@@ -23,8 +23,6 @@ from germane.ledger.store import SQLiteLedger
 from germane.tables.judgements import load_judgement
 from germane.types import Json, Judgement
 
-__all__ = ["Imported", "import_rows", "judgements_of", "readable", "utc", "written"]
-
 _BATCH = 1000
 _DEEPEST = 100
 _EXPORT = "name a file that `germane ledger export` wrote, or a report's judgements.jsonl"

@@ -40,11 +40,6 @@ class ExportedLedger:
         return str(self.path.absolute())
 
     @property
-    def version(self) -> int:
-        """It was read once."""
-        return 0
-
-    @property
     def judges(self) -> list[str]:
         """The judges whose answers it holds."""
         return sorted({one.judge for one in self._known.values()})

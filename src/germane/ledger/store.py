@@ -11,17 +11,17 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields
+from functools import lru_cache
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
+from germane.encoding import decode, encode
 from germane.errors import InputError, LedgerError
-from germane.ledger.files import connect, explain, open_for_reading, open_for_writing
-from germane.ledger.rows import COLUMNS, FORMAT, from_row, to_row
-from germane.types import Judgement
+from germane.ledger.files import COLUMNS, FORMAT, connect, explain, open_for_reading, open_for_writing
+from germane.types import FrozenDict, Judgement, Usage, freeze
 
-__all__ = ["Ledger", "SQLiteLedger", "file_of", "find_ledger", "is_there", "open_ledger", "place_from"]
-
-_SELECT = f"SELECT {', '.join(COLUMNS)} FROM judgements"  # noqa: S608 - constants
+SELECT = f"SELECT {', '.join(COLUMNS)} FROM judgements"  # noqa: S608 - constants
 _INSERT = f"INSERT OR IGNORE INTO judgements VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - constants
 _CHUNK = 500
 _SYNC_SECONDS = 1.0
@@ -31,17 +31,67 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 """One slash, as a path leaves one of two; a Windows drive is a single letter."""
 
 
+Row = Sequence[Any]
+
+
+def to_row(judgement: Judgement) -> Row:
+    """A judgement as the values of COLUMNS. ValueError or TypeError where its answer cannot be written as JSON."""
+    used = judgement.usage
+    return (
+        judgement.key,
+        judgement.item,
+        judgement.kind,
+        judgement.judge,
+        judgement.prompt,
+        judgement.parent,
+        encode(judgement.answer).decode(),
+        encode(judgement.provenance).decode(),
+        judgement.request,
+        used.requests,
+        used.input_tokens,
+        used.output_tokens,
+        used.cost_usd,
+        judgement.ms,
+        judgement.at,
+    )
+
+
+_SETTERS = [getattr(Judgement, field.name).__set__ for field in fields(Judgement)]
+
+
+def from_row(row: Row) -> Judgement:
+    """The judgement in the values of COLUMNS, at a fifth of the constructor's price; ValueError where its JSON is none.
+
+    The constructor looks at each value; these were checked when they were stored.
+    """
+    *texts, answer, provenance, request, requests, read, wrote, cost, ms, at = row  # as COLUMNS has them
+    key, item, kind, judge, prompt, parent = texts
+    usage = _usage(requests, read, wrote, cost)
+    values = (key, item, kind, judge, prompt, freeze(decode(answer)), None, parent, request, usage, ms, at,
+              _provenance(provenance))  # fmt: skip
+    made = object.__new__(Judgement)
+    for put, value in zip(_SETTERS, values, strict=True):
+        put(made, value)
+    return made
+
+
+@lru_cache(maxsize=1024)
+def _usage(requests: int, input_tokens: int, output_tokens: int, cost: float | None) -> Usage:
+    return Usage(requests=requests, input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)
+
+
+@lru_cache(maxsize=1024)
+def _provenance(text: str) -> FrozenDict:
+    """Most answers of a run came about alike."""
+    return FrozenDict(freeze(decode(text)))
+
+
 class Ledger(Protocol):
     """A durable store of judgements, which several threads may use. Whatever goes wrong is a LedgerError."""
 
     @property
     def place(self) -> str:
         """Where it is, in absolute terms: what opens it again, and what reports name. It holds no password."""
-        ...
-
-    @property
-    def version(self) -> int:
-        """A number that changes when another process has written."""
         ...
 
     def ready(self) -> None:
@@ -95,12 +145,6 @@ class SQLiteLedger:
     def place(self) -> str:
         """The absolute path of the file."""
         return str(self.path.absolute())
-
-    @property
-    def version(self) -> int:
-        """SQLite's `data_version`: another number as soon as another connection has committed."""
-        with self.using():
-            return int(self.db.execute("PRAGMA data_version").fetchone()[0])
 
     @contextmanager
     def using(self) -> Iterator[sqlite3.Connection]:
@@ -162,7 +206,7 @@ class SQLiteLedger:
             for start in range(0, len(values), _CHUNK):
                 chunk = values[start : start + _CHUNK]
                 marks = ",".join("?" * len(chunk))
-                yield from map(from_row, db.execute(f"{_SELECT} WHERE {column} IN ({marks})", chunk))
+                yield from map(from_row, db.execute(f"{SELECT} WHERE {column} IN ({marks})", chunk))
 
     def put(
         self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()

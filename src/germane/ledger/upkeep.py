@@ -10,24 +10,10 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from germane.errors import InputError
-from germane.ledger.files import explain, files_of, integrity, is_damage, open_for_reading
-from germane.ledger.rows import COLUMNS, FORMAT, from_row
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.files import FORMAT, explain, files_of, integrity, is_damage, open_for_reading
+from germane.ledger.store import SELECT, SQLiteLedger, from_row
 from germane.types import Json, Judgement
 
-__all__ = [
-    "Chosen",
-    "check",
-    "chosen_rows",
-    "count",
-    "judges_and_kinds",
-    "moment",
-    "prune",
-    "shrink",
-    "stats",
-]
-
-_SELECT = f"SELECT {', '.join(COLUMNS)} FROM judgements"  # noqa: S608 - constants
 _TESTS = ("judge = ?", "kind = ?", "prompt = ?", "at >= ?", "at < ?")
 _STATS = """
     SELECT judge, kind, prompt, count(*) AS judgements, sum(requests) AS requests, sum(input_tokens) AS input_tokens,
@@ -101,7 +87,7 @@ def chosen_rows(ledger: SQLiteLedger, chosen: Chosen) -> Iterator[Judgement]:
     """The judgements chosen, in the order of their keys."""
     where, values = chosen.where()
     with ledger.using() as db:
-        yield from map(from_row, db.execute(f"{_SELECT} WHERE {where} ORDER BY key", values))
+        yield from map(from_row, db.execute(f"{SELECT} WHERE {where} ORDER BY key", values))
 
 
 def judges_and_kinds(ledger: SQLiteLedger) -> tuple[list[str], list[str]]:
@@ -143,7 +129,7 @@ def check(path: Path) -> tuple[int, list[str]]:
     try:
         with closing(open_for_reading(path, damaged=True)) as db:
             problems += integrity(db, _PROBLEMS)
-            for row in db.execute(_SELECT):
+            for row in db.execute(SELECT):
                 from_row(row)
                 sound += 1
     except (sqlite3.Error, OSError, ValueError) as error:

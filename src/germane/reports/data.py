@@ -23,13 +23,11 @@ from germane.tables.labels import Label
 from germane.tables.scores import SampleKey
 from germane.types import Json, Judgement, Sample, Score
 
-__all__ = ["Slice", "slice_lines", "sliced", "slices_of"]
-
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
     from germane.reports.schema import SliceLine
 
-__all__ = ["ReportData"]
+__all__ = ["FileReport", "ReportData", "Slice", "slice_lines", "sliced", "slices_of"]
 
 
 class ReportData:
@@ -90,6 +88,15 @@ class ReportData:
         if system is not None and system not in self.systems:
             have = f"{have} of {', '.join(self.systems)}"
         raise KeyError(f"{measure} was not measured{f' of {system}' if system else ''}; measured: {have}")
+
+    @cached_property
+    def files(self) -> tuple[FileReport, ...]:
+        """What each eval file's own cases add up to, where several files were evaluated together."""
+        found, start = [], 0
+        for name, count in self.manifest.get("eval_files") or ():
+            found.append(FileReport(self, name, slice(start, start + count)))
+            start += count
+        return tuple(found)
 
     # the tables
 
@@ -189,6 +196,36 @@ class ReportData:
         good = Measure.remembered(summary.type).definition.good
         goodness = np.array([good(value) for value in table.value[rows].tolist()])
         return list(table.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
+
+
+class FileReport(ReportData):
+    """The part of a report that one of several eval files is about: its cases, and the means over these alone.
+
+    Attributes:
+        name: The file, as it was named.
+    """
+
+    def __init__(self, whole: ReportData, name: str, rows: slice) -> None:
+        table = whole.tables.scores
+        keep = np.zeros(len(table.samples), np.bool_)
+        keep[rows] = True
+        bases = {(line.measure, line.type, line.system): line.basis for line in whole.summaries}
+        why = "people's labels correct the mean over all files"
+        summaries = [
+            replace(line, basis=bases[line.measure, line.type, line.system], corrected_why=why)
+            for line in summarise(table, clusters=whole.tables.clusters(), keep=keep)
+        ]
+        super().__init__(whole.tables, {}, whole.verdict, summaries, folder=whole.folder)
+        self.name = name
+        self._keys = frozenset(table.samples[rows])
+
+    def samples(self) -> Iterator[Sample]:
+        """The samples of this file."""
+        return (one for one in super().samples() if (one.id, one.system, one.trial) in self._keys)
+
+    def scores(self) -> Iterator[Score]:
+        """The scores of this file's samples."""
+        return (one for one in super().scores() if (one.sample, one.system, one.trial) in self._keys)
 
 
 _TAGS = ("tag", "tags")

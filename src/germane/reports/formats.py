@@ -24,7 +24,7 @@ from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.ci import junit
 from germane.reports.correct import corrected_in_words
-from germane.reports.data import ReportData, Slice, slice_lines, sliced
+from germane.reports.data import FileReport, ReportData, Slice, slice_lines, sliced
 from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult
 from germane.reports.manifest import spent_in_words
@@ -32,8 +32,8 @@ from germane.reports.page.data import Pages
 from germane.reports.page.render import page_html
 from germane.reports.plots.figures import charts_of
 from germane.reports.plots.svg import document
-from germane.reports.schema import CaseRow, Document, JudgeLine, ResultRow, ScoreRow, SystemLine
-from germane.reports.summary import MeasureSummary
+from germane.reports.schema import CaseRow, Document, JudgeLine, RankingLine, ResultRow, ScoreRow, SystemLine
+from germane.reports.summary import MeasureSummary, asked_in_words
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
@@ -69,10 +69,12 @@ def render_plain(report: ReportData, width: int = 120) -> str:
 
 def render_html(report: ReportData) -> str:
     """The report as a table for a notebook: no script, no colour of its own, so that it is light or dark as its page."""
-    several = len(report.systems) > 1
-    heads = [*(["system"] if several else []), "measure", "mean", "interval", "n", *COUNTS]
+    several, files = len(report.systems) > 1, report.files
+    heads = [*(["file"] if files else []), *(["system"] if several else [])]
+    heads += ["measure", "mean", "interval", "n", *COUNTS]
     rows = [
         [
+            *([part.name] if isinstance(part, FileReport) else []),
             *([s.system] if several else []),
             s.measure,
             s.in_words(),
@@ -80,7 +82,8 @@ def render_html(report: ReportData) -> str:
             f"{s.n}/{s.total}",
             *(str(getattr(s, name)) for name in COUNTS),
         ]
-        for s in report.summaries
+        for part in files or (report,)
+        for s in part.summaries
     ]
     head = "".join(f"<th scope='col' style='text-align:left'>{name}</th>" for name in heads)
     body = "".join(
@@ -102,7 +105,7 @@ def render(report: ReportData, *more: RenderableType) -> RenderableType:
 
 
 def _parts(report: ReportData, *more: RenderableType) -> Iterator[RenderableType]:
-    yield _measures(report)
+    yield from _measures(report)
     yield from (
         Text(f"  {remark} ({clean(concerned)})", style="yellow") for remark, concerned in remarks_of(report)
     )
@@ -119,9 +122,12 @@ def _parts(report: ReportData, *more: RenderableType) -> Iterator[RenderableType
     yield _verdict(report)
 
 
-def _measures(report: ReportData) -> Table:
-    """A line per system and measure."""
-    return _table(report, [("", summary) for summary in report.summaries])
+def _measures(report: ReportData) -> Iterator[RenderableType]:
+    """A line per system and measure; of several eval files a table each, of its own measures over its own cases."""
+    for part in report.files or (report,):
+        if isinstance(part, FileReport):
+            yield Text(f"\n{clean(part.name)}", style="bold")
+        yield _table(part, [("", summary) for summary in part.summaries])
 
 
 def _table(report: ReportData, lines: Sequence[tuple[str, MeasureSummary]], first: str = "") -> Table:
@@ -185,7 +191,7 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
             for reason in _reasons(summary)[:2]:
                 measures.setdefault(reason, []).append(summary.measure)
     for (why, count), concerned in list(measures.items())[:most]:
-        yield Text(f"  {count} x {shorten(why, 160)} ({_named(report, concerned)})", style="dim")
+        yield Text(f"  {count} x {shorten(why, 240)} ({_named(report, concerned)})", style="dim")
 
 
 def _named(report: ReportData, measures: Sequence[str]) -> str:
@@ -214,7 +220,9 @@ def _remarks(summary: MeasureSummary) -> Iterator[str]:
 def notes_of(report: ReportData) -> Iterator[str]:
     """What a reader should know: counted notes, or sentences as they are."""
     notes = report.manifest.get("notes") or {}
-    return (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
+    yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
+    if asked := asked_in_words(report.manifest):
+        yield asked
 
 
 def _reasons(summary: MeasureSummary) -> list[tuple[str, int]]:
@@ -252,7 +260,10 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
 
 def _failed(report: ReportData) -> Iterator[Text]:
     """The worst of the failed cases, with what each of their graders missed."""
-    failed = list(failed_cases(report)) if report.required else []
+    declared = report.required or report.manifest.get(
+        "places"
+    )  # else a case is a line of data, without a verdict
+    failed = list(failed_cases(report)) if declared else []
     if failed:
         yield Text(f"{len(failed)} failed cases", style="red")
     for case, rows in failed[:_WORST]:
@@ -298,8 +309,10 @@ _COLOUR = {0: "green", 3: "yellow", 130: "yellow"}
 _STYLE = {"failed": "red", "undecided": "yellow", "passed": "green"}
 
 
-def json_document(report: ReportData, *, scores: bool = True) -> Document:
-    """The document of `--json`; its schema is published."""
+def json_document(
+    report: ReportData, *, scores: bool = True, ranking: Sequence[RankingLine] = ()
+) -> Document:
+    """The document of `--json`; its schema is published. `ranking` holds the systems in order, by measure."""
     document: Document = {
         "schema_version": 1,
         "passed": report.verdict.passed,
@@ -318,8 +331,20 @@ def json_document(report: ReportData, *, scores: bool = True) -> Document:
         document["measures"] = systems[0]["measures"]
     else:
         document["systems"] = systems
+    if report.files:
+        document["files"] = [
+            {
+                "file": file.name,
+                "system": system,
+                "measures": {s.measure: s.as_json() for s in file.summaries if s.system == system},
+            }
+            for file in report.files
+            for system in file.systems
+        ]
     if slices := slices_shown(report)[0]:
         document["slices"] = slice_lines(slices)
+    if ranking:
+        document["ranking"] = list(ranking)
     if scores:
         document["scores"] = [cast("ScoreRow", dump_score(score)) for score in report.scores()]
     words = _words(report) if scores else {}
@@ -365,8 +390,8 @@ def _case(case: CaseResult, words: Mapping[SampleKey, list[ResultRow]]) -> CaseR
     return row
 
 
-def _json(report: ReportData) -> Iterator[str]:
-    yield json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"
+def _json(report: ReportData, ranking: Sequence[RankingLine] = ()) -> Iterator[str]:
+    yield json.dumps(json_document(report, ranking=ranking), ensure_ascii=False, indent=1) + "\n"
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
@@ -391,6 +416,7 @@ def _verdicts(report: ReportData) -> dict[SampleKey, str]:
 
 
 def _csv(report: ReportData) -> Iterator[str]:
+    """One score per line, with the mean of its measure and system beside it, and the interval of that."""
     columns = report.tables.scores.to_columns()
     words, verdicts = _words(report), _verdicts(report)
     if words:
@@ -400,9 +426,22 @@ def _csv(report: ReportData) -> Iterator[str]:
         columns["hits"] = [" | ".join(row["hits"]) for row in said]
         columns["misses"] = [" | ".join(row["misses"]) for row in said]
         columns["reasoning"] = [row["reasoning"] for row in said]
+        columns["relevance_checks"] = [_checks_as_json(row) for row in said]
+    means = {(s.system, s.measure): s for s in report.summaries}
+    of_row = [means[key] for key in zip(columns["system"], columns["measure"], strict=True)]
+    columns["mean"] = [summary.mean for summary in of_row]
+    for end, name in enumerate(("interval_low", "interval_high")):
+        columns[name] = [summary.interval and summary.interval[end] for summary in of_row]
+    columns["interval_method"] = [summary.interval_method for summary in of_row]
     yield _row(list(columns))
     for values in zip(*columns.values(), strict=True):
         yield _row(list(map(cell, values)))
+
+
+def _checks_as_json(row: ResultRow) -> str:
+    """The relevance of each place as one JSON array; nothing where none was judged."""
+    checks = row["details"].get("relevance_checks")
+    return json.dumps(checks, ensure_ascii=False) if checks else ""
 
 
 def _row(values: Sequence[object]) -> str:
@@ -412,7 +451,9 @@ def _row(values: Sequence[object]) -> str:
 
 
 def _markdown(report: ReportData) -> Iterator[str]:
-    yield from _markdown_table(report, [("", summary) for summary in report.summaries])
+    for part in report.files or (report,):
+        yield f"\n### {_escaped(part.name)}\n\n" if isinstance(part, FileReport) else ""
+        yield from _markdown_table(part, [("", summary) for summary in part.summaries])
     if slices := slices_shown(report)[0]:
         yield "\n"
         lines = [(one.name, summary) for one in slices for summary in one.summaries]
@@ -424,9 +465,12 @@ def _markdown(report: ReportData) -> Iterator[str]:
     judge = report.manifest.get("judge") or {}
     if judge.get("source"):
         yield f"\nJudge: {_escaped(judge['source'])}: {spent_in_words(judge)}.\n"
+    for note in notes_of(report):
+        yield f"\n{_escaped(note, 1000)}\n"
     if judge.get("stand_in"):
         yield f"\n> {_escaped(judge['stand_in'])}\n"
     yield from _failed_in_markdown(report)
+    yield from _cases_in_markdown(report)
     yield f"\n**{report.verdict.word.capitalize()}** (exit code {report.verdict.exit_code}): "
     yield f"{_escaped('; '.join(report.verdict.reasons), 1000)}\n"
 
@@ -457,6 +501,34 @@ def _failed_in_markdown(report: ReportData) -> Iterator[str]:
         yield f"\nand {len(failed) - _MOST_FAILED} more\n"
 
 
+_MOST_CASES = 100
+"""A step's summary page of GitHub may hold one megabyte."""
+
+
+def _cases_in_markdown(report: ReportData) -> Iterator[str]:
+    """What each grader found in each case, folded away."""
+    cases, words = list(report.cases()), _words(report)
+    if not words:
+        return
+    heads = ("case", "verdict", "grader", "score", "relevance by place", "hits", "misses", "reasoning")
+    yield f"\n<details><summary>{len(cases)} cases</summary>\n\n| {' | '.join(heads)} |\n|{' --- |' * len(heads)}\n"
+    for case in cases[:_MOST_CASES]:
+        for row in words.get((case.sample, case.system, case.trial), ()):
+            checks = cast("list[dict[str, Json]]", row["details"].get("relevance_checks") or [])
+            cells = [
+                *(_case_name(case), case.verdict, row["measure"]),
+                row["status"] if row["score"] is None else f"{row['score']:.4f}",
+                ", ".join(f"{one['position']}: {_RELEVANCE[one['relevant']]}" for one in checks),
+                *("; ".join(row["hits"]), "; ".join(row["misses"]), row["reasoning"] or row["why"] or ""),
+            ]
+            yield f"| {' | '.join(_escaped(text, 300) for text in cells)} |\n"
+    more = len(cases) - _MOST_CASES
+    yield f"\n{f'and {more} more: in JSON, JSONL and CSV{chr(10)}' if more > 0 else ''}</details>\n"
+
+
+_RELEVANCE = {True: "relevant", False: "not relevant", None: "no verdict"}
+
+
 def _case_name(case: CaseResult) -> str:
     trial = f" trial {case.trial}" if case.trial else ""
     return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
@@ -478,9 +550,13 @@ def _markdown_table(
 
 def _escaped(text: str, most: int = 200) -> str:
     shown = shorten(text, most)
-    for char in "\\|`*_<>[]":
+    for char in "\\|`*_<>[]~$":
         shown = shown.replace(char, f"\\{char}")
-    return shown
+    return _REFERENCE.sub(lambda found: f"&#{ord(found[0])};", shown)
+
+
+_REFERENCE = re.compile(r"(?<![\w&])[@#](?=\w)")
+"""What GitHub takes for a person or an issue, who would be told of it."""
 
 
 def _text(report: ReportData) -> Iterator[str]:
@@ -491,10 +567,20 @@ def _html(report: ReportData) -> Iterator[str]:
     return html(report)
 
 
-def html(report: ReportData, baseline: ReportData | None = None, *, text: bool = True) -> Iterator[str]:
-    """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason."""
+def html(
+    report: ReportData,
+    baseline: ReportData | None = None,
+    *,
+    text: bool = True,
+    audit: Mapping[str, Json] | None = None,
+) -> Iterator[str]:
+    """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
+
+    `audit` is what `germane audit --json` says of its judge.
+    """
     remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
-    pages = Pages(report, baseline, text=text, extra={"remarks": remarks, "notes": list(notes_of(report))})
+    extra = {"remarks": remarks, "notes": list(notes_of(report)), "audit": audit}
+    pages = Pages(report, baseline, text=text, extra=extra)
     return page_html(pages.data, pages.blocks)
 
 
@@ -508,18 +594,27 @@ FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
     ".csv": _csv,
     ".md": _markdown,
     ".txt": _text,
-    ".xml": junit,
+    ".xml": lambda report: junit(report, _words(report)),
     ".html": _html,
     ".svg": _svg,
 }
 """What a report can be written as, by the file's extension."""
 
 
-def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, text: bool = True) -> None:
+def write(
+    report: ReportData,
+    path: Path,
+    *,
+    baseline: ReportData | None = None,
+    text: bool = True,
+    audit: Mapping[str, Json] | None = None,
+    ranking: Sequence[RankingLine] = (),
+) -> None:
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
-    in HTML and in the pictures; `text` says whether texts are in the HTML.
+    in HTML and in the pictures; `text` says whether texts are in the HTML,
+    `audit` how far its judge can be trusted; `ranking`, the systems in order, is for JSON.
     """
     if path.suffix.lower() not in FORMATS:
         raise InputError(
@@ -530,7 +625,9 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         if path.suffix.lower() == ".html":
-            file.writelines(html(report, baseline, text=text))
+            file.writelines(html(report, baseline, text=text, audit=audit))
+        elif path.suffix.lower() == ".json":
+            file.writelines(_json(report, ranking))
         else:
             file.writelines(FORMATS[path.suffix.lower()](report))
             if path.suffix.lower() == ".md":

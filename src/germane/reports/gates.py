@@ -12,6 +12,7 @@ from math import fsum
 from operator import mul
 from typing import TYPE_CHECKING, Literal
 
+from germane.clean import clean
 from germane.errors import InputError, Place
 from germane.measures.measure import Measure
 from germane.reports.summary import MeasureSummary
@@ -131,6 +132,8 @@ def _names(samples: Sequence[str], most: int = 3) -> str:
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
+_IN_WORDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<", "eq": "=="}
+_WORD = re.compile(rf"\s+({'|'.join(_IN_WORDS)})\s+(?=[-+.\d])")
 _GATE = re.compile(r"\s*(?:(?P<how>min|max|change|(?:(?:lower|upper)\s*\(\s*)?(?:mean|corrected)|lower|upper)\s*\()?"
                    r"\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*(?P<close>\)(?:\s*\))?)?\s*"
                    r"(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*")  # fmt: skip
@@ -183,6 +186,7 @@ class Gate:
     @classmethod
     def parse(cls, text: str, place: Place | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
+        text = _WORD.sub(lambda word: _IN_WORDS[word[1]], text)
         by_case = next((found for pattern in _BY_CASE if (found := pattern.fullmatch(text))), None)
         match = by_case or _GATE.fullmatch(text)
         how = "".join((match["how"] or "").split()) if match else ""
@@ -227,6 +231,16 @@ class Gate:
             fix="gate on labels=human or labels=judge",
             place=self.place,
         )
+
+    def stored(self) -> Json:
+        """For the manifest: the gate, and the file that declares it where it stands in one."""
+        return str(self) if self.place is None else [str(self), self.place.file]
+
+    @classmethod
+    def of_stored(cls, row: Json) -> Gate:
+        """The gate of a manifest's entry."""
+        text, file = (row, None) if isinstance(row, str) else row
+        return cls.parse(text, None if file is None else Place(file))
 
     def __str__(self) -> str:
         closing = ")" if self.after else ")" * (self.how.count("(") + 1)
@@ -355,15 +369,19 @@ class Verdict:
         return _WORDS.get(self.exit_code, "interrupted")
 
     def lines(self) -> list[str]:
-        """The verdict with its reasons, then the gates, failed ones first: what both the terminal and -q print."""
+        """The verdict with its reasons, then the gates, failed ones first: what both the terminal and -q print.
+
+        A line each, without control characters or workflow commands: ids of samples are in them.
+        """
         reasons = [one for one in self.reasons if not (self.gates and one.startswith(_OF_GATES))]
         because = f": {'; '.join(reasons)}" if reasons else ""
         gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
         width = max((len(gate.word) for gate in gates), default=0)
-        return [
+        lines = [
             f"verdict  {self.word} (exit code {self.exit_code}){because}",
             *(f"  {gate.word:{width}}  {gate.gate}  {gate.detail}" for gate in gates),
         ]
+        return list(map(clean, lines))
 
     def as_json(self) -> dict[str, Json]:
         """For the manifest and the JSON document."""

@@ -50,7 +50,8 @@ class Report(ReportData):
         What the manifest does not say of the rows (graders, notes, prompts, how the judge was asked) is taken from the
         tables. `over` says which limit was exceeded, or what a replayed ledger lacks, if so: the exit code is 3 then. InputError where a gate names what was not measured.
         """
-        declared = {"gates": [str(gate) for gate in gates], "max_unmeasured": max_unmeasured, "over": over}
+        stored = [gate.stored() if manifest.get("eval_files") else str(gate) for gate in gates]
+        declared = {"gates": stored, "max_unmeasured": max_unmeasured, "over": over}
         made = {**_counted(tables), **manifest, **declared}
         report = cls(tables, made, Verdict(0, ()), _summaries(tables, made))
         results = [result for gate in gates if gate.how != "change" for result in _checked(gate, report)]
@@ -66,7 +67,7 @@ class Report(ReportData):
 
     def settle(self, changes: Sequence[GateResult]) -> None:
         """Decide the gates on the change against a baseline, and with them the verdict; the manifest keeps them."""
-        declared = [Gate.parse(gate) for gate in self.manifest.get("gates", ())]
+        declared = [Gate.of_stored(gate) for gate in self.manifest.get("gates", ())]
         pending = {str(gate) for gate in declared if gate.how == "change"}
         others = [gate for gate in self.verdict.gates if gate.gate not in pending]
         self.manifest = {**self.manifest, "changes": [asdict(change) for change in changes]}
@@ -103,7 +104,7 @@ class Report(ReportData):
         return cls.build(
             tables,
             manifest,
-            gates=[Gate.parse(gate) for gate in manifest.get("gates", ())],
+            gates=[Gate.of_stored(gate) for gate in manifest.get("gates", ())],
             max_unmeasured=manifest.get("max_unmeasured", 0.05),
             over=manifest.get("over", ""),
         )
@@ -182,7 +183,12 @@ class Report(ReportData):
 
 
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
-    """What became of a gate, per system."""
+    """What became of a gate, per system; one of several eval files is decided by the cases of its own file."""
+    for file in report.files:
+        if gate.place is not None and gate.place.file == file.name:
+            if not file.summaries:
+                return [GateResult(f"{gate} in {file.name}", "undecided", "none of its cases was chosen")]
+            return [replace(one, gate=f"{one.gate} in {file.name}") for one in _checked(gate, file)]
     return check_by_case(gate, report) if gate.by_case else check_gate(gate, report.summaries)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from germane.errors import MissingPart
 from germane.samples.files import line_limit, opened, shown_name
-from germane.samples.trec import frame_roles, parquet_batches
+from germane.samples.frames import parquet_batches
+from germane.samples.trec import frame_roles
 
 __all__ = ["Hits", "NotPlain", "read_hits"]
 
@@ -215,9 +216,9 @@ def _parquet_frames(path: str | Path, columns: Mapping[str, str] | None) -> Iter
     polars = _polars()
     roles: dict[str, str] = {}
 
-    def chosen(names: list[str]) -> Mapping[str, str]:
+    def chosen(names: list[str]) -> Iterable[str]:
         roles.update(frame_roles(names, shown_name(path), columns))
-        return roles
+        return roles.values()
 
     rest = None
     for batch in parquet_batches(path, chosen):

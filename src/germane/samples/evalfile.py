@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Val
 
 from germane.errors import InputError, Place
 from germane.samples.contexts import only_contexts
-from germane.samples.files import Notice, Notices, Warn, fold, nearest, read_text
+from germane.samples.files import Notice, Notices, Warn, fold, nearest, read_text, without_scheme
 from germane.samples.messages import content_text, input_files, messages_at
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import RowReader, check_columns
@@ -40,7 +40,7 @@ def _below(value: Any, info: ValidationInfo) -> Path:
     """A path relative to the eval file's folder."""
     if not isinstance(value, str | Path):
         raise Wrong(f"is {say(value)}", "write a path")
-    return (_folder(info) / str(value)).resolve()
+    return (_folder(info) / without_scheme(str(value))).resolve()
 
 
 def _folder(info: ValidationInfo) -> Path:
@@ -50,7 +50,7 @@ def _folder(info: ValidationInfo) -> Path:
 
 def _existing(value: Any, info: ValidationInfo) -> Path:
     path = _below(value, info)
-    if not path.is_file():
+    if not path.exists():
         raise Wrong(f"is wrong: there is no file {str(value)!r} in {_folder(info)}", "check the path")
     return path
 

@@ -45,6 +45,11 @@ def shown_name(path: str | Path) -> str:
     return "<stdin>" if str(path) == "-" or Path(path).name.startswith(_COPIED) else str(path)
 
 
+def without_scheme(path: str) -> str:
+    """A path that may be written as `file://path`."""
+    return path.removeprefix("file://")
+
+
 @contextmanager
 def on_disk(path: str | Path) -> Iterator[str | Path]:
     """A path that can be read twice: the same one, or a temporary copy of standard input for `-`."""

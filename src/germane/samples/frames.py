@@ -3,45 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from germane.errors import InputError
-from germane.samples.reading import READERS, read_samples
-from germane.types import Json, Sample
+from germane.errors import InputError, MissingPart, Place
+from germane.samples.files import shown_name
+from germane.types import Json
 
-__all__ = ["SampleSource", "rows_of"]
-
-SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
-"""Samples or mappings, a DataFrame (pandas, polars, or a table of Arrow) with a row per sample, or a file's path."""
+__all__ = ["parquet_batches", "records"]
 
 _PLAIN = frozenset({str, int, bool, type(None)})
 _FIX = 'put it into a list: evaluate([{"query": "...", "contexts": [...]}], ...)'
 
 
-def rows_of(source: Any) -> Iterable[Sample | Mapping[str, Json]]:
-    """The samples in a SampleSource, as samples or plain mappings.
+def records(source: Any) -> Iterator[Any]:
+    """The rows of a table, or of a list of mappings, as plain mappings; what is no mapping stays as it is.
 
     NaN, None and the missing values of pandas are absent; NumPy arrays are lists; documents of LangChain (`page_content`)
-    and nodes of LlamaIndex (`node`, `get_content()`) are contexts. InputError where it is one sample or a text.
+    and nodes of LlamaIndex (`node`, `get_content()`) are contexts. InputError where it holds no samples.
     """
-    if isinstance(source, str | Path):
-        return read_samples(_file(source))
-    if isinstance(source, Mapping | Sample):
-        raise InputError("this is one sample, and a list of samples is needed", fix=_FIX)
+    if isinstance(source, bytes):
+        raise InputError("this is bytes, and a list of samples is needed", fix=_FIX)
     return map(_row, _records(source))
 
 
-def _file(source: str | Path) -> Path:
-    path = Path(source)
-    known = Path(path.name.lower().removesuffix(".gz")).suffix in READERS
-    if isinstance(source, str) and ("\n" in source or not known):
-        shown = source if len(source) <= 40 else f"{source[:40]}..."
-        raise InputError(
-            f"the text {shown!r} is no file of samples", fix=f"name a {', '.join(READERS)} file, or {_FIX}"
-        )
-    return path
+_BATCH = 1 << 18
+"""Rows of a Parquet file that are read together."""
+
+
+def parquet_batches(
+    path: str | Path, columns: Callable[[list[str]], Iterable[str]] = lambda names: names
+) -> Iterator[Any]:
+    """A Parquet file some rows at a time, as DataFrames of polars; `columns` chooses from the names of its columns."""
+    place = Place(shown_name(path))
+    try:
+        import polars
+    except ImportError:
+        fix = "pip install 'germane[tables]'"
+        raise InputError("reading Parquet needs polars", fix=fix, place=place) from None
+    try:
+        table = polars.scan_parquet(path)
+        wanted = list(dict.fromkeys(columns(table.collect_schema().names())))
+        yield from table.select(wanted).collect_batches(chunk_size=_BATCH)
+    except FileNotFoundError:
+        raise InputError("there is no such file", fix="check the path", place=place) from None
+    except (polars.exceptions.PolarsError, OSError) as fault:
+        raise InputError(f"this is no Parquet file: {fault}", fix="write it again", place=place) from None
 
 
 def _records(source: Any) -> Iterable[Any]:
@@ -54,9 +62,21 @@ def _records(source: Any) -> Iterable[Any]:
         return source.to_dict("records")  # type: ignore[no-any-return]
     if hasattr(source, "collect"):  # a lazy frame of polars
         return _records(source.collect())
+    if hasattr(source, "__arrow_c_stream__") and not hasattr(source, "to_list"):  # a series has to_list
+        return _exchanged(source)
     if not isinstance(source, Iterable):
         raise InputError(f"{type(source).__name__} is no list of samples", fix=_FIX)
     return source
+
+
+def _exchanged(source: Any) -> Iterable[Any]:
+    """The rows of a table that its library hands over by Arrow's PyCapsule interface."""
+    try:
+        import polars as pl
+    except ImportError:
+        fix = "pip install 'germane[tables]', or give a list of mappings"
+        raise MissingPart(f"{type(source).__name__}: reading this table takes polars", fix=fix) from None
+    return pl.DataFrame(source).iter_rows(named=True)
 
 
 def _row(row: Any) -> Any:
@@ -84,7 +104,7 @@ def _plain(value: Any) -> Json:
     if isinstance(value, Mapping):
         return dict(_known(value))
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [plain for one in value if (plain := _plain(one)) is not None or one is None]
     missing = (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in {
         "NAType",
         "NaTType",

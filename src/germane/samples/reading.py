@@ -1,12 +1,13 @@
-"""Samples from files: JSON Lines, JSON, CSV and TSV, one reader per format, and the check that ids differ."""
+"""Samples from files: JSON Lines, JSON, CSV, TSV and Parquet, one reader per format, and the check that ids differ."""
 
 from __future__ import annotations
 
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from germane.errors import InputError, Place
 from germane.samples.files import (
@@ -23,6 +24,7 @@ from germane.samples.files import (
     table_rows,
     whole,
 )
+from germane.samples.frames import parquet_batches, records
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import Columns, RowReader, Where
 from germane.samples.validation import Wrong
@@ -34,21 +36,88 @@ FieldOf: TypeAlias = Callable[[str], str | None]
 """The field that a key means, None = metadata: for formats that cannot say what type a value has."""
 
 
-def read_samples(
-    path: str | Path, *, columns: Columns | None = None, warn: Warn | None = None
-) -> Iterator[Sample]:
-    """The samples of a file, one at a time; the extension says which format it is.
+SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
+"""Samples or mappings, a DataFrame (pandas, polars, or a table of Arrow) with a row per sample, or a file's path."""
 
+_FIX = 'put it into a list: evaluate([{"query": "...", "contexts": [...]}], ...)'
+
+
+def read_samples(
+    path: str | Path, *, columns: Columns | None = None, warn: Warn | None = None, prefix: str = ""
+) -> Iterator[Sample]:
+    """The samples of a file, one at a time; the extension says which format it is, and `-` is JSON Lines on stdin.
+
+    Of a folder those of all its files, in the order of their names; samples without an id are then named after their file.
     `columns` maps our field names to the file's (`{"query": "Question"}`). `warn` gets a Notice for each field
-    that is probably misspelt, once each. Raises InputError, with file, line and column, at the first thing that
-    is wrong; for a missing file, at once.
+    that is probably misspelt, once each. A sample without an id has `prefix` and its number for one. Raises InputError,
+    with file, line and column, at the first thing that is wrong; for a missing file, at once.
     """
     path = Path(path)
+    if path.is_dir():
+        return _samples_of_folder(path, columns, warn)
     reader, unit = _format(path)
-    if not path.exists():
+    if not path.exists() and str(path) != "-":
         raise InputError("there is no such file", fix="check the path", place=Place(str(path)))
-    rows = _row_reader(columns, warn)
-    return _samples(reader(path, rows.field_of), rows, Place(str(path)), unit)
+    rows = _row_reader(columns, warn, prefix)
+    return _samples(reader(path, rows.field_of), rows, Place(shown_name(path)), unit)
+
+
+def _samples_of_folder(folder: Path, columns: Columns | None, warn: Warn | None) -> Iterator[Sample]:
+    notices, seen = Notices(warn) if warn is not None else None, dict[tuple[str, str, int], Path]()
+    for file in data_files(folder):
+        prefix = f"{file.relative_to(folder).with_suffix('').as_posix()}-"
+        for sample in read_samples(file, columns=columns, warn=notices, prefix=prefix):
+            first = seen.setdefault((sample.id, sample.system, sample.trial), file)
+            if first != file:
+                problem = f"the id {sample.id!r} stands in {first} and in {file}"
+                raise InputError(problem, fix="give each file's samples a `system`, or ids of their own")
+            yield sample
+
+
+def data_files(folder: Path) -> list[Path]:
+    """The files of samples in a folder and below it; hidden ones and those of reports are left out.
+
+    InputError where there is none.
+    """
+    found = [
+        file
+        for file in sorted(folder.rglob("*"))
+        if suffix_of(file) in READERS and file.is_file() and not _aside(file.relative_to(folder), folder)
+    ]
+    if not found:
+        fix = f"name a file, or put one there: {', '.join(READERS)}"
+        raise InputError(
+            "there is neither an eval file nor data in this folder", fix=fix, place=Place(str(folder))
+        )
+    return found
+
+
+def _aside(file: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") for part in file.parts)
+    return hidden or any((folder / above / "manifest.json").exists() for above in file.parents)
+
+
+def rows_of(source: Any) -> Iterable[Sample | Mapping[str, Json]]:
+    """The samples in a SampleSource, as samples or plain mappings; InputError where it is one sample or a text."""
+    if isinstance(source, str | Path):
+        return read_samples(_file(source))
+    if isinstance(source, Mapping | Sample):
+        raise InputError("this is one sample, and a list of samples is needed", fix=_FIX)
+    return records(source)
+
+
+def _file(source: str | Path) -> Path:
+    path = Path(source)
+    if isinstance(source, str) and ("\n" in source or suffix_of(path) not in READERS):
+        shown = source if len(source) <= 40 else f"{source[:40]}..."
+        fix = f"name a {', '.join(READERS)} file, or {_FIX}"
+        raise InputError(f"the text {shown!r} is no file of samples", fix=fix)
+    return path
+
+
+def suffix_of(path: Path) -> str:
+    """The extension that says which format a file has, without that of its compression."""
+    return Path(path.name.lower().removesuffix(".gz").removesuffix(".zst")).suffix
 
 
 def samples_from(
@@ -58,12 +127,12 @@ def samples_from(
     return _samples(_numbered(rows), _row_reader(columns, warn), Place("samples"), "row")
 
 
-def _row_reader(columns: Columns | None, warn: Warn | None) -> RowReader:
-    return RowReader(columns, Notices(warn) if warn is not None else None)
+def _row_reader(columns: Columns | None, warn: Warn | None, prefix: str = "") -> RowReader:
+    return RowReader(columns, Notices(warn) if warn is not None else None, prefix)
 
 
 def _format(path: Path) -> tuple[Reader, str]:
-    suffix = Path(path.name.lower().removesuffix(".gz").removesuffix(".zst")).suffix
+    suffix = ".jsonl" if str(path) == "-" else suffix_of(path)
     if suffix not in READERS:
         fix = f"name it {' or '.join(READERS)}"
         raise InputError("this is no format of samples that can be read", fix=fix, place=Place(str(path)))
@@ -95,6 +164,7 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> 
     if not seen:
         fix = 'write one object a line: {"query": "..."}'
         raise InputError("there are no samples in it", fix=fix, place=file)
+    reader.warn_of_absent(file)
 
 
 def _read_jsonl(path: Path, _: FieldOf) -> Iterator[Row]:
@@ -229,6 +299,20 @@ def _cell(cell: str, field: str | None) -> Json:
         raise Wrong(f"is {cell[:40]!r}: {fault.problem}", "write JSON in this cell") from None
 
 
+def _read_parquet(path: Path, field_of: FieldOf) -> Iterator[Row]:
+    """Parquet: one sample per row; lists and objects are columns of such a type, or JSON in a column of texts."""
+    for number, row in enumerate(chain.from_iterable(map(records, parquet_batches(path))), 1):
+        where = functools.partial(_at, Place(f"{path}, row {number}"))
+        cells = dict(row)
+        for name, cell in row.items():
+            if isinstance(cell, str) and cell[:1] in {"[", "{"}:
+                try:
+                    cells[name] = _cell(cell, field_of(name))
+                except Wrong as wrong:
+                    raise wrong.under(name).error(where(())) from None
+        yield number, cells, where
+
+
 Reader: TypeAlias = Callable[[Path, FieldOf], Iterator[Row]]
 READERS: dict[str, tuple[Reader, str]] = {
     ".jsonl": (_read_jsonl, "line"),
@@ -236,5 +320,6 @@ READERS: dict[str, tuple[Reader, str]] = {
     ".json": (_read_json, "row"),
     ".csv": (functools.partial(_read_table, ","), "line"),
     ".tsv": (functools.partial(_read_table, "\t"), "line"),
+    ".parquet": (_read_parquet, "row"),
 }
-"""The reader of each extension, which .gz may follow, and what it counts."""
+"""The reader of each extension, which .gz or .zst may follow, and what it counts."""

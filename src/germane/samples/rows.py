@@ -50,13 +50,17 @@ def check_columns(columns: Columns) -> None:
 
 
 class RowReader:
-    """Rows to samples; `columns` maps our field names to the names used in the rows, `warn` gets what looks wrong."""
+    """Rows to samples; `columns` maps our field names to the names used in the rows, `warn` gets what looks wrong.
 
-    def __init__(self, columns: Columns | None = None, warn: Warn | None = None) -> None:
-        self._warn = warn
+    A row without an id has `prefix` and its number for one.
+    """
+
+    def __init__(self, columns: Columns | None = None, warn: Warn | None = None, prefix: str = "") -> None:
+        self._warn, self._prefix = warn, prefix
         check_columns(columns or {})
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
         self._taken = set(self._mapped.values())
+        self._absent = set(self._mapped)
 
     def field_of(self, key: str) -> str | None:
         """The field that a key of a row means; None = metadata."""
@@ -87,7 +91,7 @@ class RowReader:
         if (ids := values.pop(_IDS)) is not None:
             values["contexts"] = _with_ids(values["contexts"], ids)
         if values["id"] is None:
-            values["id"] = str(number)
+            values["id"] = f"{self._prefix}{number}"
         if more:
             values["metadata"] = frozen({**values["metadata"], **more})
         graded = values["calls"] or [c for c in values["contexts"] or () if c.grade is not None]
@@ -99,11 +103,20 @@ class RowReader:
         """The row under our own names, and what is metadata because another column has its field."""
         known: dict[str, Json] = {}
         more: dict[str, Json] = {}
+        self._absent -= row.keys()
         for key, value in row.items():
             name = self.field_of(key)
             known_or_more = more if name is None and key in SPELLINGS else known
             known_or_more[self._mapped.get(key, key)] = value
         return known, more
+
+    def warn_of_absent(self, file: Place) -> None:
+        """A notice for each mapped name that no row had."""
+        if self._warn is None:
+            return
+        for key in sorted(self._absent):
+            problem = f"no row has {key!r}, which {self._mapped[key]} is mapped to"
+            self._warn(Notice(problem, "check the name in columns: upper and lower case are two", file))
 
     def _named(self, wrong: Wrong) -> Wrong:
         """The fault with the row's own name for its field, and with an example of that field."""

@@ -37,6 +37,7 @@ from germane.samples.files import (
     table_rows,
     whole_text,
 )
+from germane.samples.frames import parquet_batches
 
 Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -260,32 +261,9 @@ def _paired(docs: list[Any], scores: list[Any], place: Place) -> dict[str, Any]:
 
 def _parquet_records(path: str | Path, kind: _Kind, columns: Mapping[str, str]) -> _Records:
     name, before = shown_name(path), 0
-    for frame in parquet_batches(path, lambda names: frame_roles(names, name, columns, kind)):
+    for frame in parquet_batches(path, lambda names: frame_roles(names, name, columns, kind).values()):
         yield from _frame_records(frame, name, kind, columns, before)
         before += len(frame)
-
-
-_BATCH = 1 << 18
-"""Rows of a Parquet file that are read together."""
-
-
-def parquet_batches(path: str | Path, roles: Callable[[list[str]], Mapping[str, str]]) -> Iterator[Any]:
-    """The columns that play a role in a Parquet file, some rows at a time, as DataFrames of polars."""
-    name = shown_name(path)
-    try:
-        import polars
-    except ImportError:
-        fix = "pip install 'germane[tables]'"
-        raise InputError("reading Parquet needs polars", fix=fix, place=Place(name)) from None
-    try:
-        table = polars.scan_parquet(path)
-        wanted = roles(table.collect_schema().names())
-        yield from table.select(list(dict.fromkeys(wanted.values()))).collect_batches(chunk_size=_BATCH)
-    except FileNotFoundError:
-        raise InputError("there is no such file", fix="check the path", place=Place(name)) from None
-    except (polars.exceptions.PolarsError, OSError) as fault:
-        problem = f"this is no Parquet file: {fault}"
-        raise InputError(problem, fix="write it again", place=Place(name)) from None
 
 
 def as_run(results: Mapping[str, Mapping[str, float] | Sequence[str]], name: str = "run") -> Run:

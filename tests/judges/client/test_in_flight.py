@@ -15,7 +15,6 @@ from germane.judging.pool import Pool
 from germane.ledger.store import SQLiteLedger
 from germane.questions.relevance import Relevance
 from germane.testing import Act, ModelServer
-from germane.testing.asked import Asked
 from germane.types import Judgement
 
 MEASURE = "context_precision@1"
@@ -125,39 +124,6 @@ class TestStopping:
             asyncio.run(asyncio.wait_for(run(), 10))
             assert server.count == 2
             assert judge.requests.in_flight == 0
-
-
-class TestSomebodyElse:
-    def test_what_somebody_else_has_answered_meanwhile_does_not_leave(self, tmp_path: Path) -> None:
-        """All answers come into the ledger while the first question is out: no other one is asked."""
-        questions, first = passages(6), SQLiteLedger(tmp_path / "first.sqlite")
-
-        async def ask(server: ModelServer, ledger: SQLiteLedger) -> Pool:
-            judge = judge_of(server, concurrency=1)
-            async with Pool(lambda _: judge, ledger) as pool:
-                await pool.judge(questions)
-            return pool
-
-        with ModelServer() as server:
-            asyncio.run(ask(server, first))
-            url = server.url
-        known = [*first.find([row[0] for row in first.db.execute("SELECT key FROM judgements")]).values()]
-        assert len(known) == 6
-
-        def script(asked: Asked) -> Act | None:
-            if asked.number == 0:
-                with SQLiteLedger(tmp_path / "second.sqlite") as other:
-                    other.put(known)
-            return None
-
-        port = int(url.rsplit(":", 1)[1].split("/")[0])
-        with (
-            ModelServer(script, latency=0.1, port=port) as server,
-            SQLiteLedger(tmp_path / "second.sqlite") as ledger,
-        ):
-            pool = asyncio.run(ask(server, ledger))
-            assert server.count == 1
-        assert (pool.spent.calls, pool.spent.cached) == (1, 5)
 
 
 class TestSharedJudge:

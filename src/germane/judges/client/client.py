@@ -351,7 +351,7 @@ class ModelClient:
                 raise JudgeError(self._unusable)
             if not self.pause.active and (probes or not self.breaker.open):
                 if token is not None:
-                    await token.leave()
+                    token.sent()
                 entered = True
             return entered
         finally:

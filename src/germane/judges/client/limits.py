@@ -362,7 +362,6 @@ class CircuitBreaker:
 stop_token: ContextVar[Any] = ContextVar("germane_stop_token", default=None)
 """What a pool can still stop of the requests of one group; it sets it in the task in which it hands the group over.
 
-`wait()`: a request waits from here on; False where no more may be sent, CancelledError where none was sent yet.
-`await leave()`: a request is sent now; CancelledError where it must not be.
-`recalled()`: whether a CancelledError in a wait means that no more may be sent, and the call ends with what it has.
+`wait()`: a request waits from here on; False where no more may be sent. `sent()`: a request is sent now. `recalled()`:
+whether a CancelledError in a wait means that no more may be sent, and the call ends with what it has.
 """

@@ -85,6 +85,11 @@ class Pages:
             "systems": list(report.systems),
             "measures": [_measure(summary) | ({} if text else {"why": []}) for summary in report.summaries],
             "gates": list(_lines(manifest.get("gates") or ())),
+            "files": [
+                [file.name, s.measure, s.system, s.in_words(), s.interval_in_words(), f"{s.n}/{s.total}"]
+                for file in report.files
+                for s in file.summaries
+            ],
             "names": list(report.measures),
             "lower": [name for name in report.measures if _definition(report[name].type)[1] == "lower"],
             "queries": queries,
@@ -256,10 +261,10 @@ def _definition(canonical: str) -> tuple[str, str, list[float | None]]:
     return known.formula, known.better, [low, None if high == float("inf") else high]
 
 
-def _lines(gates: Iterable[str]) -> Iterator[Json]:
+def _lines(gates: Iterable[Json]) -> Iterator[Json]:
     """Where the gates stand: measure, aggregate, sign and limit."""
-    for text in gates:
-        gate = Gate.parse(text)
+    for stored in gates:
+        gate = Gate.of_stored(stored)
         yield {"measure": gate.measure, "how": gate.how, "op": gate.op, "limit": gate.limit}
 
 

@@ -13,7 +13,8 @@ export function overview(main) {
     el("h1", null, "Report ", data(report.name)),
     verdict(),
     report.stopped && el("p", { class: "warn" }, `Interrupted, this is a part: ${report.stopped}`),
-    el("h2", null, "Measures"),
+    files(),
+    el("h2", null, report.files.length ? "Measures over all files" : "Measures"),
     table("Measures", columns.map((name) => el("th", { scope: "col", class: ["measure", "system", "per query", "interval"].includes(name) ? "" : "num" }, name)), rows),
     ...(report.remarks ?? []).map((/** @type {string} */ remark) => el("p", { class: "warn" }, "△ ", data(remark))),
     whys(),
@@ -49,6 +50,14 @@ function row(one, columns) {
     "per query": () => el("td", null, histogram(one.measure, values, [one.range[0], high], gate?.limit ?? null, pick), gate && el("small", { class: "quiet" }, `┆ gate ${gate.op} ${gate.limit}`)),
   };
   return columns.map((name) => cells[name]());
+}
+
+/** The measures of each eval file over its own cases, where there are several. */
+function files() {
+  if (!report.files.length) return null;
+  const heads = ["file", "measure", "system", "mean", "interval", "over"].map((name, at) => el("th", { scope: "col", class: at > 2 ? "num" : "" }, name));
+  const rows = report.files.map((/** @type {string[]} */ [file, measure, system, mean, interval, over]) => [el("th", { scope: "row" }, data(file)), data(measure), data(system || "–"), num(el("strong", null, mean)), num(interval), num(over)]);
+  return el("section", null, el("h2", null, "Eval files"), table("Means by eval file", heads, rows));
 }
 
 function whys() {

@@ -1,0 +1,131 @@
+"""Which data a run evaluates: stdin, folders, Parquet and several eval files, each with means of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars
+import pytest
+
+from germane import Report
+
+from .conftest import Cli, write_jsonl
+
+WORDS = ("-m", "context_precision@5", "--judge", "labels")
+
+
+def context(grade: int) -> dict[str, object]:
+    """A passage with a person's grade."""
+    return {"text": f"passage of grade {grade}", "grade": grade}
+
+
+def row(name: str | None, *grades: int) -> dict[str, object]:
+    """A sample with graded passages; None = without an id."""
+    made: dict[str, object] = {"query": f"question {name}", "contexts": [context(grade) for grade in grades]}
+    return made if name is None else {"id": name, **made}
+
+
+def test_samples_come_from_stdin(cli: Cli) -> None:
+    """`germane run -` reads JSON Lines; a fault in them names <stdin> and its line, before anything is judged."""
+    lines = json.dumps(row(None, 3, 0)) + "\n" + json.dumps(row(None, 0, 3)) + "\n"
+    found = cli("run", "-", *WORDS, "--json", stdin=lines).json
+    assert found["measures"]["context_precision@5"]["mean"] == 0.75
+    assert [case["sample"] for case in found["cases"]] == ["1", "2"]
+    assert found["report"].startswith("germane-reports/stdin-")
+    wrong = cli("run", "-", *WORDS, stdin=lines + "{]\n")
+    assert wrong.code == 2
+    assert "<stdin>:3:2" in wrong.err
+
+
+def test_a_folder_of_data(inside: Cli, tmp_path: Path) -> None:
+    """Every file of samples in a folder counts, a report's own and hidden ones do not; lines without an id differ."""
+    folder = tmp_path / "data"
+    for name in ("", ".hidden", "old"):
+        (folder / name).mkdir(exist_ok=True)
+    write_jsonl(folder / "a.jsonl", row(None, 3), row(None, 0))
+    write_jsonl(folder / "b.jsonl", row(None, 3))
+    write_jsonl(folder / ".hidden" / "c.jsonl", row("hidden", 0))
+    write_jsonl(folder / "old" / "samples.jsonl", row("old", 0))
+    (folder / "old" / "manifest.json").write_text("{}")
+    found = inside("run", "data", *WORDS, "--json").json
+    assert [case["sample"] for case in found["cases"]] == ["a-1", "a-2", "b-1"]
+    (tmp_path / "e.yaml").write_text(
+        "judge: labels\nmeasures: [context_precision@5]\ndata: file://data\n", "utf-8"
+    )
+    assert inside("run", "e.yaml", "--json").json["cases"] == found["cases"]
+    assert inside("run", "file://data", *WORDS, "--json").json["cases"] == found["cases"]
+    write_jsonl(folder / "b.jsonl", row("a-1", 3))
+    assert "the id 'a-1' stands in data/a.jsonl and in data/b.jsonl" in inside("run", "data", *WORDS).err
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_samples_in_parquet(inside: Cli, tmp_path: Path, *, as_text: bool) -> None:
+    """Lists and objects are columns of such types, or JSON in texts; null and NaN are absent."""
+    lists = [[context(3), context(0)], []]
+    frame = polars.DataFrame(
+        {
+            "question": ["one", "two"],
+            "contexts": [json.dumps(one) for one in lists] if as_text else lists,
+            "ground_truth": ["known", None],
+            "score": [float("nan"), 1.0],
+        }
+    )
+    frame.write_parquet(tmp_path / "p.parquet")
+    found = inside("run", "p.parquet", *WORDS, "--json").json
+    assert [score["value"] for score in found["scores"]] == [1.0, 0.0]
+    frame.with_columns(contexts=polars.lit("[broken")).write_parquet(tmp_path / "p.parquet")
+    assert "p.parquet, row 1: contexts" in inside("run", "p.parquet", *WORDS).err
+
+
+ONE = """judge: labels
+measures: [context_precision@5]
+gates: ["mean(context_precision@5)>=0.9", "share(context_precision@5>=0.9)>=0.9"]
+cases:
+  - {id: q1, query: one, contexts: [{text: good, grade: 3}]}
+  - {id: q2, query: two, contexts: [{text: good, grade: 3}]}
+"""
+TWO = """judge: labels
+measures: [context_precision@5, "P(labels=human)@5"]
+gates: ["mean(context_precision@5)<=0.1"]
+cases:
+  - {id: q3, query: three, contexts: [{text: bad, grade: 0}]}
+"""
+
+
+def test_each_eval_file_has_its_own_means_and_gates(inside: Cli, tmp_path: Path) -> None:
+    """Two files are not one mean: each has a table of its measures, and its gates read its own cases."""
+    (tmp_path / "one.yaml").write_text(ONE, "utf-8")
+    (tmp_path / "two.yaml").write_text(TWO, "utf-8")
+    ran = inside("run", "one.yaml", "two.yaml", "--json", "-o", "r.md", "-o", "report")
+    assert ran.code == 0, ran.err
+    found = {line["file"]: line["measures"] for line in ran.json["files"]}
+    assert found["one.yaml"].keys() == {"context_precision@5"}
+    assert found["one.yaml"]["context_precision@5"]["mean"] == 1.0
+    assert found["two.yaml"]["context_precision@5"]["mean"] == 0.0
+    gates = [gate["gate"] for gate in ran.json["gates"]]
+    assert gates == [
+        "mean(context_precision@5)>=0.9 in one.yaml",
+        "share(context_precision@5>=0.9)>=0.9 in one.yaml",
+        "mean(context_precision@5)<=0.1 in two.yaml",
+    ]
+    text = str(Report.open(tmp_path / "report"))  # as stored
+    assert text.index("one.yaml") < text.index("1.0000") < text.index("two.yaml") < text.index("0.0000")
+    assert "### one.yaml" in (tmp_path / "r.md").read_text("utf-8")
+    assert Report.open(tmp_path / "report").verdict.passed
+
+
+def test_a_gate_of_a_file_without_cases_is_undecided(inside: Cli, tmp_path: Path) -> None:
+    """`--filter` may leave a file none of its cases: its gates then say so; and a gate names measures of its own file."""
+    (tmp_path / "one.yaml").write_text(ONE, "utf-8")
+    (tmp_path / "two.yaml").write_text(TWO, "utf-8")
+    ran = inside("run", "one.yaml", "two.yaml", "--filter", "q3", "--json")
+    assert ran.code == 3
+    assert [gate["detail"] for gate in ran.json["gates"][:1]] == ["none of its cases was chosen"]
+    (tmp_path / "one.yaml").write_text(
+        ONE.replace("share(context_precision@5", "share(P(labels=human)@5"), "utf-8"
+    )
+    wrong = inside("run", "one.yaml", "two.yaml")
+    assert wrong.code == 2
+    assert "one.yaml:3" in wrong.err
+    assert "measured: " in wrong.err
