@@ -160,6 +160,7 @@ class Options(JudgeOptions):
     paths: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
     judge: str | None = None
+    labels: str | None = None
     against: str | None = None
     scale: str | None = None
     rubric: str | None = None
