@@ -22,6 +22,7 @@ from germane.evaluation.options import ASKED, Options, filled, read_config
 from germane.evaluation.unit import PlainMeasures
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
+from germane.labelling.files import LabelFile
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
@@ -409,11 +410,14 @@ class Plan:
         """Who judges; None where no measure asks."""
         check_price(self.judge, self.options.max_cost)
         self._document_ids = self.suite.document_ids()
+        self._labels = LabelFile(Path(self.options.labels)) if self.options.labels else None
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
         """An answered case, ready to be judged and scored; `notes` count what a reader should know."""
         planned = prepared(planned, self._document_ids, Counter() if notes is None else notes)
         sample, case = planned.sample, planned.case
+        if self._labels is not None:
+            sample = self._labels.on(sample)
         case = Case(sample=sample) if case is None else replace(case, sample=sample)
         return Job(sample=sample, graders=planned.graders, case=case)
 

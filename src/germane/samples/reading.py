@@ -6,6 +6,7 @@ import functools
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -27,7 +28,7 @@ from germane.samples.files import (
     table_rows,
     whole,
 )
-from germane.samples.frames import read_parquet, records
+from germane.samples.frames import parquet_batches, records
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import Columns, PlainRow, RowReader, Where, plain_row
 from germane.samples.validation import Wrong
@@ -329,7 +330,7 @@ def _cell(cell: str, field: str | None) -> Json:
 
 def _read_parquet(path: Path, field_of: FieldOf) -> Iterator[Row]:
     """Parquet: one sample per row; lists and objects are columns of such a type, or JSON in a column of texts."""
-    for number, row in enumerate(records(read_parquet(path)), 1):
+    for number, row in enumerate(chain.from_iterable(map(records, parquet_batches(path))), 1):
         where = functools.partial(_at, Place(f"{path}, row {number}"))
         cells = dict(row)
         for name, cell in row.items():

@@ -76,6 +76,22 @@ class RowReader:
         except Wrong as wrong:
             raise wrong.error(where(wrong.path)) from None
 
+    def faults_of(self, row: dict[str, Json], number: int, where: Where) -> list[InputError]:
+        """Every fault of a row: each is looked for in what the others leave."""
+        found: list[InputError] = []
+        left = dict(row)
+        while True:
+            try:
+                self._sample(left, number, where)
+            except Wrong as wrong:
+                found.append(wrong.error(where(wrong.path)))
+                key = wrong.path[0] if wrong.path else None
+                if key not in left or SPELLINGS.get(str(key)) == "query":
+                    return found
+                del left[str(key)]
+            else:
+                return found
+
     def _sample(self, row: Json, number: int, where: Where) -> Sample:
         if not isinstance(row, dict):
             fix = 'write {"id": "q1", "query": "..."}'
