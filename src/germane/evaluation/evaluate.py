@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -179,6 +180,7 @@ def rescore(
     if by is not None:
         slices_of(source.samples, by)
     answers = Recorded(source.judgements)
+    existed = folder is not None and Path(folder).exists()
     target = _target(source, folder)
     try:
         _score_again(source, manifest, graders_of(tuple(measures)), answers, target)
@@ -193,6 +195,10 @@ def rescore(
             if isinstance(target, Part):
                 return scored.save(folder)
             scored.finish()
+    except BaseException:
+        if isinstance(target, ReportFolder) and not existed:
+            shutil.rmtree(target.path, ignore_errors=True)
+        raise
     finally:
         if isinstance(target, ReportFolder):
             target.close()
@@ -222,15 +228,18 @@ def _score_again(
     target: Tables,
 ) -> None:
     """Score the samples of one report by its judgements into the tables of another."""
-    people = LabelBook(source.people())
-    settings = Settings(**(manifest.get("settings") or {}), labels=people or None)
+    people = list(source.people())
+    book = LabelBook(people)
+    settings = Settings(**(manifest.get("settings") or {}), labels=book or None)
     plain = None
     if isinstance(source, ReportFolder):
         plain = PlainMeasures.of(graders, settings, RecordedRows(answers, settings.asked))
     rows = source.rows() if plain is not None and isinstance(source, ReportFolder) else source.samples
     jobs = (row if isinstance(row, PlainRow) else Job(sample=row, graders=graders) for row in rows)
     run_coroutine(judged(jobs, settings, answers, target, plain=plain))
-    target.add_labels(source.people())
+    target.add_labels(people)
+    if isinstance(target, ReportFolder):
+        target.flush()
 
 
 def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> None:

@@ -50,7 +50,7 @@ class ReportData:
         stopped: str = "",
     ) -> None:
         self.tables, self.manifest, self.verdict, self.summaries = tables, manifest, verdict, tuple(summaries)
-        if folder is None and isinstance(tables, ReportFolder) and tables.scratch is None:
+        if folder is None and isinstance(tables, ReportFolder) and not tables.scratch:
             folder = tables.path
         self.folder = folder
         self.stopped = stopped

@@ -6,13 +6,14 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
+import weakref
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
 from germane.encoding import decode, encode
@@ -38,6 +39,7 @@ _TABLES = ("samples", "items", "judgements", "scores")
 _LABELS, _MANIFEST = "labels.jsonl", "manifest.json"
 _PART, _EARLIER = ".part", ".earlier"
 _NOBODY, _IMPORTED = b'"who":null', b'"queue":"import"'
+_BLOCK = 1 << 20
 _AT_ONCE = 1000
 """Lines that are written together."""
 
@@ -66,15 +68,15 @@ class ReportFolder:
         self.reads: dict[str, set[str]] = {}
         self.manifest: dict[str, Json] = {}
         """What `finish` wrote or `open` read."""
-        self.scratch: TemporaryDirectory[str] | None = None
-        """The folder, where it is nobody's and goes with this object."""
+        self.scratch = False
+        """Whether the folder is nobody's and goes with this object."""
 
     @classmethod
     def temporary(cls) -> ReportFolder:
         """A folder for rows that need not stay, instead of memory. It is never finished."""
-        scratch = TemporaryDirectory(prefix="germane-", ignore_cleanup_errors=True)
-        folder = cls(scratch.name)
-        folder.scratch = scratch
+        folder = cls(tempfile.mkdtemp(prefix="germane-"))
+        folder.scratch = True
+        weakref.finalize(folder, shutil.rmtree, folder.path, ignore_errors=True)
         return folder
 
     # writing
@@ -107,7 +109,7 @@ class ReportFolder:
             self.lock()
         self._set_aside()
         self._end = _PART
-        hashed = self.scratch is None
+        hashed = not self.scratch
         self._files = {name: _HashedFile(self._path(name), hashed=hashed) for name in _TABLES}
         self._files["labels"] = _HashedFile(self._path("labels"), hashed=False)
         self._written, self._asked = NumberSet(), AskedCounts()
@@ -211,7 +213,7 @@ class ReportFolder:
 
     def _keep_labels(self, added: Path) -> None:
         """The labels that were added, then those that people gave in this folder before."""
-        given = [label for label in map(load_label, _rows(self._path("labels"))) if by_people(label)]
+        given = list(_of_people(self._path("labels")))
         if given:
             written = set(map(load_label, _rows(added)))
             with _open(added, os.O_APPEND) as file:
@@ -312,7 +314,7 @@ class ReportFolder:
         reader, path = RowReader(), self._path("samples")
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
-                if (plain := plain_row(line, number)) is not None:
+                if (plain := plain_row(line, number, own=True)) is not None:
                     yield plain
                 else:
                     place = Place(str(path), number)
@@ -362,12 +364,10 @@ class ReportFolder:
 
     def people(self) -> Iterator[Label]:
         """The labels that people gave beside the samples; other lines are passed over unread."""
-        rows = _rows(self._path("labels"), lambda line: not (_NOBODY in line and _IMPORTED in line))
-        found = filter(by_people, map(load_label, rows))
+        found = _of_people(self._path("labels"))
         if not self._end:
             return found
-        before = map(load_label, _rows(self.path / _LABELS))
-        return chain(found, filter(by_people, before))
+        return chain(found, _of_people(self.path / _LABELS))
 
     @cached_property
     def scores(self) -> ScoreTable:
@@ -491,13 +491,33 @@ def _rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator
     with path.open("rb") as lines:
         for number, line in enumerate(_whole(lines) if path.suffix == _PART else lines, 1):
             if wanted is None or wanted(line):
-                try:
-                    yield decode(line)
-                except ValueError:
-                    place = Place(str(path), number)
-                    raise InputError(
-                        "this line is damaged", fix="run again with --resume", place=place
-                    ) from None
+                yield _row_in(path, number, line)
+
+
+def _of_people(path: Path) -> Iterator[Label]:
+    """The labels in a file that people gave; blocks of lines without any are passed over unread."""
+    if not path.exists():
+        return
+    first = 1
+    with path.open("rb") as file:
+        while lines := file.readlines(_BLOCK):
+            block = b"".join(lines)
+            if not block.count(_NOBODY) == block.count(_IMPORTED) == len(lines):
+                whole = lines if lines[-1].endswith(b"\n") or path.suffix != _PART else lines[:-1]
+                yield from filter(
+                    by_people,
+                    (load_label(_row_in(path, number, line)) for number, line in enumerate(whole, first)),
+                )
+            first += len(lines)
+
+
+def _row_in(path: Path, number: int, line: bytes) -> Any:
+    """The JSON value of a line; InputError where it is damaged."""
+    try:
+        return decode(line)
+    except ValueError:
+        place = Place(str(path), number)
+        raise InputError("this line is damaged", fix="run again with --resume", place=place) from None
 
 
 def _whole(lines: Iterable[bytes]) -> Iterator[bytes]:
