@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from germane import evaluate
+from germane import compare, evaluate
 from germane.errors import InputError, MissingPart
 from germane.measures import Measure
 from germane.reports.formats import write
@@ -144,7 +144,7 @@ def test_every_format_says_how_its_model_was_asked(tmp_path: Path) -> None:
     assert (basis["listed"], basis["windowed"], basis["without_temperature"]) == (2, 1, 2)
 
 
-def test_a_mean_that_a_model_judged_is_uncalibrated() -> None:
+def test_a_mean_that_a_model_judged_is_uncalibrated(tmp_path: Path) -> None:
     """Said wherever it is printed; gold and people's labels need no calibration."""
     judgements = [
         relevance(1, mode="schema", model="m-1", fused=("a", "b")),
@@ -164,7 +164,12 @@ def test_a_mean_that_a_model_judged_is_uncalibrated() -> None:
         "with_reference": None,
         "without_reference": None,
         "mixed": None,
+        "remarks": ["uncalibrated: no human labels"],
     }
+    for ending in ("json", "html", "md", "csv", "txt"):
+        write(report, tmp_path / f"report.{ending}")
+        assert "uncalibrated: no human labels" in (tmp_path / f"report.{ending}").read_text("utf-8"), ending
+    assert "uncalibrated: no human labels (context_precision@1)" in compare(report, report).notes
     for measure, source in (("RR", "gold"), ("P(labels=human)@1", "human")):
         other = Report.build(part_of(measure, [], 1.0), MODEL)
         assert other[measure].basis.source == source

@@ -426,6 +426,10 @@ def _csv(report: ReportData) -> Iterator[str]:
         columns["misses"] = [" | ".join(row["misses"]) for row in said]
         columns["reasoning"] = [row["reasoning"] for row in said]
         columns["relevance_checks"] = [_checks_as_json(row) for row in said]
+    remarks = {(s.measure, s.system): "; ".join(s.basis.remarks()) for s in report.summaries}
+    if any(remarks.values()):
+        rows = zip(columns["measure"], columns["system"], strict=True)
+        columns["remarks"] = [remarks.get((str(measure), str(system)), "") for measure, system in rows]
     yield _row(list(columns))
     for values in zip(*columns.values(), strict=True):
         yield _row(list(map(cell, values)))

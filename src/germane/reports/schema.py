@@ -46,6 +46,7 @@ class BasisLine(TypedDict):
 
     `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request,
     `listed` and `windowed` those asked in a list and in windows, `without_temperature` those of a model that takes none.
+    `remarks` are what must be said wherever the mean is shown: `uncalibrated: no human labels`.
     """
 
     source: Literal["gold", "judge", "human", "best"]
@@ -59,6 +60,7 @@ class BasisLine(TypedDict):
     with_reference: int | None
     without_reference: int | None
     mixed: float | None
+    remarks: list[str]
 
 
 class CorrectedLine(TypedDict):

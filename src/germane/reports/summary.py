@@ -86,6 +86,7 @@ class Basis:
             "with_reference": self.with_reference,
             "without_reference": self.without_reference,
             "mixed": self.mixed,
+            "remarks": list(self.remarks()),
         }
 
 
