@@ -227,7 +227,9 @@ def place(name: str) -> int:
     return FIRST.index(name) if name in FIRST else len(FIRST)
 
 
-_OPENING = "<\u2039\u3008\u27e8\u300a\u276e\u27ea\u02c2\u1438\u226e\u276c\u2770\u29fc\u226a\u2aa1\u16b2\U0001d236"
+_OPENING = (
+    "<\u2039\u3008\u27e8\u300a\u276e\u27ea\u02c2\u1438\u226e\u276c\u2770\u29fc\u226a\u2aa1\u16b2\U0001d236"
+)
 """Brackets that a model may take for the beginning of a tag; what is compatible with one of them is found too."""
 _SUSPECT = re.compile(f"[{_OPENING}\uff1c\ufe64\u2329\ufe3d\ufe3f]")
 _CLOSING = "[>\u203a\u3009\u27e9\u300b\u276f\u27eb\u02c3\u1433\u276d\u2771\u29fd\u226b\u2aa2]"
