@@ -416,6 +416,7 @@ def _verdicts(report: ReportData) -> dict[SampleKey, str]:
 
 
 def _csv(report: ReportData) -> Iterator[str]:
+    """One score per line, with the mean of its measure and system beside it, and the interval of that."""
     columns = report.tables.scores.to_columns()
     words, verdicts = _words(report), _verdicts(report)
     if words:
@@ -426,6 +427,12 @@ def _csv(report: ReportData) -> Iterator[str]:
         columns["misses"] = [" | ".join(row["misses"]) for row in said]
         columns["reasoning"] = [row["reasoning"] for row in said]
         columns["relevance_checks"] = [_checks_as_json(row) for row in said]
+    means = {(s.system, s.measure): s for s in report.summaries}
+    of_row = [means[key] for key in zip(columns["system"], columns["measure"], strict=True)]
+    columns["mean"] = [summary.mean for summary in of_row]
+    for end, name in enumerate(("interval_low", "interval_high")):
+        columns[name] = [summary.interval and summary.interval[end] for summary in of_row]
+    columns["interval_method"] = [summary.interval_method for summary in of_row]
     yield _row(list(columns))
     for values in zip(*columns.values(), strict=True):
         yield _row(list(map(cell, values)))
