@@ -27,6 +27,7 @@ from germane.reports import formats
 from germane.reports.ci import github_commands
 from germane.reports.data import ReportData
 from germane.reports.report import Report
+from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.comparison.planning import RankedSystems
@@ -76,9 +77,14 @@ def finish(
 
 
 def write(
-    report: ReportData, paths: Sequence[Path], *, baseline: ReportData | None = None, text: bool = True
+    report: ReportData,
+    paths: Sequence[Path],
+    *,
+    baseline: ReportData | None = None,
+    comparison: dict[str, Json] | None = None,
+    text: bool = True,
 ) -> None:
-    """Write report files; a page with the audit of its judge, a JSON document with the systems in order."""
+    """Write report files; a page with the audit of its judge and the comparison to a baseline, a JSON document with the systems in order."""
     from germane.labelling.audit import audit_judge
 
     judged = any(summary.basis.source == "judge" for summary in report.summaries)
@@ -90,6 +96,7 @@ def write(
             baseline=baseline,
             text=text,
             audit=audit_judge(report) if page and judged else None,
+            comparison=comparison,
             ranking=ranking_lines(report) if document else (),
         )
         say(f"wrote {path}")
