@@ -51,7 +51,7 @@ def forecast(
     plan = Plan(options, (watch or Watch()).warn, stored, dry=True)
     options = plan.options
     place = ledger_of(options, resume, stored)
-    receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else Receipts()
+    receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else None
     known = answers_so_far(resume, stored, errors=not retry_errors)
     reading = contextlib.nullcontext()
     if options.replay:
@@ -245,7 +245,7 @@ class Forecaster:
         receipts: Receipts | None = None,
     ) -> None:
         self._judge, self._settings = judge, settings
-        self._known, self._ledger, self._receipts = known or {}, ledger, receipts or Receipts()
+        self._known, self._ledger, self._receipts = known or {}, ledger, receipts
         self._found = Forecast(judge.name if judge is not None else "none needed")
         self._feasibility = Feasibility(settings)
         self._tally = Tally(self._receipts)
@@ -299,7 +299,7 @@ class Forecaster:
             self._asked.setdefault(line.measure, []).append((asked.judge, asked.question))
         elif not asked.answer.usable:
             self._found.failed += asked.calls
-        elif asked.key in self._receipts:
+        elif self._receipts is not None and asked.key in self._receipts:
             self._found.paid += asked.calls
         else:
             line.cached += asked.calls
