@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Self
 
 import typer
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
+from rich.table import Column
 from rich.text import Text
 
 from germane.clean import clean_json, clean_lines
-from germane.evaluation.options import Counts, Watch
+from germane.evaluation.options import Counts, Expected, Watch
+from germane.judging.spending import Spent
 from germane.reports import formats
 from germane.reports.ci import github_commands
 from germane.reports.data import ReportData
@@ -156,21 +158,27 @@ class _Warnings(logging.Handler):
         self._watch.warn(record.getMessage())
 
 
-_HEARTBEAT = 15.0
-"""Seconds between two lines on stderr that tell how far a run has come, where no terminal shows it."""
+_FIRST, _HEARTBEAT = 1.0, 15.0
+"""Seconds to the first line on stderr that tells how far a run has come, and between two, where no terminal shows it."""
 
 
 class Progress(Watch):
-    """A progress bar on stderr while a run works, where stderr is a terminal, else a line now and then; warnings too."""
+    """A progress bar on stderr while a run works, where stderr is a terminal, else a line now and then; warnings too.
+
+    Both say how much of the whole is done, the time left, the price and the errors so far.
+    """
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._next = time.monotonic() + _HEARTBEAT
+        self._next = time.monotonic() + _FIRST
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         self._log = _Warnings(self)
         self._hints: list[str] = []
+        self._expected: Expected | None = None
+        self._began: dict[str, float] = {}
         self.so_far: ReportData | None = None
+        self.wants_forecast = not quiet
 
     def __enter__(self) -> Self:
         logging.getLogger("germane").addHandler(self._log)
@@ -178,13 +186,12 @@ class Progress(Watch):
         if console.is_terminal:
             columns = (
                 TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
+                BarColumn(bar_width=None),
+                TextColumn("{task.fields[more]}", table_column=Column(overflow="fold")),
             )
-            self._bar = Bar(*columns, console=console, transient=True)
+            self._bar = Bar(*columns, console=console, transient=True, expand=True)
             self._bar.start()
-            self._task = self._bar.add_task("starting", total=None)
+            self._task = self._bar.add_task("starting", total=None, more="")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -200,13 +207,33 @@ class Progress(Watch):
             with whoever_listens():
                 self._bar.console.print(f"warning: {clean_lines(text)}", markup=False, highlight=False)
 
+    def expects(self, total: Expected) -> None:
+        """How much is to be judged."""
+        self._expected = total
+        self._show("judging", 0, total.calls, self._spending(Spent()))
+
     def answering(self, done: int, total: int) -> None:
         """So many cases have their answer."""
         self._show("asking the target", done, total)
 
     def judging(self, pool: Counts) -> None:
-        """So many questions have their answer."""
-        self._show("judging", pool.answered, pool.expected)
+        """So many questions have their answer: of those that cost where it is known how many there are."""
+        if self._expected is None:
+            if pool.answered:  # else the whole is known in a moment
+                self._show("looking up answers", pool.answered, pool.expected)
+        else:
+            done = pool.spent.calls
+            self._show("judging", done, max(self._expected.calls, done), self._spending(pool.spent))
+
+    def _spending(self, spent: Spent) -> str:
+        """Price and errors so far."""
+        words = []
+        if spent.cost is not None and (spent.cost or (self._expected and self._expected.cost_usd)):
+            whole = self._expected.cost_usd if self._expected else None
+            words.append(f"${spent.cost:.4f}" + (f" of about ${whole:.4f}" if whole else ""))
+        if spent.errors:
+            words.append(f"{spent.errors:,} error{'s' if spent.errors > 1 else ''}")
+        return ", ".join(words)
 
     def failed(self, command: str) -> None:
         """How to ask again; said at the end."""
@@ -221,9 +248,25 @@ class Progress(Watch):
         for hint in self._hints:
             say(hint)
 
-    def _show(self, what: str, done: int, total: int) -> None:
+    def _show(self, what: str, done: int, total: int, more: str = "") -> None:
+        now = time.monotonic()
+        began = self._began.setdefault(what, now)
+        if self._bar is None and (self._quiet or now < self._next):
+            return
+        about = "~" if self._expected is not None and not self._expected.exact and what == "judging" else ""
+        words = [f"{done:,} of {about}{total:,}"]
+        if 0 < done < total:
+            words.append(f"{_clock((now - began) / done * (total - done))} left")
+        said = ", ".join([*words, *([more] if more else [])])
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, description=what, completed=done, total=total)
-        elif not self._quiet and time.monotonic() >= self._next:
-            self._next = time.monotonic() + _HEARTBEAT
-            say(f"{what}: {done:,} of {total:,}")
+            self._bar.update(self._task, description=what, completed=done, total=total, more=said)
+        else:
+            self._next = now + _HEARTBEAT
+            say(f"{what}: {said}")
+
+
+def _clock(seconds: float) -> str:
+    """Minutes and seconds, with hours where there are any."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -131,7 +131,7 @@ def run(
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
-        from germane.evaluation.forecast import forecast
+        from germane.evaluation.run import forecast
 
         with Progress() as watch:
             expected = forecast(chosen, watch, resume=resume, retry_errors=retry_errors)

@@ -15,10 +15,21 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from germane.errors import InputError, Place
+from germane.judging.spending import Spent
 from germane.reports.data import ReportData
 from germane.types import FrozenDict, Json
 
-__all__ = ["ASKED", "Config", "Counts", "JudgeOptions", "Options", "Watch", "filled", "read_config"]
+__all__ = [
+    "ASKED",
+    "Config",
+    "Counts",
+    "Expected",
+    "JudgeOptions",
+    "Options",
+    "Watch",
+    "filled",
+    "read_config",
+]
 
 ASKED = ("repeat", "vote", "batch", "reading")
 """How judges are asked: options that an eval file and the config may set too."""
@@ -225,9 +236,31 @@ class Counts(Protocol):
     answered: int
     expected: int
 
+    @property
+    def spent(self) -> Spent:
+        """What was asked, paid and failed so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a run will ask in all: questions put to the judge, their price in US dollars (None = not known).
+
+    `exact`: nothing in it is an estimate.
+    """
+
+    calls: int
+    cost_usd: float | None
+    exact: bool
+
 
 class Watch:
     """Whoever looks on while a run works. The defaults ignore everything."""
+
+    wants_forecast = False
+    """Whether `expects` should be told; that takes up to a second of CPU."""
+
+    def expects(self, total: Expected) -> None:
+        """What the run will ask, before its first question is put to the judge."""
 
     def warn(self, text: str) -> None:
         """Something in the input looks like a mistake."""

@@ -390,10 +390,10 @@ class Plan:
         case = Case(sample=sample) if case is None else replace(case, sample=sample)
         return Job(sample=sample, graders=planned.graders, case=case)
 
-    def check(self, jobs: Iterable[Job] | None) -> None:
+    def check(self, jobs: Iterable[Job] | None, look: Callable[[Job], None] = lambda _: None) -> None:
         """InputError for a bad line of data, or a measure that no sample can have: before anything is paid.
 
-        None reads the jobs from the files, unless these are too large to be read twice.
+        None reads the jobs from the files, unless these are too large to be read twice. `look` sees each of them.
         """
         feasibility = Feasibility(self.settings)
         if jobs is None:
@@ -401,6 +401,7 @@ class Plan:
             jobs = map(self.job, cases)
         for job in jobs:
             feasibility.look(job)
+            look(job)
         feasibility.check()
 
     def _suite(self) -> Suite:

@@ -33,7 +33,7 @@ from germane.reports.page.render import page_html
 from germane.reports.plots.figures import charts_of
 from germane.reports.plots.svg import document
 from germane.reports.schema import CaseRow, Document, JudgeLine, RankingLine, ResultRow, ScoreRow, SystemLine
-from germane.reports.summary import MeasureSummary
+from germane.reports.summary import MeasureSummary, asked_in_words
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
@@ -191,7 +191,7 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
             for reason in _reasons(summary)[:2]:
                 measures.setdefault(reason, []).append(summary.measure)
     for (why, count), concerned in list(measures.items())[:most]:
-        yield Text(f"  {count} x {shorten(why, 160)} ({_named(report, concerned)})", style="dim")
+        yield Text(f"  {count} x {shorten(why, 240)} ({_named(report, concerned)})", style="dim")
 
 
 def _named(report: ReportData, measures: Sequence[str]) -> str:
@@ -220,7 +220,9 @@ def _remarks(summary: MeasureSummary) -> Iterator[str]:
 def notes_of(report: ReportData) -> Iterator[str]:
     """What a reader should know: counted notes, or sentences as they are."""
     notes = report.manifest.get("notes") or {}
-    return (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
+    yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
+    if asked := asked_in_words(report.manifest):
+        yield asked
 
 
 def _reasons(summary: MeasureSummary) -> list[tuple[str, int]]:
@@ -414,6 +416,7 @@ def _verdicts(report: ReportData) -> dict[SampleKey, str]:
 
 
 def _csv(report: ReportData) -> Iterator[str]:
+    """One score per line, with the mean of its measure and system beside it, and the interval of that."""
     columns = report.tables.scores.to_columns()
     words, verdicts = _words(report), _verdicts(report)
     if words:
@@ -424,6 +427,12 @@ def _csv(report: ReportData) -> Iterator[str]:
         columns["misses"] = [" | ".join(row["misses"]) for row in said]
         columns["reasoning"] = [row["reasoning"] for row in said]
         columns["relevance_checks"] = [_checks_as_json(row) for row in said]
+    means = {(s.system, s.measure): s for s in report.summaries}
+    of_row = [means[key] for key in zip(columns["system"], columns["measure"], strict=True)]
+    columns["mean"] = [summary.mean for summary in of_row]
+    for end, name in enumerate(("interval_low", "interval_high")):
+        columns[name] = [summary.interval and summary.interval[end] for summary in of_row]
+    columns["interval_method"] = [summary.interval_method for summary in of_row]
     yield _row(list(columns))
     for values in zip(*columns.values(), strict=True):
         yield _row(list(map(cell, values)))
@@ -456,6 +465,8 @@ def _markdown(report: ReportData) -> Iterator[str]:
     judge = report.manifest.get("judge") or {}
     if judge.get("source"):
         yield f"\nJudge: {_escaped(judge['source'])}: {spent_in_words(judge)}.\n"
+    for note in notes_of(report):
+        yield f"\n{_escaped(note, 1000)}\n"
     if judge.get("stand_in"):
         yield f"\n> {_escaped(judge['stand_in'])}\n"
     yield from _failed_in_markdown(report)

@@ -44,7 +44,8 @@ class JudgeLine(TypedDict):
 class BasisLine(TypedDict):
     """Whose labels a mean rests on: gold, judge, human or best; `mixed` is the share of people's labels under best.
 
-    `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request.
+    `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request,
+    `listed` and `windowed` those asked in a list and in windows, `without_temperature` those of a model that takes none.
     """
 
     source: Literal["gold", "judge", "human", "best"]
@@ -52,6 +53,9 @@ class BasisLine(TypedDict):
     models: dict[str, int]
     modes: dict[str, int]
     fused: int
+    listed: int
+    windowed: int
+    without_temperature: int
     with_reference: int | None
     without_reference: int | None
     mixed: float | None
