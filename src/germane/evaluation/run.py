@@ -72,7 +72,7 @@ def forecast(
     plan = Plan(options, (watch or Watch()).warn, stored, dry=True)
     options = plan.options
     place = ledger_of(options, resume, stored)
-    receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else Receipts()
+    receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else None
     known = answers_so_far(resume, stored, errors=not retry_errors)
     reading = contextlib.nullcontext()
     if options.replay:

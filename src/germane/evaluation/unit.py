@@ -406,11 +406,16 @@ async def _first(asking: deque[_Asking]) -> Part:
     return working.part()
 
 
-async def judged(jobs: Iterable[Job], settings: Settings, answerer: Answerer, part: Part) -> None:
+async def judged(jobs: Iterable[Job], settings: Settings, answerer: Answerer) -> Part:
     """Judge and score jobs, unit by unit, into one part."""
-    async for more in evaluated(plan(jobs, settings), answerer):
-        assert isinstance(more, Part)
-        part.add(more)
+    whole: Part | None = None
+    async for part in evaluated(plan(jobs, settings), answerer):
+        assert isinstance(part, Part)
+        if whole is None:
+            whole = part
+        else:
+            whole.add(part)
+    return Part() if whole is None else whole
 
 
 def run_coroutine(work: Coroutine[Any, Any, T]) -> T:
