@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -81,7 +81,7 @@ def write(
     paths: Sequence[Path],
     *,
     baseline: ReportData | None = None,
-    comparison: dict[str, Json] | None = None,
+    comparison: Mapping[str, Json] | None = None,
     text: bool = True,
 ) -> None:
     """Write report files; a page with the audit of its judge and the comparison to a baseline, a JSON document with the systems in order."""

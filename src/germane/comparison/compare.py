@@ -126,7 +126,7 @@ def compare(
     )
 
 
-def comparison_of(baseline: ReportData, report: ReportData) -> dict[str, Json] | None:
+def comparison_of(baseline: ReportData, report: ReportData) -> ComparisonDocument | None:
     """What `germane compare --json` says of a report and its baseline; None where they cannot be compared as a whole."""
     with suppress(InputError):
         return compare(baseline, report, across_judges=True).to_json()
