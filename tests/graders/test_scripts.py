@@ -69,7 +69,8 @@ def test_the_document_has_both_generations_keys() -> None:
     """Question, answers, messages and the summary of the trace, under the names of both."""
     details = told(python(ECHO, config={"k": 3}))
     assert details["question"] == "How long?"
-    assert details["candidate_answer"] == "Four minutes."
+    assert details["candidate_answer"] == details["output"] == "Four minutes."
+    assert details["trace_summary"]["llm_call_count"] == sum(m["role"] == "assistant" for m in details["messages"])
     assert (details["criteria"], details["expected_outcome"]) == ("Says four minutes",) * 2
     assert details["reference_answer"] == "4 min"
     assert details["config"] == {"k": 3}
@@ -79,6 +80,7 @@ def test_the_document_has_both_generations_keys() -> None:
         "tool_calls_by_name": {"search": 2},
         "tool_calls": {"search": 2},
         "error_count": 0,
+        "llm_call_count": details["trace_summary"]["llm_call_count"],
         "token_usage": {"input": 7, "output": 3},
         "cost_usd": 0.5,
         "duration_ms": 20,

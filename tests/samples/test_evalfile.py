@@ -193,8 +193,8 @@ def test_the_newer_generation(read):
     assert (a.sample.query, a.sample.reference, a.expected_outcome) == ("Why?", "Because.", "It says why.")
     assert [(g.name, g.spec["type"]) for g in a.graders] == [
         ("precision", "code-grader"),
-        ("has-steam", "contains"),
         ("rubrics", "rubrics"),
+        ("has-steam", "contains"),
     ]
     assert a.graders[0].spec["command"] == "python3 judge.py"
     assert (b.sample.query, [g.name for g in b.graders]) == ("How?", ["latency"])

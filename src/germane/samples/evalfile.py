@@ -154,11 +154,16 @@ def _rubrics(items: Any) -> tuple[GraderSpec, ...]:
 def _assertions(items: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
     """In the newer generation's list a text is no measure's name, but something that must be true.
 
-    All of them are one rubric, which weighs as much as they are many.
+    All of them are one rubric in the place of the first, which weighs as much as they are many.
     """
     stated = [node for node in items if node.pairs is None]
-    graders = tuple(_spec(node) for node in items if node.pairs is not None)
-    return (*graders, _rubric(stated, len(stated))) if stated else graders
+    found: list[GraderSpec] = []
+    for node in items:
+        if node.pairs is not None:
+            found.append(_spec(node))
+        elif node is stated[0]:
+            found.append(_rubric(stated, len(stated)))
+    return tuple(found)
 
 
 _MEMBERS = ("evaluators", "assertions", "assert", "graders", "members")
@@ -264,14 +269,22 @@ class Execution(GraderLists):
 
 
 def by_name(graders: Iterable[GraderSpec]) -> tuple[GraderSpec, ...]:
-    """The graders with names that differ: equal ones are one, two that differ under one written name are an error."""
+    """The graders with names that differ: equal ones are one, two that differ under one written name are an error.
+
+    Written names are kept; a name that follows from the type gets a number where it is taken.
+    """
+    listed = tuple(graders)
+    written: dict[str, GraderSpec] = {}
+    for grader in listed:
+        if grader.named and written.setdefault(grader.name, grader).spec != grader.spec:
+            problem = f"two graders are named {grader.name!r}"
+            raise InputError(problem, fix="give one of them another name", place=grader.place)
     found: dict[str, GraderSpec] = {}
-    for grader in graders:
+    for grader in listed:
         name, number = grader.name, 1
-        while (first := found.get(name)) is not None and first.spec != grader.spec:
-            if first.named or grader.named:
-                problem = f"two graders are named {grader.name!r}"
-                raise InputError(problem, fix="give one of them another name", place=grader.place)
+        while (
+            not grader.named and (first := found.get(name) or written.get(name)) and first.spec != grader.spec
+        ):
             number += 1
             name = f"{grader.name}-{number}"
         found.setdefault(name, grader if name == grader.name else replace(grader, name=name))

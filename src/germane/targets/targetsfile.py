@@ -45,7 +45,8 @@ def open_target(
     folder = path.resolve().parent
     expanded = with_environment(entry, os.environ if environ is None else environ)
     target = read_model(kind, expanded, folder=folder, warn=warn)
-    target.open(entry.place, folder)
+    where = Path(where)
+    target.open(entry.place, folder, where.resolve() if where.is_dir() else folder)
     return target
 
 
