@@ -45,4 +45,5 @@ def test_no_text_is_a_workflow_command() -> None:
     """Neither at its start nor where a long line is broken; names with colons stay."""
     assert clean("::add-mask::x") == ": :add-mask::x"
     assert clean("a ::error file=a.py::x ##[group]y") == "a : :error file=a.py::x # #[group]y"
+    assert clean("##vso[task.complete]z ##teamcity[x]") == "# #vso[task.complete]z # #teamcity[x]"
     assert clean("std::vector, 10:20") == "std::vector, 10:20"

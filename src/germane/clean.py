@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["cell", "clean", "clean_lines", "shorten"]
+__all__ = ["cell", "clean", "clean_json", "clean_lines", "shorten"]
 
-_COMMAND = re.compile(r"::(?=[A-Za-z-]+[^:]*::)|##(?=\[)")
-"""How a command of a continuous integration server begins: GitHub takes it from the start of any printed line."""
+_COMMAND = re.compile(r"::(?=[A-Za-z-]+[^:]*::)|##(?=[A-Za-z]*\[)")
+"""How a command of a continuous integration server begins: GitHub's (both kinds), Azure's ##vso[, TeamCity's."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -26,6 +26,11 @@ def clean(text: str) -> str:
 def clean_lines(text: str) -> str:
     """A message of several lines, each of them clean."""
     return "\n".join(map(clean, text.split("\n")))
+
+
+def clean_json(text: str) -> str:
+    """A JSON document in which no text is a workflow command (##[ counts anywhere in a line); its values are the same."""
+    return text.replace("##", "#\\u0023")
 
 
 def shorten(text: str, most: int) -> str:

@@ -73,7 +73,7 @@ def test_every_query_on_demand(files: Path) -> None:
 
 
 def test_several_runs_are_several_systems(files: Path) -> None:
-    """A column each, named by the file."""
+    """A column each, named by the file, every mean with its interval; the document holds their order."""
     done = invoke(files / "bm25.run", files / "dense.jsonl", "--qrels", files / "gold", "-m", "RR", "-q")
     assert done.stdout.splitlines() == [
         "system  query      RR",
@@ -82,9 +82,9 @@ def test_several_runs_are_several_systems(files: Path) -> None:
         "dense   q1     1.0000",
         "dense   q2     1.0000",
         "",
-        "measure    bm25   dense",
-        "RR       0.2500  1.0000",
-        "n/N         2/2     2/2",
+        "measure                       bm25                      dense",
+        "RR       0.2500 (0.0000 to 1.0000)  1.0000 (0.1581 to 1.0000)",
+        "n/N                            2/2                        2/2",
         "systems by RR",
         "  dense  1.0000 (0.1581 to 1.0000)",
         "  bm25   0.2500 (0.0000 to 1.0000)  -0.7500 (-1.0000 to +1.0000)  p 0.5000  not distinguishable",
@@ -133,6 +133,9 @@ def test_one_json_document(files: Path) -> None:
                     "models": {},
                     "modes": {},
                     "fused": 0,
+                    "listed": 0,
+                    "windowed": 0,
+                    "without_temperature": 0,
                     "with_reference": None,
                     "without_reference": None,
                     "mixed": None,
@@ -164,6 +167,30 @@ def test_one_json_document(files: Path) -> None:
     assert "measures" not in document
     assert "scores" not in document
     assert len(document["notes"]) == 2
+    (ranking,) = document["ranking"]
+    assert [one["system"] for one in ranking["systems"]] == ["dense", "bm25"]
+    assert ranking["systems"][1]["difference"] == -0.75
+    assert ranking["systems"][1]["distinguishable"] is False
+
+
+def test_slices_by_what_is_known_of_the_queries(files: Path) -> None:
+    """--by names a field of the metadata or a tag of --queries; each slice with n and interval, in --json too."""
+    known = files / "queries.jsonl"
+    known.write_text(
+        '{"id": "q1", "query": "x", "lang": "de"}\n{"id": "q2", "query": "y", "lang": "en"}\n',
+        encoding="utf-8",
+    )
+    common = (files / "bm25.run", "--qrels", files / "gold", "-m", "RR")
+    done = invoke(*common, "--queries", known, "--by", "lang")
+    assert done.stdout.splitlines()[-3:] == [
+        "slice    measure    mean          interval  n/N",
+        "lang=de  RR       0.5000  0.0000 to 1.0000  1/1",
+        "lang=en  RR       0.0000  0.0000 to 0.9750  1/1",
+    ]
+    document = json.loads(invoke(*common, "--queries", known, "--by", "lang", "--json").stdout)
+    assert [one["slice"] for one in document["slices"]] == ["lang=de", "lang=en"]
+    assert "give --queries FILE" in str(invoke(*common, "--by", "lang").exception)
+    assert "no sample has the tag" in str(invoke(*common, "--queries", known, "--by", "no").exception)
 
 
 def test_a_gate_decides_the_exit_code(files: Path) -> None:
@@ -297,7 +324,7 @@ def test_tables_for_papers(files: Path) -> None:
     assert notes.read_text("utf-8").splitlines() == [
         "| measure | bm25_k1 | dense |",
         "| --- | ---: | ---: |",
-        "| RR | 0.2500 | **1.0000** |",
+        "| RR | 0.2500 (0.0000 to 1.0000) | **1.0000 (0.1581 to 1.0000)** |",
         "| n/N | 2/2 | 2/2 |",
     ]
     assert paper.read_text("utf-8").splitlines() == [
@@ -305,7 +332,7 @@ def test_tables_for_papers(files: Path) -> None:
         r"\toprule",
         r"measure & bm25\_k1 & dense \\",
         r"\midrule",
-        r"RR & 0.2500 & \textbf{1.0000} \\",
+        r"RR & 0.2500 (0.0000 to 1.0000) & \textbf{1.0000 (0.1581 to 1.0000)} \\",
         r"n/N & 2/2 & 2/2 \\",
         r"\bottomrule",
         r"\end{tabular}",

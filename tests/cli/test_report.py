@@ -1,8 +1,12 @@
 """`germane report`: the latest report, and the part of an interrupted one."""
 
+import json
+import re
 from pathlib import Path
 
 from tests.cli.conftest import Cli, write_jsonl
+
+DATA = re.compile(r'id="data">(.*)</script>')
 
 
 class TestReportVerb:
@@ -43,3 +47,17 @@ class TestReportVerb:
         assert "--resume r" in ran.out
         assert cli("report", "r", "--json").json["stopped"]
         assert cli("report", "r", "-o", "r.html").code == 0
+
+
+def test_a_page_holds_the_audit_of_its_judge(cli: Cli, tmp_path: Path) -> None:
+    """What `germane audit --json` says stands in the page's data; a gold report has no judge to audit."""
+    row = {"id": "a", "query": "bread", "contexts": [{"id": "d", "text": "bread"}], "qrels": {"d": 1}}
+    data = write_jsonl(tmp_path / "s.jsonl", row)
+    for measure, audited in (("context_relevance", True), ("RR", False)):
+        assert (
+            cli("run", data, "-m", measure, "--judge", "lexical", "--no-cache", "-o", "r", "--force").code
+            == 0
+        )
+        assert cli("report", "r", "-o", "r.html").code == 0
+        found = json.loads(DATA.search((tmp_path / "r.html").read_text("utf-8"))[1])["audit"]  # type: ignore[index]
+        assert (found == cli("audit", "r", "--json").json) if audited else found is None

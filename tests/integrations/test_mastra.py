@@ -24,8 +24,8 @@ NEW = json.loads((HERE / "mastra_new.json").read_text("utf-8"))["rows"]
 FORMULAS: dict[str, Formula] = {
     "ContextPositionMetric": "position",
     "ContextPrecisionMetric": "precision",
-    "ContextRelevancyMetric": "share",
-    "ContextualRecallMetric": "share",
+    "ContextRelevancyMetric": "relevancy",
+    "ContextualRecallMetric": "recall",
 }
 GRADES = {"high": 3, "medium": 2, "low": 1, "none": 0}
 
@@ -69,6 +69,21 @@ CASES = [(row, name) for row in OLD for name in FORMULAS]
 def test_the_formulas_give_mastras_numbers(row, name):
     """From the words of the judge, however many and however spelt, the score of @mastra/evals 0.13."""
     assert scored(FORMULAS[name], row["verdicts"], row["scale"]) == row["scores"][name]
+
+
+@pytest.mark.parametrize(
+    ("words", "scores"),
+    [
+        (["Yes", "no"], (0.67, 1, 0.5, 0)),
+        ([" YES ", "no"], (0.67, 1, 0, 0)),
+        (["yes\n", "NO"], (0.67, 1, 0, 0)),
+        (["YES", "Yes", " yes", "no"], (0.88, 1, 0.5, 0)),
+    ],
+)
+def test_odd_spellings_count_where_they_do_for_mastra(words, scores):
+    """Values of @mastra/evals 0.13.10: two metrics trim and fold case, one folds it, one does neither."""
+    assert tuple(scored(formula, words) for formula in FORMULAS.values()) == scores
+    assert recall(["Yes", " YES "], 2) == 1.0
 
 
 @pytest.mark.parametrize(("row", "name"), CASES, ids=lambda one: one if isinstance(one, str) else one["name"])
@@ -229,3 +244,14 @@ def test_what_mastra_refuses():
         mastra.ContextPositionMetric(FakeJudge(), context=[], parity="liverag")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="needs output"):
         mastra.ContextRelevanceScorer(FakeJudge(), context=passages(1)).run("q")
+
+
+def test_options_may_be_given_as_mastra_takes_them():
+    """A mapping after the model; an option that is none is named."""
+    judge = judge_of(["no", "yes"])
+    metric = mastra.ContextPositionMetric(judge, {"context": passages(2), "scale": 10})
+    assert metric.measure("q", "a").score == pytest.approx(10 / 3)
+    with pytest.raises(InputError, match="ContextPositionMetric needs context"):
+        mastra.ContextPositionMetric(judge)
+    with pytest.raises(InputError, match="no option 'scal'"):
+        mastra.ContextPositionMetric(judge, {"context": [], "scal": 10})

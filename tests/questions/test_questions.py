@@ -356,7 +356,7 @@ class TestSchemas:
         assert found["grade"] == {"type": "integer", "minimum": 0, "maximum": 3, "description": "0 to 3"}
         assert "sentences" in found["reasoning"]["description"]
 
-    @pytest.mark.parametrize("grade", [2, 2.0, "2", " 2"])
+    @pytest.mark.parametrize("grade", [2, 2.0, "2", " 2", "2.0"])
     def test_what_is_plainly_a_grade_is_one(self, grade: object) -> None:
         """Nothing is guessed, and it is stored as the number."""
         question = Relevance(query="q", passage="p")

@@ -68,4 +68,31 @@ def test_a_report_that_passes_has_no_failures(values: dict[str, float | None]) -
     """No workflow command either."""
     report = report_of(values)
     assert list(github_commands(report)) == []
-    assert "<failure" not in "".join(junit(report))
+    assert "<failure" not in "".join(junit(report, {}))
+
+
+def test_junit_has_the_shape_that_servers_read(tmp_path: Path) -> None:
+    """Counts and times on every level; a failure has a type and its text, which is what GitLab shows."""
+    report = report_of({"good": 1.0, "bad": 0.5, "open": None})
+    write(report, tmp_path / "x.junit.xml")
+    root = ElementTree.fromstring((tmp_path / "x.junit.xml").read_text())
+    assert {"tests", "failures", "errors", "skipped", "time"} <= set(root.attrib)
+    assert root.get("tests") == str(len(root.findall("testsuite/testcase")))
+    for test in root.iter("testcase"):
+        assert {"name", "classname", "time"} <= set(test.attrib)
+        assert [inner.tag for inner in test] in (["system-out"], ["failure", "system-out"], ["error", "system-out"],
+                                                 ["failure"])  # fmt: skip
+    for what in (*root.iter("failure"), *root.iter("error")):
+        assert what.get("message")
+        assert what.get("type")
+        assert what.text
+
+
+def test_an_annotation_names_the_file_as_github_knows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the workspace, wherever the run was started."""
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    (command,) = github_commands(report_of({"a": 0.5}), tmp_path)
+    assert command.startswith("::error file=sub/e%2Cv%3Aal.yaml,line=1,")

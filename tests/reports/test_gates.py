@@ -27,6 +27,10 @@ def summary(*scores: Score) -> list[MeasureSummary]:
         ("ndcg_cut_10 >= 70%", "mean(nDCG@10)>=0.7"),
         ("max( leaks ) = 0", "max(leaks)=0"),
         ("min(P(rel=2)@5)>0.1", "min(P(rel=2)@5)>0.1"),
+        ("context_precision gte 0.7", "mean(context_precision)>=0.7"),
+        ("max(leaks) lte 0", "max(leaks)<=0"),
+        ("min(RR) eq 1", "min(RR)==1"),
+        ("share(RR gt 0.5) gte 90%", "share(RR>0.5)>=0.9"),
         ("contextual precision < 1e-1", "mean(contextual precision)<0.1"),
     ],
 )

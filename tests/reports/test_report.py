@@ -12,6 +12,7 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError, MissingPart
 from germane.measures import Measure
+from germane.reports.formats import write
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.tables import ItemRow, ItemTable, JudgementTable, LabelTable, Part, ScoreTable, label_rows
@@ -122,6 +123,27 @@ def test_bounds_are_rounded_outwards() -> None:
     assert report["context_precision@1"].in_words() == "1.0000 over 2 of 3 (0.66 to 1.00 over all)"
 
 
+def test_every_format_says_how_its_model_was_asked(tmp_path: Path) -> None:
+    """By which snapshot, in which output mode, fused, in lists, in windows, without temperature; each with its count."""
+    judgements = [
+        relevance(1, mode="prompt", model="m-2026-01", left_out=("temperature",), list_size=2, place=1),
+        relevance(2, mode="prompt", model="m-2026-01", left_out=("temperature",), list_size=2, place=2),
+        relevance(3, mode="schema", model="m-2026-02", fused=("statements",), windows=3),
+    ]
+    report = Report.build(part_of("context_precision@1", judgements, 1.0, 0.5), MODEL)
+    said = (
+        "3 judgements by m-2026-01 (2), m-2026-02 (1): 2 in output mode prompt, not constrained by a schema, "
+        "1 in output mode schema, 1 fused with others in one request, 2 in lists, 1 in windows, 2 without temperature"
+    )
+    assert said in " ".join(str(report).split())
+    for ending in ("json", "html", "md", "txt"):
+        path = tmp_path / f"report.{ending}"
+        write(report, path)
+        assert said in " ".join(path.read_text("utf-8").split()), ending
+    basis = report["context_precision@1"].as_json()["basis"]
+    assert (basis["listed"], basis["windowed"], basis["without_temperature"]) == (2, 1, 2)
+
+
 def test_a_mean_that_a_model_judged_is_uncalibrated() -> None:
     """Said wherever it is printed; gold and people's labels need no calibration."""
     judgements = [
@@ -136,6 +158,9 @@ def test_a_mean_that_a_model_judged_is_uncalibrated() -> None:
         "models": {"m-1": 2},
         "modes": {"schema": 1, "tool": 1},
         "fused": 1,
+        "listed": 0,
+        "windowed": 0,
+        "without_temperature": 0,
         "with_reference": None,
         "without_reference": None,
         "mixed": None,

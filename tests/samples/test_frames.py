@@ -26,6 +26,16 @@ EXPECTED = [
 ]
 
 
+class Arrow:
+    """A table of a library that only speaks Arrow's PyCapsule interface."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self.frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.frame.__arrow_c_stream__(requested_schema)
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -36,9 +46,22 @@ EXPECTED = [
         pd.DataFrame({**pd.DataFrame(ROWS), "reference": ["r", math.nan]}),
         pl.DataFrame(ROWS),
         pl.DataFrame(ROWS).lazy(),
+        Arrow(pl.DataFrame(ROWS)),
         [{**row, "contexts": np.array(row["contexts"])} for row in ROWS],
+        [{**row, "contexts": [*row["contexts"], math.nan]} for row in ROWS],
     ],
-    ids=["dicts", "samples", "iterator", "pandas", "NaN", "polars", "lazy", "arrays"],
+    ids=[
+        "dicts",
+        "samples",
+        "iterator",
+        "pandas",
+        "NaN",
+        "polars",
+        "lazy",
+        "arrow",
+        "arrays",
+        "NaN in a list",
+    ],
 )
 def test_every_table_gives_the_same_samples(source: Any) -> None:
     """Missing values are absent, whatever the library calls them."""

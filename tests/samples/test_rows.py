@@ -106,6 +106,16 @@ def test_columns_say_what_is_what():
     assert (sample.query, sample.reference) == ("warum?", "darum")
 
 
+def test_a_mapped_column_that_no_row_has_is_a_warning():
+    """A misspelt column would else be a field that is not known, without a word."""
+    rows = [{"Query": "a", "Context": ["b"]}, {"Query": "c", "Context": ["d"], "Truth": "e"}]
+    columns = {"query": "Query", "contexts": "Contxt", "reference": "Truth"}
+    notices = Notices()
+    list(samples_from(rows, columns=columns, warn=notices))
+    assert "no row has 'Contxt', which contexts is mapped to" in [notice.problem for notice in notices]
+    assert not any("Truth" in notice.problem for notice in notices)
+
+
 @pytest.mark.parametrize(("text", "problem"), [("query", "maps no column"), ("qery=Q", "did you mean query")])
 def test_columns_that_mean_nothing_are_refused(text, problem):
     """A mapping of an unknown field or of nothing is an error of the flag."""

@@ -10,7 +10,7 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError
 from germane.reports.report import Report
-from germane.tables import JudgementTable, Label, Part, ReportFolder, ScoreTable, merge
+from germane.tables import JudgementTable, Label, LabelTable, Part, ReportFolder, ScoreTable, merge
 from germane.tables.folder import OWN
 from germane.types import Judgement, Sample, Score
 
@@ -144,6 +144,18 @@ def test_labels_may_be_appended(tmp_path: Path) -> None:
     report.save(tmp_path)
     saved(tmp_path)
     assert list(Report.open(tmp_path).labels()) == [label]
+
+
+def test_labels_are_known_while_rows_are_written(tmp_path: Path) -> None:
+    """Those of the samples, and those that people gave in the folder before: the summary counts both."""
+    ReportFolder(tmp_path).append_labels(
+        [Label(item="i", kind="relevance", scale="graded", answer=2, who="ann", queue="random")]
+    )
+    folder = ReportFolder(tmp_path).start()
+    folder.add(Part(labels=LabelTable([Label(item="j", kind="relevance", scale="graded", answer=3)])))
+    folder.flush()
+    assert [label.item for label in folder.labels] == ["j", "i"]
+    folder.close()
 
 
 @pytest.mark.parametrize(

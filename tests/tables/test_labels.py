@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from germane.errors import InputError
 from germane.tables import Label, LabelBook, LabelTable, label_rows
 from germane.tables.labels import dump_label, load_label, relevance_item
 from germane.types import Call, Context, FrozenDict, Sample
@@ -50,16 +49,6 @@ def test_items_without_labels_have_none() -> None:
     """A book of labels is looked up by item."""
     book = LabelBook([label(1)])
     assert ("i" in book, "j" in book, book.get("j"), len(book)) == (True, False, None, 1)
-
-
-def test_two_scales_are_no_best() -> None:
-    """Labels on several scales, or on another than the judge's, cannot be mixed."""
-    graded, binary = label(1, item="a"), label(True, item="b", scale="binary")
-    LabelBook([graded]).require_one_scale(judged="graded")
-    with pytest.raises(InputError, match="labels=best needs one scale, and there are graded and binary"):
-        LabelBook([graded, binary]).require_one_scale()
-    with pytest.raises(InputError, match="binary and graded"):
-        LabelBook([binary]).require_one_scale(judged="graded")
 
 
 def test_grades_in_the_data_are_labels() -> None:

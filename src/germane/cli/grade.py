@@ -113,9 +113,9 @@ def grade(
 
 def _print(result: Graded) -> None:
     """One line of JSON; exit code 3 where there is no score."""
-    from germane.clean import clean_lines
+    from germane.clean import clean_json, clean_lines
 
     if result.result is None:
         print(f"germane: {clean_lines(str(result.error))}", file=sys.stderr)
         raise typer.Exit(3)
-    print(json.dumps(result.result, ensure_ascii=False))
+    print(clean_json(json.dumps(result.result, ensure_ascii=False)))

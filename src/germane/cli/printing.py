@@ -10,22 +10,28 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import typer
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
+from rich.table import Column
 from rich.text import Text
 
-from germane.clean import clean_lines
-from germane.evaluation.options import Counts, Watch
+from germane.clean import clean_json, clean_lines
+from germane.evaluation.options import Counts, Expected, Watch
+from germane.judging.spending import Spent
 from germane.reports import formats
 from germane.reports.ci import github_commands
 from germane.reports.data import ReportData
 from germane.reports.report import Report
 
-__all__ = ["Progress", "finish", "print_console", "print_json", "ranking_of", "say"]
+if TYPE_CHECKING:
+    from germane.comparison.planning import RankedSystems
+    from germane.reports.schema import RankingLine
+
+__all__ = ["Progress", "finish", "print_console", "print_json", "ranking_lines", "ranking_of", "say", "write"]
 
 
 @contextmanager
@@ -56,8 +62,7 @@ def finish(
     report: Report, outputs: Sequence[Path], *, as_json: bool, code: bool = True, quiet: bool = False
 ) -> None:
     """Write the files asked for, print the report, leave with the verdict's exit code."""
-    for path in outputs:
-        formats.write(report, path)
+    write(report, outputs)
     _tell_github(report)
     if as_json:
         print_json(report)
@@ -65,10 +70,28 @@ def finish(
         print_console(formats.render(report, *map(Text, ranking_of(report))))
     elif not report.verdict.passed:
         say("\n".join(report.verdict.lines()))
-    for path in outputs:
-        say(f"wrote {path}")
     if code:
         raise typer.Exit(report.verdict.exit_code)
+
+
+def write(
+    report: ReportData, paths: Sequence[Path], *, baseline: ReportData | None = None, text: bool = True
+) -> None:
+    """Write report files; a page with the audit of its judge, a JSON document with the systems in order."""
+    from germane.labelling.audit import audit_judge
+
+    judged = any(summary.basis.source == "judge" for summary in report.summaries)
+    for path in paths:
+        page, document = path.suffix.lower() == ".html", path.suffix.lower() == ".json"
+        formats.write(
+            report,
+            path,
+            baseline=baseline,
+            text=text,
+            audit=audit_judge(report) if page and judged else None,
+            ranking=ranking_lines(report) if document else (),
+        )
+        say(f"wrote {path}")
 
 
 def _tell_github(report: Report) -> None:
@@ -78,21 +101,32 @@ def _tell_github(report: Report) -> None:
             page.writelines(formats.FORMATS[".md"](report))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         with whoever_listens():
-            for command in github_commands(report):
+            workspace = os.environ.get("GITHUB_WORKSPACE")
+            for command in github_commands(report, Path(workspace).resolve() if workspace else None):
                 print(command, file=sys.stderr)
 
 
 def ranking_of(report: ReportData) -> list[str]:
     """The systems of a report in order, as text; none where there is one system, or nothing to rank by."""
     from germane.comparison.formats import ranking_text
+
+    return [ranking_text(found) for found in _ranked(report, report.measures[:1])]
+
+
+def _ranked(report: ReportData, measures: Sequence[str]) -> list[RankedSystems]:
     from germane.comparison.planning import rank_systems
     from germane.errors import InputError
 
-    if len(report.systems) == 1:
-        return []
-    with suppress(InputError):
-        return [ranking_text(rank_systems(report))]
-    return []
+    found = []
+    for measure in measures if len(report.systems) > 1 else ():
+        with suppress(InputError):  # fewer than two systems were measured
+            found.append(rank_systems(report, measure))
+    return found
+
+
+def ranking_lines(report: ReportData) -> list[RankingLine]:
+    """The systems of a report in order by each measure, as scripts read it."""
+    return [found.as_json() for found in _ranked(report, report.measures)]
 
 
 def print_console(shown: RenderableType) -> None:
@@ -105,7 +139,11 @@ def print_console(shown: RenderableType) -> None:
 
 def print_json(report: ReportData) -> None:
     """The document that scripts rely on."""
-    print(json.dumps(formats.json_document(report), ensure_ascii=False))
+    print(
+        clean_json(
+            json.dumps(formats.json_document(report, ranking=ranking_lines(report)), ensure_ascii=False)
+        )
+    )
 
 
 class _Warnings(logging.Handler):
@@ -120,21 +158,27 @@ class _Warnings(logging.Handler):
         self._watch.warn(record.getMessage())
 
 
-_HEARTBEAT = 15.0
-"""Seconds between two lines on stderr that tell how far a run has come, where no terminal shows it."""
+_FIRST, _HEARTBEAT = 1.0, 15.0
+"""Seconds to the first line on stderr that tells how far a run has come, and between two, where no terminal shows it."""
 
 
 class Progress(Watch):
-    """A progress bar on stderr while a run works, where stderr is a terminal, else a line now and then; warnings too."""
+    """A progress bar on stderr while a run works, where stderr is a terminal, else a line now and then; warnings too.
+
+    Both say how much of the whole is done, the time left, the price and the errors so far.
+    """
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._next = time.monotonic() + _HEARTBEAT
+        self._next = time.monotonic() + _FIRST
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         self._log = _Warnings(self)
         self._hints: list[str] = []
+        self._expected: Expected | None = None
+        self._began: dict[str, float] = {}
         self.so_far: ReportData | None = None
+        self.wants_forecast = not quiet
 
     def __enter__(self) -> Self:
         logging.getLogger("germane").addHandler(self._log)
@@ -142,13 +186,12 @@ class Progress(Watch):
         if console.is_terminal:
             columns = (
                 TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
+                BarColumn(bar_width=None),
+                TextColumn("{task.fields[more]}", table_column=Column(overflow="fold")),
             )
-            self._bar = Bar(*columns, console=console, transient=True)
+            self._bar = Bar(*columns, console=console, transient=True, expand=True)
             self._bar.start()
-            self._task = self._bar.add_task("starting", total=None)
+            self._task = self._bar.add_task("starting", total=None, more="")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -164,13 +207,33 @@ class Progress(Watch):
             with whoever_listens():
                 self._bar.console.print(f"warning: {clean_lines(text)}", markup=False, highlight=False)
 
+    def expects(self, total: Expected) -> None:
+        """How much is to be judged."""
+        self._expected = total
+        self._show("judging", 0, total.calls, self._spending(Spent()))
+
     def answering(self, done: int, total: int) -> None:
         """So many cases have their answer."""
         self._show("asking the target", done, total)
 
     def judging(self, pool: Counts) -> None:
-        """So many questions have their answer."""
-        self._show("judging", pool.answered, pool.expected)
+        """So many questions have their answer: of those that cost where it is known how many there are."""
+        if self._expected is None:
+            if pool.answered:  # else the whole is known in a moment
+                self._show("looking up answers", pool.answered, pool.expected)
+        else:
+            done = pool.spent.calls
+            self._show("judging", done, max(self._expected.calls, done), self._spending(pool.spent))
+
+    def _spending(self, spent: Spent) -> str:
+        """Price and errors so far."""
+        words = []
+        if spent.cost is not None and (spent.cost or (self._expected and self._expected.cost_usd)):
+            whole = self._expected.cost_usd if self._expected else None
+            words.append(f"${spent.cost:.4f}" + (f" of about ${whole:.4f}" if whole else ""))
+        if spent.errors:
+            words.append(f"{spent.errors:,} error{'s' if spent.errors > 1 else ''}")
+        return ", ".join(words)
 
     def failed(self, command: str) -> None:
         """How to ask again; said at the end."""
@@ -185,9 +248,25 @@ class Progress(Watch):
         for hint in self._hints:
             say(hint)
 
-    def _show(self, what: str, done: int, total: int) -> None:
+    def _show(self, what: str, done: int, total: int, more: str = "") -> None:
+        now = time.monotonic()
+        began = self._began.setdefault(what, now)
+        if self._bar is None and (self._quiet or now < self._next):
+            return
+        about = "~" if self._expected is not None and not self._expected.exact and what == "judging" else ""
+        words = [f"{done:,} of {about}{total:,}"]
+        if 0 < done < total:
+            words.append(f"{_clock((now - began) / done * (total - done))} left")
+        said = ", ".join([*words, *([more] if more else [])])
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, description=what, completed=done, total=total)
-        elif not self._quiet and time.monotonic() >= self._next:
-            self._next = time.monotonic() + _HEARTBEAT
-            say(f"{what}: {done:,} of {total:,}")
+            self._bar.update(self._task, description=what, completed=done, total=total, more=said)
+        else:
+            self._next = now + _HEARTBEAT
+            say(f"{what}: {said}")
+
+
+def _clock(seconds: float) -> str:
+    """Minutes and seconds, with hours where there are any."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from germane.errors import InputError
 
 if TYPE_CHECKING:
     from germane.reports.report import Report
+    from germane.reports.schema import RankingLine
+    from germane.types import Sample
 
 __all__ = ["ABOUT", "rank"]
 
@@ -40,7 +42,13 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="ranked results; several files = several systems; - = stdin",
     )
-    add("--qrels", metavar="GOLD", type=Path, required=True, help="gold: the grade of each known document")
+    add(
+        "--qrels",
+        metavar="GOLD",
+        type=Path,
+        required=True,
+        help="gold: the grade of each known document; a file, or a BEIR folder",
+    )
     add(
         "-m", "--measure", "--metric", dest="measures", metavar="MEASURE", action="append",
         help="measures; default: nDCG@10 AP RR P@10 R@10 Judged@10",
@@ -60,7 +68,19 @@ def _parser() -> argparse.ArgumentParser:
         "--missing", choices=("zero", "skip"), default="zero",
         help="a query with gold and no results: counts 0, or is left out",
     )  # fmt: skip
+    add(
+        "--on-bad-row",
+        choices=("error", "skip"),
+        default="error",
+        help="a row that cannot be read: an error, or left out and said",
+    )
+    add("--max-line", metavar="MB", help="megabytes that a line may have (64; also GERMANE_MAX_LINE)")
     add("-q", "--per-query", action="store_true", help="also the value of every query")
+    add("--by", metavar="TAG", help="slices, with --queries: a tag, `tags`, or a field of the metadata")
+    add(
+        "--queries", metavar="FILE", type=Path,
+        help="what is known of the queries (JSONL, JSON, CSV): id, query, tags, metadata, cluster",
+    )  # fmt: skip
     add("--trec", action="store_true", help="print as trec_eval does: measure, query, value")
     add("--json", action="store_true", help="one JSON document on standard output")
     add(
@@ -77,12 +97,15 @@ def _parser() -> argparse.ArgumentParser:
 def rank(words: Sequence[str]) -> int:
     """Do what the words after `germane rank` say, and return the exit code."""
     chosen = _parser().parse_intermixed_args(words)
+    if chosen.max_line:
+        os.environ["GERMANE_MAX_LINE"] = chosen.max_line
     # numpy starts in half the time without threads nobody uses
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from germane.evaluation import rank as ranking
     from germane.measures.declaration import parse_measures
     from germane.reports.gates import Gate
     from germane.reports.ranking import check_output, write
+    from germane.samples.files import BadRows
     from germane.samples.trec import read_qrels
 
     for path in chosen.output:
@@ -91,8 +114,13 @@ def rank(words: Sequence[str]) -> int:
     gates = [Gate.parse(text) for text in chosen.fail_under]
     named = _columns(chosen.columns)
     mapping = ranking.document_ids(chosen.doc_id) if chosen.doc_id else None
+    bad = BadRows(skip=chosen.on_bad_row == "skip")
     gold = read_qrels(
-        chosen.qrels, fmt=chosen.qrels_format, columns=named, keep_first=chosen.duplicates == "first"
+        chosen.qrels,
+        fmt=chosen.qrels_format,
+        columns=named,
+        keep_first=chosen.duplicates == "first",
+        bad=bad,
     )
     if any(ranking.slow(run, chosen.format) for run in chosen.runs):
         print("note: large runs are read faster with: pip install 'germane[tables]'", file=sys.stderr)
@@ -107,10 +135,12 @@ def rank(words: Sequence[str]) -> int:
             missing=chosen.missing,
             duplicates=chosen.duplicates,
             doc_id=mapping,
+            on_bad_row=chosen.on_bad_row,
         )
         for run, system in zip(chosen.runs, _system_names(chosen.runs), strict=True)
     ]
-    report = ranking.ranked_report(parts, gates)
+    queries = _queries(chosen.queries, chosen.by)
+    report = ranking.ranked_report(parts, gates, queries, chosen.by, notes=bad.notes())
     _print(report, chosen)
     for path in chosen.output:
         write(report, path)
@@ -118,13 +148,17 @@ def rank(words: Sequence[str]) -> int:
 
 
 def _print(report: Report, chosen: Any) -> None:
-    from germane.clean import clean
-    from germane.reports.ranking import print_queries, print_table, print_trec
+    from germane.clean import clean, clean_lines
+    from germane.reports.ranking import print_queries, print_slices, print_table, print_trec
 
     for note in report.manifest["notes"]:
-        print(f"note: {clean(note)}", file=sys.stderr)
+        print(f"note: {clean_lines(note)}", file=sys.stderr)
     if chosen.json:
-        print(json.dumps(report.to_json(scores=chosen.per_query), ensure_ascii=False, allow_nan=False))
+        from germane.reports.formats import json_document
+
+        ranking = _ranking(report) if len(report.systems) > 1 else ()
+        document = json_document(report, scores=chosen.per_query, ranking=ranking)
+        print(json.dumps(document, ensure_ascii=False, allow_nan=False))
     elif chosen.trec:
         print_trec(report, sys.stdout, queries=chosen.per_query)
     else:
@@ -132,12 +166,34 @@ def _print(report: Report, chosen: Any) -> None:
             print_queries(report, sys.stdout)
             print()
         print_table(report, sys.stdout)
+        if report.by is not None:
+            print()
+            print_slices(report, report.slices(report.by), sys.stdout)
         if len(report.systems) > 1:
             from germane.cli.printing import ranking_of
 
             print(*ranking_of(report), sep="\n")
     for reason in report.verdict.reasons if report.verdict.gates else ():
         print(clean(reason), file=sys.stderr)
+
+
+def _queries(path: Path | None, by: str | None) -> Iterable[Sample]:
+    if path is None:
+        if by is not None:
+            raise InputError(
+                "--by needs what is known of the queries",
+                fix="give --queries FILE: JSONL, JSON or CSV with id, query, and tags or metadata",
+            )
+        return ()
+    from germane.samples.reading import read_samples
+
+    return read_samples(path)
+
+
+def _ranking(report: Report) -> Sequence[RankingLine]:
+    from germane.cli.printing import ranking_lines
+
+    return ranking_lines(report)
 
 
 def _columns(texts: Sequence[str]) -> dict[str, str]:

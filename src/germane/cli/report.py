@@ -36,9 +36,8 @@ def report(
 
     Of an interrupted run it shows the part that is done.
     """
-    from germane.cli.printing import finish, say
+    from germane.cli.printing import finish, write
     from germane.cli.values import latest, opened
-    from germane.reports import formats
     from germane.reports.report import Report
 
     shown = opened(folder or latest())
@@ -48,8 +47,6 @@ def report(
     before = Report.open(baseline) if baseline is not None else None
     shows_more = {".html", ".md"}
     pages = [path for path in output or () if path.suffix.lower() in shows_more]
-    for path in pages:
-        formats.write(shown, path, baseline=before, text=not no_text)
-        say(f"wrote {path}")
+    write(shown, pages, baseline=before, text=not no_text)
     others = [path for path in output or () if path not in pages]
     finish(shown, others, as_json=json, code=False)

@@ -15,6 +15,7 @@ def run(
     paths: options.Paths = None,
     measure: options.Measure = None,
     judge: options.Judge = None,
+    labels: options.Labels = None,
     repeat: options.Repeat = 1,
     vote: options.Vote = "majority",
     base_url: options.BaseUrl = None,
@@ -82,6 +83,7 @@ def run(
         paths=tuple(paths or []),
         measures=tuple(measure or []),
         judge=" ".join(judge) if judge else None,
+        labels=str(labels) if labels else None,
         repeat=repeat,
         vote=vote,
         price=prices(price),
@@ -131,7 +133,7 @@ def run(
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
-        from germane.evaluation.forecast import forecast
+        from germane.evaluation.run import forecast
 
         with Progress() as watch:
             expected = forecast(chosen, watch, resume=resume, retry_errors=retry_errors)

@@ -13,6 +13,7 @@ from germane.comparison.result import MeasureComparison, higher_is_better
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.data import ReportData
+from germane.reports.schema import RankingLine
 from germane.reports.summary import MeasureSummary
 from germane.statistics.comparison import holm
 from germane.statistics.power import detectable_difference, power_of, units_needed
@@ -230,7 +231,7 @@ class RankedSystems:
     systems: Sequence[Ranked]
     orders: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Json]:
+    def as_json(self) -> RankingLine:
         """For `--json`."""
         return {
             "measure": self.measure,

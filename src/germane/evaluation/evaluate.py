@@ -54,8 +54,8 @@ def evaluate(
 
     Args:
         samples: Samples, or mappings with the keys of a sample line (other tools' usual names are known); a DataFrame
-            (pandas, polars) with a row per sample; or a file's path. NaN is absent; contexts may be documents of
-            LangChain or nodes of LlamaIndex.
+            (pandas, polars, or of any library that speaks Arrow) with a row per sample; or a file's path. NaN is absent;
+            contexts may be documents of LangChain or nodes of LlamaIndex.
         measures: Measures or their names: `[context_precision @ 5, "nDCG@10"]`.
         judge: Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`); a list of these is a
             panel that votes. Needed as soon as a measure asks; never chosen in silence.
@@ -148,16 +148,26 @@ async def aevaluate(
     )
 
 
-def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = ()) -> Report:
+def rescore(
+    report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = (), by: str | None = None
+) -> Report:
     """A report of these measures over the samples and judgements of a stored one. Nobody is asked.
 
-    Without measures, only the gates are decided anew. InputError where a measure needs verdicts of which the
-    report holds none at all: they must be asked first.
+    Without measures, only the gates are decided anew: these, or where there are none the report's own. `by` is what the
+    report is shown in slices by. InputError where a measure needs verdicts of which the report holds none at all: they
+    must be asked first.
     """
     limit = report.manifest.get("max_unmeasured", 0.05)
     parsed = [Gate.parse(gate) for gate in gates]
+    if by is not None:
+        report.slices(by)  # an unknown name is an error here
+    shown = {"by": by} if by is not None else {}
     if not measures:
-        manifest = {name: value for name, value in report.manifest.items() if name != "changes"}
+        manifest = {**report.manifest, **shown}
+        if parsed:
+            manifest.pop("changes", None)
+        else:
+            parsed = [Gate.parse(gate) for gate in manifest.get("gates", ())]
         return Report.build(report.tables, manifest, gates=parsed, max_unmeasured=limit)
     settings = settings_of(report)
     answers = Recorded(report.judgements())
@@ -168,7 +178,7 @@ def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str]
     tables.labels.extend(filter(by_people, report.labels()))
     entry = {**(report.manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
     kept = {name: value for name, value in report.manifest.items() if name not in _OF_ROWS}
-    made = {**kept, "judge": entry}
+    made = {**kept, "judge": entry, **shown}
     scored = Report.build(tables, made, gates=parsed, max_unmeasured=limit)
     for summary in scored.summaries:
         if summary.n == 0 and answers.unknown and any("no stored judgement" in why for why, _ in summary.why):

@@ -6,25 +6,19 @@ and are marked so. What counts as known, cached and shared is what the run would
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import NamedTuple
 
-from germane.evaluation.answers import answers_at_hand
 from germane.evaluation.choice import needs_judge
-from germane.evaluation.options import Options, Watch
-from germane.evaluation.plan import Feasibility, Plan
-from germane.evaluation.session import answers_so_far, ledger_of, read_stored
+from germane.evaluation.options import Expected
 from germane.judges.judge import Judge, Keyring, members_of
 from germane.judges.panel import PanelJudge
 from germane.judges.script import ScriptJudge
 from germane.judging.spending import Receipts, Tally
-from germane.ledger.replay import open_for_replay
-from germane.ledger.store import Ledger, is_there, open_ledger
+from germane.ledger.store import Ledger
 from germane.measures.labels import Settings
 from germane.measures.scoring import Block, Grader, Job, reading_of
 from germane.questions.asking import Answer, Program, answered
@@ -32,42 +26,9 @@ from germane.questions.question import AnyQuestion
 from germane.questions.script import ScriptGrade
 from germane.types import Context, Json, Judgement, Usage
 
-__all__ = ["Forecast", "ForecastLine", "Forecaster", "forecast"]
+__all__ = ["Expectation", "Forecast", "ForecastLine", "Forecaster"]
 
 _NOTHING = Usage(cost_usd=0.0)
-
-
-def forecast(
-    options: Options, watch: Watch | None = None, *, resume: Path | None = None, retry_errors: bool = False
-) -> Forecast:
-    """What `run` with the same arguments would ask, and what that would cost.
-
-    Neither a judge nor a live target is asked, and nothing is written. Answers of targets are taken from the folder
-    that is continued and from recordings; a sample without one is counted as `waiting`.
-
-    Raises InputError as `run` does.
-    """
-    stored = read_stored(resume) if resume is not None else {}
-    plan = Plan(options, (watch or Watch()).warn, stored, dry=True)
-    options = plan.options
-    place = ledger_of(options, resume, stored)
-    receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else Receipts()
-    known = answers_so_far(resume, stored, errors=not retry_errors)
-    reading = contextlib.nullcontext()
-    if options.replay:
-        reading = contextlib.closing(open_for_replay(options.replay))  # type: ignore[assignment]
-    elif place is not None and is_there(place):
-        reading = contextlib.closing(open_ledger(place, reading=True))  # type: ignore[assignment]
-    with reading as ledger:
-        forecaster = Forecaster(plan.judge, plan.settings, known, ledger, receipts)
-        if plan.suite.asks_targets:
-            for planned, has_answer in asyncio.run(answers_at_hand(list(plan.suite.cases()), resume)):
-                (forecaster.look if has_answer else forecaster.wait)(plan.job(planned))
-        else:
-            for planned in plan.suite.cases():
-                forecaster.look(plan.job(planned))
-        found = forecaster.result()
-    return replace(found, max_cost=options.max_cost, max_calls=options.max_calls)
 
 
 @dataclass(slots=True)
@@ -247,7 +208,6 @@ class Forecaster:
         self._judge, self._settings = judge, settings
         self._known, self._ledger, self._receipts = known or {}, ledger, receipts or Receipts()
         self._found = Forecast(judge.name if judge is not None else "none needed")
-        self._feasibility = Feasibility(settings)
         self._tally = Tally(self._receipts)
         self._key_of = Keyring()
         self._scripts = ScriptJudge()
@@ -257,8 +217,6 @@ class Forecaster:
     def look(self, job: Job) -> None:
         """Count one more sample, as its target answered."""
         self._found.samples += 1
-        if not self._assumed:
-            self._feasibility.look(job)
         read: dict[object, Counter[str]] = {}
         for grader in job.graders:
             line = self._line(grader)
@@ -276,14 +234,15 @@ class Forecaster:
             self._line(grader).waiting += needs_judge([grader])
 
     def result(self) -> Forecast:
-        """The forecast; InputError where a measure cannot be computed for any sample."""
-        found = self._found
-        if not found.waiting:  # a sample that waits may have what the others lack
-            self._feasibility.check()
-        found.total = _usage([one for asked in self._asked.values() for one in asked])
-        for line in found.lines.values():
+        """The forecast, with what each measure would cost by itself."""
+        for line in self._found.lines.values():
             line.usage = _usage(self._asked.get(line.measure, ()))
-        return found
+        return self.counted()
+
+    def counted(self) -> Forecast:
+        """What the samples so far would ask, and what that would cost in all."""
+        self._found.total = _usage([one for asked in self._asked.values() for one in asked])
+        return self._found
 
     def _line(self, grader: Grader) -> ForecastLine:
         return self._found.lines.setdefault(grader.name, ForecastLine(grader.name))
@@ -359,6 +318,39 @@ class Forecaster:
             judgement = self._ledger.find([key]).get(key)
         answer = None if judgement is None else answered(question, judgement)
         return answer if answer is not None and answer.holds else None
+
+
+class Expectation:
+    """What a run that starts will ask in all, for its progress: counted over its first samples, half a second of them."""
+
+    _SECONDS = 0.5
+
+    def __init__(self, forecaster: Forecaster) -> None:
+        self._forecaster = forecaster
+        self._used = 0.0
+        self._looked = self._seen = 0
+
+    def look(self, job: Job) -> None:
+        """One more sample of the run."""
+        self._seen += 1
+        if self._used < self._SECONDS:
+            start = time.monotonic()
+            self._forecaster.look(job)
+            self._used += time.monotonic() - start
+            self._looked += 1
+
+    def total(self) -> Expected | None:
+        """Calls and price of all samples, as those looked at have them; None where there was no sample to look at."""
+        if not self._looked:
+            return None
+        found, share = self._forecaster.counted(), self._seen / self._looked
+        cost = found.total.cost_usd
+        estimated = any(line.estimated for line in found.lines.values())
+        return Expected(
+            calls=round(found.calls * share),
+            cost_usd=None if cost is None else cost * share,
+            exact=share == 1 and not estimated,
+        )
 
 
 ASSUMED = 10

@@ -20,6 +20,7 @@ from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_jud
 from germane.evaluation.options import ASKED, Options, filled, read_config
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
+from germane.labelling.files import LabelFile
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
@@ -389,18 +390,21 @@ class Plan:
         """Who judges; None where no measure asks."""
         check_price(self.judge, self.options.max_cost)
         self._document_ids = self.suite.document_ids()
+        self._labels = LabelFile(Path(self.options.labels)) if self.options.labels else None
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
         """An answered case, ready to be judged and scored; `notes` count what a reader should know."""
         planned = prepared(planned, self._document_ids, Counter() if notes is None else notes)
         sample, case = planned.sample, planned.case
+        if self._labels is not None:
+            sample = self._labels.on(sample)
         case = Case(sample=sample) if case is None else replace(case, sample=sample)
         return Job(sample=sample, graders=planned.graders, case=case)
 
-    def check(self, jobs: Iterable[Job] | None) -> None:
+    def check(self, jobs: Iterable[Job] | None, look: Callable[[Job], None] = lambda _: None) -> None:
         """InputError for a bad line of data, or a measure that no sample can have: before anything is paid.
 
-        None reads the jobs from the files, unless these are too large to be read twice.
+        None reads the jobs from the files, unless these are too large to be read twice. `look` sees each of them.
         """
         feasibility = Feasibility(self.settings)
         if jobs is None:
@@ -408,6 +412,7 @@ class Plan:
             jobs = map(self.job, cases)
         for job in jobs:
             feasibility.look(job)
+            look(job)
         feasibility.check()
 
     def _suite(self) -> Suite:

@@ -7,34 +7,35 @@ import contextlib
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from germane.comparison.documents import find_report
-from germane.comparison.regression import change_gates, regressions
+from germane.comparison.regression import find_baseline, settle_changes
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError, LimitReached
-from germane.evaluation.answers import PlannedCase, answered, models_of
+from germane.evaluation.answers import PlannedCase, answered, answers_at_hand, models_of
 from germane.evaluation.choice import Router
+from germane.evaluation.forecast import Expectation, Forecast, Forecaster
 from germane.evaluation.options import Options, Watch
-from germane.evaluation.plan import Plan
-from germane.evaluation.session import Session, new_folder, read_stored
+from germane.evaluation.plan import Feasibility, Plan
+from germane.evaluation.session import Session, answers_so_far, ledger_of, new_folder, read_stored
 from germane.evaluation.unit import evaluated, plan
 from germane.judges.judge import Judge, members_of
 from germane.judging.pool import Pool
-from germane.judging.spending import Budget, Spent
-from germane.ledger.replay import missing_in_words
+from germane.judging.spending import Budget, Receipts, Spent
+from germane.ledger.replay import missing_in_words, open_for_replay
+from germane.ledger.store import is_there, open_ledger
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
-from germane.reports.data import ReportData
 from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
 from germane.tables.folder import ReportFolder
 from germane.types import Json
 
-__all__ = ["interruptible", "run"]
+__all__ = ["forecast", "interruptible", "run"]
 
 
 def run(
@@ -56,6 +57,46 @@ def run(
     return _Run(Plan(options, watch.warn, stored), watch, stored, resume, retry_errors=retry_errors).go()
 
 
+def forecast(
+    options: Options, watch: Watch | None = None, *, resume: Path | None = None, retry_errors: bool = False
+) -> Forecast:
+    """What `run` with the same arguments would ask, and what that would cost.
+
+    Neither a judge nor a live target is asked, and nothing is written. Answers of targets are taken from the folder
+    that is continued and from recordings; a sample without one is counted as `waiting`.
+
+    Raises InputError as `run` does.
+    """
+    stored = read_stored(resume) if resume is not None else {}
+    plan = Plan(options, (watch or Watch()).warn, stored, dry=True)
+    options = plan.options
+    place = ledger_of(options, resume, stored)
+    receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else Receipts()
+    known = answers_so_far(resume, stored, errors=not retry_errors)
+    reading = contextlib.nullcontext()
+    if options.replay:
+        reading = contextlib.closing(open_for_replay(options.replay))  # type: ignore[assignment]
+    elif place is not None and is_there(place):
+        reading = contextlib.closing(open_ledger(place, reading=True))  # type: ignore[assignment]
+    feasibility = Feasibility(plan.settings)
+    with reading as ledger:
+        forecaster = Forecaster(plan.judge, plan.settings, known, ledger, receipts)
+        cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
+        if plan.suite.asks_targets:
+            cases = asyncio.run(answers_at_hand(list(plan.suite.cases()), resume))
+        for planned, has_answer in cases:
+            job = plan.job(planned)
+            if has_answer:
+                feasibility.look(job)
+                forecaster.look(job)
+            else:
+                forecaster.wait(job)
+        found = forecaster.result()
+    if not found.waiting:  # a sample that waits may have what the others lack
+        feasibility.check()
+    return replace(found, max_cost=options.max_cost, max_calls=options.max_calls)
+
+
 class _Run:
     """The steps of one run, in their order."""
 
@@ -69,17 +110,8 @@ class _Run:
         self.missing: Mapping[str, AnyQuestion] = {}
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
-        self.baseline = self._baseline()
-
-    def _baseline(self) -> ReportData | None:
-        """What the change is measured against, read before anything is paid."""
-        if self.options.baseline is None:
-            if self.options.fail_on_regression:
-                raise InputError(
-                    "--fail-on-regression needs what it is held against", fix="give --baseline REPORT"
-                )
-            return None
-        return find_report(self.options.baseline, Report.open)
+        # read before anything is paid
+        self.baseline = find_baseline(self.options.baseline, every=self.options.fail_on_regression)
 
     def go(self) -> Report:
         """Everything, then the report."""
@@ -119,7 +151,7 @@ class _Run:
             receipts=session.receipts,
             budget=self.budget,
             replay=self.options.replay or "",
-            before_asking=partial(self.plan.check, jobs),
+            before_asking=partial(self._check, jobs, session),
             on_progress=self.watch.judging,
         )
         todo = (self._job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
@@ -135,6 +167,19 @@ class _Run:
         finally:
             self.spent, self.missing = pool.spent, pool.missing
             session.folder.flush()
+
+    def _check(self, jobs: Sequence[Job] | None, session: Session) -> None:
+        """The last look at the input before anything is paid; whoever looks on is told how much that will be."""
+        if not self.watch.wants_forecast:
+            self.plan.check(jobs)
+            return
+        forecaster = Forecaster(
+            self.plan.judge, self.plan.settings, session.known, session.ledger, session.receipts
+        )
+        expectation = Expectation(forecaster)
+        self.plan.check(jobs, expectation.look)
+        if (total := expectation.total()) is not None:
+            self.watch.expects(total)
 
     def _job(self, planned: PlannedCase, notes: Counter[str]) -> Job:
         """A case, ready to be judged, counted to its file."""
@@ -162,11 +207,7 @@ class _Run:
             max_unmeasured=self.options.max_unmeasured,
             over=self.budget.exceeded or self._unknown(session),
         )
-        if self.baseline is not None:
-            changes = change_gates([g for g in self.plan.gates if g.how == "change"], report, self.baseline)
-            if self.options.fail_on_regression:
-                changes += regressions(report, self.baseline)
-            report.settle(changes)
+        settle_changes(report, self.baseline, every=self.options.fail_on_regression)
         report.finish()
         asked = self.plan.judge is not None and not self.options.replay and _costs(self.plan.judge)
         if asked and _has_failures(session.folder):

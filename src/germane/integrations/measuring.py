@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from germane.errors import InputError
 from germane.evaluation.choice import pick_judge
 from germane.evaluation.evaluate import evaluate
+from germane.evaluation.options import environment
 from germane.judges.judge import Judge
 from germane.measures.explaining import Explanation
 from germane.samples.reading import samples_from
@@ -72,10 +74,16 @@ def measure_case(
 def judge_of(model: Judge | str | None) -> Judge | str | None:
     """The judge of a call: as given, a bare model name (`gpt-4o-mini`) as OpenAI's, None = GERMANE_JUDGE or the config."""
     if model is None:
-        return pick_judge(None, needed=False)
-    if isinstance(model, str) and "-" in model and ":" not in model and " " not in model.strip():
-        return f"openai:{model.strip()}"
-    return model
+        return pick_judge(_with_provider(environment("judge") or "") or None, needed=False)
+    return _with_provider(model) if isinstance(model, str) else model
+
+
+def _with_provider(names: str) -> str:
+    """The names of judges, those that can only be models of OpenAI's with their provider."""
+    return " ".join(f"openai:{name}" if _BARE.fullmatch(name) else name for name in names.split())
+
+
+_BARE = re.compile(r"[\w.]+-[\w.-]+|gpt[\w.]+|o\d")
 
 
 def required(value: Json, name: str, tool: str) -> Json:

@@ -7,6 +7,7 @@ whose text can be sent back to the model.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, TypeAlias, TypeVar, get_args
@@ -42,12 +43,15 @@ P = TypeVar("P", bound=PayloadModel)
 
 
 def _whole(value: object) -> object:
-    """2.0 and "2" as 2; true, 2.5 and "two" stay what they are, and are refused."""
+    """2.0, "2" and "2.0" as 2; true, 2.5 and "two" stay what they are, and are refused."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, str) and value.strip().isascii() and value.strip().removeprefix("-").isdigit():
-        return int(value)
+    if isinstance(value, str) and (digits := _DIGITS.fullmatch(value.strip())):
+        return int(digits[1])
     return value
+
+
+_DIGITS = re.compile(r"(-?[0-9]{1,9})(?:\.0+)?")
 
 
 def _says(value: str) -> str:

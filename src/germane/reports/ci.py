@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from germane.clean import clean, shorten
 from germane.reports.data import ReportData
 from germane.reports.gates import CaseResult
+from germane.reports.schema import ResultRow
+from germane.tables.scores import SampleKey
 from germane.types import Json
 
 __all__ = ["github_commands", "junit"]
@@ -18,23 +21,33 @@ _MOST = 10
 """Annotations of one step that GitHub shows."""
 
 
-def junit(report: ReportData) -> Iterator[str]:
+def junit(report: ReportData, words: Mapping[SampleKey, Sequence[ResultRow]]) -> Iterator[str]:
     """The report as JUnit XML: a suite with a test per gate, and one with a test per case.
 
     A gate that fails is a failure, one that is undecided an error. So is a case whose required graders fail, or are not
-    measured; without `required` a case's verdict is information and stands in its output.
+    measured; without `required` a case's verdict is information and stands in its output. `words` are what each grader
+    found in each case.
     """
-    gates, cases = _gates(report), [_case(report, case) for case in report.cases()]
-    yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="germane">\n'
-    for name, tests in (("gates", gates), ("cases", cases)):
-        counts = {
-            kind: sum(f"<{kind} " in test for test in tests) for kind in ("failure", "error", "skipped")
-        }
-        heads = f'failures="{counts["failure"]}" errors="{counts["error"]}" skipped="{counts["skipped"]}"'
-        yield f'<testsuite name="{name}" tests="{len(tests)}" {heads}>\n'
+    cases = [
+        _case(report, case, words.get((case.sample, case.system, case.trial), ())) for case in report.cases()
+    ]
+    suites = (("gates", _gates(report)), ("cases", cases))
+    made = str(report.manifest.get("created") or "").partition("+")[0]
+    when = f' timestamp="{made}"' if made else ""
+    every = [test for _, tests in suites for test in tests]
+    yield f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="germane" {_counts(every)}>\n'
+    for name, tests in suites:
+        yield f'<testsuite name="{name}" {_counts(tests)}{when}>\n'
         yield from tests
         yield "</testsuite>\n"
     yield "</testsuites>\n"
+
+
+def _counts(tests: Sequence[str]) -> str:
+    """How many there are of each kind; a case's time is not measured."""
+    counts = {kind: sum(f"<{kind} " in test for test in tests) for kind in ("failure", "error", "skipped")}
+    heads = f'failures="{counts["failure"]}" errors="{counts["error"]}" skipped="{counts["skipped"]}"'
+    return f'tests="{len(tests)}" {heads} time="0"'
 
 
 def _gates(report: ReportData) -> list[str]:
@@ -47,13 +60,15 @@ def _gates(report: ReportData) -> list[str]:
     return tests
 
 
-def _case(report: ReportData, case: CaseResult) -> str:
+def _case(report: ReportData, case: CaseResult, words: Sequence[ResultRow]) -> str:
     name = f"{case.sample}{f' [{case.system}]' if case.system else ''}{f' trial {case.trial}' if case.trial else ''}"
-    scores = report.tables.scores.of_sample((case.sample, case.system, case.trial))
-    shown = [
-        f"{score.measure}: {_value(score.value)}{f' ({score.why})' if score.why else ''}" for score in scores
-    ]
-    said = "\n".join([f"verdict: {case.verdict}, score: {_value(case.score)}", *shown])
+    lines = [f"verdict: {case.verdict}, score: {_value(case.score)}"]
+    for score in report.tables.scores.of_sample((case.sample, case.system, case.trial)):
+        lines.append(f"{score.measure}: {_value(score.value)}{f' ({score.why})' if score.why else ''}")
+        for row in (row for row in words if row["measure"] == score.measure):
+            lines += [f"  hit: {hit}" for hit in row["hits"]] + [f"  miss: {miss}" for miss in row["misses"]]
+            lines += [f"  {row['reasoning']}"] if row["reasoning"] else []
+    said = "\n".join(lines)
     kind, why = None, ""
     if case.failed_required:
         kind, why = "failure", f"required: {', '.join(case.failed_required)}"
@@ -68,9 +83,12 @@ def _test(
     suite: str, name: str, kind: str | None, why: str, said: str = "", place: Sequence[Json] | None = None
 ) -> str:
     at = f' file={_attribute(str(place[0]))} line="{place[1]}"' if place else ""
-    inside = f"<{kind} message={_attribute(why)}/>" if kind else ""
+    inside = f"<{kind} message={_attribute(why)}/>" if kind == "skipped" else ""
+    if kind in {"failure", "error"}:  # GitLab shows the text, others the message
+        inside = f'<{kind} message={_attribute(why)} type="{suite}">{_xml(why)}\n{_xml(said)}</{kind}>'
     inside += f"<system-out>{_xml(said)}</system-out>" if said else ""
-    return f"<testcase classname={_attribute(suite)} name={_attribute(name)}{at}>{inside}</testcase>\n"
+    heads = f"classname={_attribute(suite)} name={_attribute(name)}{at}"
+    return f'<testcase {heads} time="0">{inside}</testcase>\n'
 
 
 def _xml(text: str) -> str:
@@ -91,21 +109,32 @@ def _place(report: ReportData, case: CaseResult) -> Sequence[Json] | None:
     return place
 
 
-def github_commands(report: ReportData) -> Iterator[str]:
+def github_commands(report: ReportData, workspace: Path | None = None) -> Iterator[str]:
     """Commands of GitHub's workflows: an error at the line of each case whose required graders failed, and per gate.
 
-    Retrieved text, ids and file names are escaped: none of them can end a command or begin another one.
+    Retrieved text, ids and file names are escaped: none of them can end a command or begin another one. GitHub wants
+    files as they stand in its `workspace`.
     """
     failed = [case for case in report.cases() if case.failed_required]
     for case in failed[:_MOST]:
         place = _place(report, case)
-        at = f" file={_property(str(place[0]))},line={place[1]},title=germane" if place else " title=germane"
+        at = (
+            f" file={_property(_within(str(place[0]), workspace))},line={place[1]},title=germane"
+            if place
+            else " title=germane"
+        )
         text = f"{case.sample}: {', '.join(case.failed_required)} below the threshold, score {_value(case.score)}"
         yield f"::error{at}::{_data(text)}"
     for gate in report.verdict.gates:
         if gate.outcome != "passed" and not gate.gate.startswith("required "):
             level = "error" if gate.outcome == "failed" else "warning"
             yield f"::{level} title=germane::{_data(f'{gate.gate}: {gate.outcome}, {gate.detail}')}"
+
+
+def _within(file: str, workspace: Path | None) -> str:
+    """The path from the workspace, wherever the run was started."""
+    whole = Path(file).resolve()
+    return str(whole.relative_to(workspace)) if workspace and whole.is_relative_to(workspace) else file
 
 
 def _data(text: str) -> str:

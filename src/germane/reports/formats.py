@@ -32,8 +32,8 @@ from germane.reports.page.data import Pages
 from germane.reports.page.render import page_html
 from germane.reports.plots.figures import charts_of
 from germane.reports.plots.svg import document
-from germane.reports.schema import CaseRow, Document, JudgeLine, ResultRow, ScoreRow, SystemLine
-from germane.reports.summary import MeasureSummary
+from germane.reports.schema import CaseRow, Document, JudgeLine, RankingLine, ResultRow, ScoreRow, SystemLine
+from germane.reports.summary import MeasureSummary, asked_in_words
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
@@ -191,7 +191,7 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
             for reason in _reasons(summary)[:2]:
                 measures.setdefault(reason, []).append(summary.measure)
     for (why, count), concerned in list(measures.items())[:most]:
-        yield Text(f"  {count} x {shorten(why, 160)} ({_named(report, concerned)})", style="dim")
+        yield Text(f"  {count} x {shorten(why, 240)} ({_named(report, concerned)})", style="dim")
 
 
 def _named(report: ReportData, measures: Sequence[str]) -> str:
@@ -220,7 +220,9 @@ def _remarks(summary: MeasureSummary) -> Iterator[str]:
 def notes_of(report: ReportData) -> Iterator[str]:
     """What a reader should know: counted notes, or sentences as they are."""
     notes = report.manifest.get("notes") or {}
-    return (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
+    yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
+    if asked := asked_in_words(report.manifest):
+        yield asked
 
 
 def _reasons(summary: MeasureSummary) -> list[tuple[str, int]]:
@@ -258,7 +260,10 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
 
 def _failed(report: ReportData) -> Iterator[Text]:
     """The worst of the failed cases, with what each of their graders missed."""
-    failed = list(failed_cases(report)) if report.required else []
+    declared = report.required or report.manifest.get(
+        "places"
+    )  # else a case is a line of data, without a verdict
+    failed = list(failed_cases(report)) if declared else []
     if failed:
         yield Text(f"{len(failed)} failed cases", style="red")
     for case, rows in failed[:_WORST]:
@@ -304,8 +309,10 @@ _COLOUR = {0: "green", 3: "yellow", 130: "yellow"}
 _STYLE = {"failed": "red", "undecided": "yellow", "passed": "green"}
 
 
-def json_document(report: ReportData, *, scores: bool = True) -> Document:
-    """The document of `--json`; its schema is published."""
+def json_document(
+    report: ReportData, *, scores: bool = True, ranking: Sequence[RankingLine] = ()
+) -> Document:
+    """The document of `--json`; its schema is published. `ranking` holds the systems in order, by measure."""
     document: Document = {
         "schema_version": 1,
         "passed": report.verdict.passed,
@@ -336,6 +343,8 @@ def json_document(report: ReportData, *, scores: bool = True) -> Document:
         ]
     if slices := slices_shown(report)[0]:
         document["slices"] = slice_lines(slices)
+    if ranking:
+        document["ranking"] = list(ranking)
     if scores:
         document["scores"] = [cast("ScoreRow", dump_score(score)) for score in report.scores()]
     words = _words(report) if scores else {}
@@ -381,8 +390,8 @@ def _case(case: CaseResult, words: Mapping[SampleKey, list[ResultRow]]) -> CaseR
     return row
 
 
-def _json(report: ReportData) -> Iterator[str]:
-    yield json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"
+def _json(report: ReportData, ranking: Sequence[RankingLine] = ()) -> Iterator[str]:
+    yield json.dumps(json_document(report, ranking=ranking), ensure_ascii=False, indent=1) + "\n"
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
@@ -407,6 +416,7 @@ def _verdicts(report: ReportData) -> dict[SampleKey, str]:
 
 
 def _csv(report: ReportData) -> Iterator[str]:
+    """One score per line, with the mean of its measure and system beside it, and the interval of that."""
     columns = report.tables.scores.to_columns()
     words, verdicts = _words(report), _verdicts(report)
     if words:
@@ -416,9 +426,22 @@ def _csv(report: ReportData) -> Iterator[str]:
         columns["hits"] = [" | ".join(row["hits"]) for row in said]
         columns["misses"] = [" | ".join(row["misses"]) for row in said]
         columns["reasoning"] = [row["reasoning"] for row in said]
+        columns["relevance_checks"] = [_checks_as_json(row) for row in said]
+    means = {(s.system, s.measure): s for s in report.summaries}
+    of_row = [means[key] for key in zip(columns["system"], columns["measure"], strict=True)]
+    columns["mean"] = [summary.mean for summary in of_row]
+    for end, name in enumerate(("interval_low", "interval_high")):
+        columns[name] = [summary.interval and summary.interval[end] for summary in of_row]
+    columns["interval_method"] = [summary.interval_method for summary in of_row]
     yield _row(list(columns))
     for values in zip(*columns.values(), strict=True):
         yield _row(list(map(cell, values)))
+
+
+def _checks_as_json(row: ResultRow) -> str:
+    """The relevance of each place as one JSON array; nothing where none was judged."""
+    checks = row["details"].get("relevance_checks")
+    return json.dumps(checks, ensure_ascii=False) if checks else ""
 
 
 def _row(values: Sequence[object]) -> str:
@@ -442,9 +465,12 @@ def _markdown(report: ReportData) -> Iterator[str]:
     judge = report.manifest.get("judge") or {}
     if judge.get("source"):
         yield f"\nJudge: {_escaped(judge['source'])}: {spent_in_words(judge)}.\n"
+    for note in notes_of(report):
+        yield f"\n{_escaped(note, 1000)}\n"
     if judge.get("stand_in"):
         yield f"\n> {_escaped(judge['stand_in'])}\n"
     yield from _failed_in_markdown(report)
+    yield from _cases_in_markdown(report)
     yield f"\n**{report.verdict.word.capitalize()}** (exit code {report.verdict.exit_code}): "
     yield f"{_escaped('; '.join(report.verdict.reasons), 1000)}\n"
 
@@ -475,6 +501,34 @@ def _failed_in_markdown(report: ReportData) -> Iterator[str]:
         yield f"\nand {len(failed) - _MOST_FAILED} more\n"
 
 
+_MOST_CASES = 100
+"""A step's summary page of GitHub may hold one megabyte."""
+
+
+def _cases_in_markdown(report: ReportData) -> Iterator[str]:
+    """What each grader found in each case, folded away."""
+    cases, words = list(report.cases()), _words(report)
+    if not words:
+        return
+    heads = ("case", "verdict", "grader", "score", "relevance by place", "hits", "misses", "reasoning")
+    yield f"\n<details><summary>{len(cases)} cases</summary>\n\n| {' | '.join(heads)} |\n|{' --- |' * len(heads)}\n"
+    for case in cases[:_MOST_CASES]:
+        for row in words.get((case.sample, case.system, case.trial), ()):
+            checks = cast("list[dict[str, Json]]", row["details"].get("relevance_checks") or [])
+            cells = [
+                *(_case_name(case), case.verdict, row["measure"]),
+                row["status"] if row["score"] is None else f"{row['score']:.4f}",
+                ", ".join(f"{one['position']}: {_RELEVANCE[one['relevant']]}" for one in checks),
+                *("; ".join(row["hits"]), "; ".join(row["misses"]), row["reasoning"] or row["why"] or ""),
+            ]
+            yield f"| {' | '.join(_escaped(text, 300) for text in cells)} |\n"
+    more = len(cases) - _MOST_CASES
+    yield f"\n{f'and {more} more: in JSON, JSONL and CSV{chr(10)}' if more > 0 else ''}</details>\n"
+
+
+_RELEVANCE = {True: "relevant", False: "not relevant", None: "no verdict"}
+
+
 def _case_name(case: CaseResult) -> str:
     trial = f" trial {case.trial}" if case.trial else ""
     return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
@@ -496,9 +550,13 @@ def _markdown_table(
 
 def _escaped(text: str, most: int = 200) -> str:
     shown = shorten(text, most)
-    for char in "\\|`*_<>[]":
+    for char in "\\|`*_<>[]~$":
         shown = shown.replace(char, f"\\{char}")
-    return shown
+    return _REFERENCE.sub(lambda found: f"&#{ord(found[0])};", shown)
+
+
+_REFERENCE = re.compile(r"(?<![\w&])[@#](?=\w)")
+"""What GitHub takes for a person or an issue, who would be told of it."""
 
 
 def _text(report: ReportData) -> Iterator[str]:
@@ -509,10 +567,20 @@ def _html(report: ReportData) -> Iterator[str]:
     return html(report)
 
 
-def html(report: ReportData, baseline: ReportData | None = None, *, text: bool = True) -> Iterator[str]:
-    """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason."""
+def html(
+    report: ReportData,
+    baseline: ReportData | None = None,
+    *,
+    text: bool = True,
+    audit: Mapping[str, Json] | None = None,
+) -> Iterator[str]:
+    """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
+
+    `audit` is what `germane audit --json` says of its judge.
+    """
     remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
-    pages = Pages(report, baseline, text=text, extra={"remarks": remarks, "notes": list(notes_of(report))})
+    extra = {"remarks": remarks, "notes": list(notes_of(report)), "audit": audit}
+    pages = Pages(report, baseline, text=text, extra=extra)
     return page_html(pages.data, pages.blocks)
 
 
@@ -526,18 +594,27 @@ FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
     ".csv": _csv,
     ".md": _markdown,
     ".txt": _text,
-    ".xml": junit,
+    ".xml": lambda report: junit(report, _words(report)),
     ".html": _html,
     ".svg": _svg,
 }
 """What a report can be written as, by the file's extension."""
 
 
-def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, text: bool = True) -> None:
+def write(
+    report: ReportData,
+    path: Path,
+    *,
+    baseline: ReportData | None = None,
+    text: bool = True,
+    audit: Mapping[str, Json] | None = None,
+    ranking: Sequence[RankingLine] = (),
+) -> None:
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
-    in HTML and in the pictures; `text` says whether texts are in the HTML.
+    in HTML and in the pictures; `text` says whether texts are in the HTML,
+    `audit` how far its judge can be trusted; `ranking`, the systems in order, is for JSON.
     """
     if path.suffix.lower() not in FORMATS:
         raise InputError(
@@ -548,7 +625,9 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         if path.suffix.lower() == ".html":
-            file.writelines(html(report, baseline, text=text))
+            file.writelines(html(report, baseline, text=text, audit=audit))
+        elif path.suffix.lower() == ".json":
+            file.writelines(_json(report, ranking))
         else:
             file.writelines(FORMATS[path.suffix.lower()](report))
             if path.suffix.lower() == ".md":

@@ -12,6 +12,7 @@ from math import fsum
 from operator import mul
 from typing import TYPE_CHECKING, Literal
 
+from germane.clean import clean
 from germane.errors import InputError, Place
 from germane.measures.measure import Measure
 from germane.reports.summary import MeasureSummary
@@ -131,6 +132,8 @@ def _names(samples: Sequence[str], most: int = 3) -> str:
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
+_IN_WORDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<", "eq": "=="}
+_WORD = re.compile(rf"\s+({'|'.join(_IN_WORDS)})\s+(?=[-+.\d])")
 _GATE = re.compile(r"\s*(?:(?P<how>min|max|change|(?:(?:lower|upper)\s*\(\s*)?(?:mean|corrected)|lower|upper)\s*\()?"
                    r"\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*(?P<close>\)(?:\s*\))?)?\s*"
                    r"(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*")  # fmt: skip
@@ -143,18 +146,21 @@ _BY_CASE = (
                r"(?P<after>\)\s*by\s+[\w.-]+)\s*\)" + _ENDS),
 )  # fmt: skip
 """Gates that read the scores of the cases: a percentile, a share, the least or largest mean of a slice."""
-FUNCTIONS = (
-    "mean",
-    "min",
-    "max",
-    "lower",
-    "upper",
-    "corrected",
-    "change",
-    "p10",
-    "share(MEASURE>=0.5)",
-    "min(mean(MEASURE) by tag)",
-)
+FUNCTIONS = {
+    "mean(MEASURE)": "the mean of the cases",
+    "min(MEASURE)": "the least value of a case",
+    "max(MEASURE)": "the largest value of a case",
+    "p10(MEASURE)": "a percentile of the cases' values, p1 to p99",
+    "share(MEASURE>=0.5)": "the share of the cases whose value is so",
+    "min(mean(MEASURE) by tag)": "the least (`max`: the largest) mean of a slice: a tag, `tags` or a field of the metadata; a slice of "
+    "fewer than five cases is undecided",
+    "lower(MEASURE)": "the lower end of the mean's interval: a gate that luck does not pass; `lower(mean(MEASURE))` too",
+    "upper(MEASURE)": "the upper end of the mean's interval",
+    "corrected(MEASURE)": "the mean corrected by people's labels; `lower(corrected(MEASURE))` is the lower end of its interval",
+    "change(MEASURE)": "the paired difference to `--baseline`, over its whole interval: `change(nDCG@10)>-0.02`",
+}
+"""What a gate compares, by how it is written."""
+_FORMS = ", ".join(form.removesuffix("(MEASURE)") for form in FUNCTIONS)
 _FUNCTION = re.compile(r"(\w+)\((.*)\)")
 _FIX = "write e.g. mean(nDCG@10)>=0.7, lower(nDCG@10)>=0.65 or change(nDCG@10)>-0.02"
 Outcome = Literal["passed", "failed", "undecided"]
@@ -183,6 +189,7 @@ class Gate:
     @classmethod
     def parse(cls, text: str, place: Place | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
+        text = _WORD.sub(lambda word: _IN_WORDS[word[1]], text)
         by_case = next((found for pattern in _BY_CASE if (found := pattern.fullmatch(text))), None)
         match = by_case or _GATE.fullmatch(text)
         how = "".join((match["how"] or "").split()) if match else ""
@@ -207,7 +214,7 @@ class Gate:
             have = ", ".join(names) or "none"
             inner = _FUNCTION.fullmatch(self.measure)
             if inner and _canonical(inner[2]) in names:
-                problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {', '.join(FUNCTIONS)}"
+                problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {_FORMS}"
                 raise InputError(problem, fix=fix, place=self.place)
             raise InputError(
                 f"the gate {self} names {self.measure}, which is not measured",
@@ -365,15 +372,19 @@ class Verdict:
         return _WORDS.get(self.exit_code, "interrupted")
 
     def lines(self) -> list[str]:
-        """The verdict with its reasons, then the gates, failed ones first: what both the terminal and -q print."""
+        """The verdict with its reasons, then the gates, failed ones first: what both the terminal and -q print.
+
+        A line each, without control characters or workflow commands: ids of samples are in them.
+        """
         reasons = [one for one in self.reasons if not (self.gates and one.startswith(_OF_GATES))]
         because = f": {'; '.join(reasons)}" if reasons else ""
         gates = sorted(self.gates, key=lambda gate: _ORDER.index(gate.outcome))
         width = max((len(gate.word) for gate in gates), default=0)
-        return [
+        lines = [
             f"verdict  {self.word} (exit code {self.exit_code}){because}",
             *(f"  {gate.word:{width}}  {gate.gate}  {gate.detail}" for gate in gates),
         ]
+        return list(map(clean, lines))
 
     def as_json(self) -> dict[str, Json]:
         """For the manifest and the JSON document."""

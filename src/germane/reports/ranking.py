@@ -12,7 +12,7 @@ import numpy as np
 
 from germane.clean import clean
 from germane.errors import InputError
-from germane.reports.data import ReportData
+from germane.reports.data import ReportData, Slice
 from germane.reports.summary import MeasureSummary
 from germane.tables.columns import to_frame
 from germane.tables.scores import SampleKey
@@ -26,6 +26,7 @@ __all__ = [
     "means_table",
     "per_query",
     "print_queries",
+    "print_slices",
     "print_table",
     "print_trec",
     "write",
@@ -62,7 +63,7 @@ def means_table(report: ReportData) -> TextTable:
     for line in lines:
         best = max((summary.mean for summary in line if summary.mean is not None), default=None)
         bold = {at for at, summary in enumerate(line, 1) if summary.mean is not None and summary.mean == best}
-        table.add([line[0].measure, *map(_mean, line)], bold=bold)
+        table.add([line[0].measure, *map(_with_interval, line)], bold=bold)
     table.add(["n/N", *map(_count, lines[0])])
     return table
 
@@ -79,8 +80,21 @@ def _systems_as_rows(report: ReportData) -> TextTable:
             for at, (summary, best) in enumerate(zip(line, bests, strict=True), 1)
             if summary.mean is not None and summary.mean == best
         }
-        table.add([clean(system), *map(_mean, line), _count(line[0])], bold=bold)
+        table.add([clean(system), *map(_with_interval, line), _count(line[0])], bold=bold)
     return table
+
+
+def print_slices(report: ReportData, slices: Iterable[Slice], out: TextIO) -> None:
+    """The means over each slice of the queries, a line per slice, system and measure."""
+    named = len(report.systems) > 1
+    heads = ["slice", *(["system"] if named else []), "measure"]
+    table = TextTable([*heads, "mean", "interval", "n/N"], names=len(heads))
+    for one in slices:
+        for summary in one.summaries:
+            system = [clean(summary.system)] if named else []
+            numbers = [_mean(summary), summary.interval_in_words(), _count(summary)]
+            table.add([clean(one.name), *system, summary.measure, *numbers])
+    table.print(out, console_of(out))
 
 
 def print_queries(report: ReportData, out: TextIO) -> None:
@@ -162,6 +176,10 @@ def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None
 
 def _mean(summary: MeasureSummary) -> str:
     return "-" if summary.mean is None else f"{summary.mean:.4f}"
+
+
+def _with_interval(summary: MeasureSummary) -> str:
+    return f"{_mean(summary)} ({summary.interval_in_words()})" if summary.interval else _mean(summary)
 
 
 def _count(summary: MeasureSummary) -> str:

@@ -44,7 +44,8 @@ class JudgeLine(TypedDict):
 class BasisLine(TypedDict):
     """Whose labels a mean rests on: gold, judge, human or best; `mixed` is the share of people's labels under best.
 
-    `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request.
+    `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request,
+    `listed` and `windowed` those asked in a list and in windows, `without_temperature` those of a model that takes none.
     """
 
     source: Literal["gold", "judge", "human", "best"]
@@ -52,6 +53,9 @@ class BasisLine(TypedDict):
     models: dict[str, int]
     modes: dict[str, int]
     fused: int
+    listed: int
+    windowed: int
+    without_temperature: int
     with_reference: int | None
     without_reference: int | None
     mixed: float | None
@@ -157,6 +161,37 @@ class SliceLine(TypedDict):
     measures: dict[str, MeasureLine]
 
 
+class RankedLine(TypedDict):
+    """One system in its place, and its paired difference from the first; null for the first itself.
+
+    `mde` is the smallest difference that so many cases could have shown; a smaller one is not `distinguishable`.
+    """
+
+    system: str
+    mean: float | None
+    interval: Pair | None
+    difference: float | None
+    difference_interval: Pair | None
+    p_holm: float | None
+    mde: float | None
+    distinguishable: bool | None
+
+
+class OrderLine(TypedDict):
+    """How alike two sources of labels order the systems: Kendall's tau-b, of all and of the better half."""
+
+    tau: float | None
+    top_half: float | None
+
+
+class RankingLine(TypedDict):
+    """The systems by one measure, the best first; `orders` by the same measure over other labels."""
+
+    measure: str
+    systems: list[RankedLine]
+    orders: dict[str, OrderLine]
+
+
 class FileLine(TypedDict):
     """The measures of one system over the cases of one of several eval files."""
 
@@ -166,7 +201,7 @@ class FileLine(TypedDict):
 
 
 class Document(TypedDict):
-    """The document of `--json`. `measures` where there is one system, `systems` where there are several.
+    """The document of `--json`. `measures` where there is one system, `systems` and `ranking` where there are several.
 
     Where several eval files were run, `files` has the means over each one's own cases.
 
@@ -185,6 +220,7 @@ class Document(TypedDict):
     systems: NotRequired[list[SystemLine]]
     files: NotRequired[list[FileLine]]
     slices: NotRequired[list[SliceLine]]
+    ranking: NotRequired[list[RankingLine]]
     scores: NotRequired[list[ScoreRow]]
     cases: list[CaseRow]
     stopped: NotRequired[str]

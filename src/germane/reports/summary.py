@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from germane.reports.schema import BasisLine, CorrectedLine, MeasureLine
     from germane.statistics.correction import CorrectedMean
 
-__all__ = ["Bases", "Basis", "MeasureSummary", "interval_in_words", "range_of", "summarise"]
+__all__ = ["Bases", "Basis", "MeasureSummary", "asked_in_words", "interval_in_words", "range_of", "summarise"]
 
 Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 
@@ -36,7 +36,8 @@ class Basis:
     `source` of the labels: gold, judge, human, or best (people's where there are any, else the judge's; `mixed` is then
     the share of people's). `calibrated`: whether what a judge says was corrected by people's labels; gold and people's
     labels need no correction. `models`, `modes` and `fused` count the judgements by the model that answered, by output
-    mode, and those that shared their request; `with_reference` and `without_reference` count the relevance verdicts that
+    mode, and those that shared their request; `listed`, `windowed` and `without_temperature` those that were asked in a
+    list, in windows, and without a temperature, which the model did not take; `with_reference` and `without_reference` count the relevance verdicts that
     were given with and without a reference (None = not known). `labels` counts people's labels; `stand_in` = the judge
     stands in for a model and says little about quality.
     """
@@ -46,6 +47,9 @@ class Basis:
     models: Mapping[str, int] = field(default_factory=FrozenDict)
     modes: Mapping[str, int] = field(default_factory=FrozenDict)
     fused: int = 0
+    listed: int = 0
+    windowed: int = 0
+    without_temperature: int = 0
     with_reference: int | None = None
     without_reference: int | None = None
     mixed: float | None = None
@@ -76,6 +80,9 @@ class Basis:
             "models": dict(self.models),
             "modes": dict(self.modes),
             "fused": self.fused,
+            "listed": self.listed,
+            "windowed": self.windowed,
+            "without_temperature": self.without_temperature,
             "with_reference": self.with_reference,
             "without_reference": self.without_reference,
             "mixed": self.mixed,
@@ -103,7 +110,7 @@ class Bases:
             calibrated=False,
             models=_sum(counts, "model"),
             modes=_sum(counts, "mode"),
-            fused=sum(count.get("fused", 0) for count in counts),
+            **asked_how(counts),
             with_reference=_total(counts, "with_reference"),
             without_reference=_total(counts, "without_reference"),
             mixed=self._mixed if source == "best" else None,
@@ -145,6 +152,42 @@ class Bases:
         labelled = {label.item for label in labels}
         judged = sum(row.kind == "relevance" and row.item not in labelled for row in self._tables.items)
         return people / (people + judged) if people + judged else None
+
+
+def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """How many judgements shared a request, were in a list, in windows, or had no temperature."""
+    found: Counter[str] = Counter(fused=0, listed=0, windowed=0, without_temperature=0)
+    for count in counts:
+        found["fused"] += count.get("fused", 0)
+        found["listed"] += sum(count.get("list_size", {}).values())
+        found["windowed"] += count.get("windows", 0)
+        found["without_temperature"] += count.get("left_out", {}).get("temperature", 0)
+    return dict(found)
+
+
+def asked_in_words(manifest: Mapping[str, Json]) -> str:
+    """Which model gave how many judgements, and how it was asked for them; "" where no model was asked."""
+    counts = [*(manifest.get("asked") or {}).values()]
+    models, modes = _sum(counts, "model"), _sum(counts, "mode")
+    if not modes:
+        return ""
+    by = ", ".join(f"{model} ({times})" if len(models) > 1 else model for model, times in models.items())
+    how = [f"{times} {_MODES.get(mode, mode)}" for mode, times in modes.items()]
+    how += [f"{times} {_HOW[name]}" for name, times in asked_how(counts).items() if times]
+    return f"{sum(modes.values())} judgements{f' by {by}' if by else ''}: {', '.join(how)}"
+
+
+_MODES = {
+    "schema": "in output mode schema",
+    "tool": "in output mode tool",
+    "prompt": "in output mode prompt, not constrained by a schema",
+}
+_HOW = {
+    "fused": "fused with others in one request",
+    "listed": "in lists",
+    "windowed": "in windows",
+    "without_temperature": "without temperature",
+}
 
 
 def _sum(counts: list[Mapping[str, Any]], field: str) -> FrozenDict:

@@ -226,13 +226,19 @@ def _template(name: str, folder: Path, above: tuple[Path, ...], place: Place) ->
     )
 
 
-_Items = tuple[Annotated[Any, PlainValidator(_node)], ...]
+_Items = tuple[Annotated[Any, PlainValidator(_node, json_schema_input_type=str | dict[str, Any])], ...]
 Graders = Annotated[_Items, BeforeValidator(_listed), AfterValidator(_measures)]
 Assertions = Annotated[_Items, BeforeValidator(_listed), AfterValidator(_assertions)]
 
 
 class GraderLists(YamlModel):
-    """The graders that a mapping lists, under any of the names for it."""
+    """The graders that a mapping lists, under any of the names for it.
+
+    Attributes:
+        measures: Measures by name (several in one text too), or graders; they apply to every case and all data.
+        evaluators: The same, as AgentV 2 names it.
+        assertions: The same, as AgentV 4 names it; a text here is a statement that must be true of the answer.
+    """
 
     aliases: ClassVar = {"measures": ("metrics",), "assertions": ("assert",)}
 
@@ -240,9 +246,9 @@ class GraderLists(YamlModel):
     evaluators: Graders = ()
     assertions: Assertions = ()
 
-    def graders(self) -> tuple[GraderSpec, ...]:
+    def graders(self, faults: list[InputError] | None = None) -> tuple[GraderSpec, ...]:
         """All of them, with names that differ."""
-        return by_name((*self.measures, *self.evaluators, *self.assertions))
+        return by_name((*self.measures, *self.evaluators, *self.assertions), faults)
 
 
 def _trials(value: Any) -> int | None:
@@ -258,7 +264,14 @@ Trials = Annotated[int | None, PlainValidator(_trials, json_schema_input_type=in
 
 
 class Execution(GraderLists):
-    """What `execution:` of a file or a case sets."""
+    """What `execution:` of a file or a case sets.
+
+    Attributes:
+        target: The system to ask, by its name in the targets file.
+        targets: Several systems to ask: they are compared.
+        trials: How often each case is asked; `{count: 3}` too.
+        skip_defaults: Of a case: the file's graders do not apply to it.
+    """
 
     what = "execution"
 
@@ -268,17 +281,21 @@ class Execution(GraderLists):
     skip_defaults: Flag = False
 
 
-def by_name(graders: Iterable[GraderSpec]) -> tuple[GraderSpec, ...]:
+def by_name(graders: Iterable[GraderSpec], faults: list[InputError] | None = None) -> tuple[GraderSpec, ...]:
     """The graders with names that differ: equal ones are one, two that differ under one written name are an error.
 
-    Written names are kept; a name that follows from the type gets a number where it is taken.
+    Written names are kept; a name that follows from the type gets a number where it is taken. With `faults` the error is
+    added to these, unless it is there already.
     """
     listed = tuple(graders)
     written: dict[str, GraderSpec] = {}
     for grader in listed:
         if grader.named and written.setdefault(grader.name, grader).spec != grader.spec:
             problem = f"two graders are named {grader.name!r}"
-            raise InputError(problem, fix="give one of them another name", place=grader.place)
+            fault = InputError(problem, fix="give one of them another name", place=grader.place)
+            if faults is None:
+                raise fault
+            faults += [fault] if str(fault) not in map(str, faults) else []
     found: dict[str, GraderSpec] = {}
     for grader in listed:
         name, number = grader.name, 1
@@ -340,6 +357,7 @@ def _judges(value: Any) -> str:
     return " ".join(names)
 
 
+_ASKED = ("question", "query", "inputmessages", "input")
 _CASES = ("evalcases", "tests", "cases", "samples")
 
 
@@ -349,9 +367,30 @@ class EvalFile(GraderLists):
     `gates` are conditions as they stand (`mean(nDCG@10)>=0.7`) with their places; `columns` maps our field names
     to those of the data; `judge` are names with spaces between them; None everywhere = the file does not say.
 
-    `defaults` are keys of a case for cases without them, `vars` what `{{name}}` in a case stands for, unless its own `vars`
-    say otherwise; `metadata`, `input` and `input_files` come before those of each case. `targets` are the systems that are
-    asked where a case names none, several of them compared.
+    Attributes:
+        description: What the file is about.
+        dataset: A name for the cases, for people.
+        judge: Who judges: `labels`, `gold`, `lexical`, `openai:gpt-4o-mini`, ...; several are a panel.
+        repeat: How often each judge is asked; the answers vote.
+        vote: How a panel votes.
+        batch: Passages of one query in one request.
+        reading: Whether one request asks all that concerns a text (`fused`), or one question (`single`).
+        against: What relevance is judged against; `auto` is the query, and the reference where there is one.
+        gates: What must be reached, see gates.md: `mean(nDCG@10)>=0.7`.
+        data: Files of samples, relative to this file.
+        target: The system to ask, by its name in the targets file.
+        trials: How often each case is asked; `{count: 3}` too.
+        targets_file: The targets file; else targets.yaml is searched from this folder upwards.
+        compatibility: `agentv` gives the values of AgentV 2.1 where they differ.
+        contexts_from: Where the contexts in an answer are looked for; `text` splits it at blank lines.
+        doc_id: A regular expression for the document id inside a chunk's id.
+        columns: Our names of fields, and those in the data: `{query: Question}`.
+        execution: AgentV 2's place for `target`, `trials` and `evaluators`.
+        defaults: Keys of a case, for cases without them.
+        vars: What `{{name}}` in the texts of a case stands for, where its own `vars` say nothing else.
+        metadata: Metadata of every case.
+        input: Messages before those of every case.
+        input_files: Files that every case comes with.
     """
 
     what = "an eval file"
@@ -363,23 +402,29 @@ class EvalFile(GraderLists):
     cases: tuple[Case, ...] = ()
     description: str | None = None
     dataset: str | None = None
-    judge: Annotated[str, PlainValidator(_judges)] | None = None
+    judge: Annotated[str, PlainValidator(_judges, json_schema_input_type=str | list[str])] | None = None
     repeat: Annotated[WholeNumber, Field(ge=1)] | None = None
     vote: Literal["majority", "mean"] | None = None
     batch: Annotated[WholeNumber, Field(ge=1)] | None = None
     reading: Literal["fused", "single"] | None = None
     against: Literal["auto", "query", "reference", "response", "criterion"] | None = None
     gates: Annotated[
-        tuple[Annotated[tuple[str, Place], PlainValidator(_gate)], ...], BeforeValidator(as_list)
+        tuple[Annotated[tuple[str, Place], PlainValidator(_gate, json_schema_input_type=str)], ...],
+        BeforeValidator(as_list),
     ] = ()
-    data: Annotated[tuple[Annotated[Path, PlainValidator(_existing)], ...], BeforeValidator(as_list)] = ()
+    data: Annotated[
+        tuple[Annotated[Path, PlainValidator(_existing, json_schema_input_type=str)], ...],
+        BeforeValidator(as_list),
+    ] = ()
     target: str | None = None
     trials: Trials = None
-    targets_file: Annotated[Path, PlainValidator(_below)] | None = None
+    targets_file: Annotated[Path, PlainValidator(_below, json_schema_input_type=str)] | None = None
     compatibility: Literal["agentv"] | None = None
     contexts_from: Literal["auto", "text"] = "auto"
     doc_id: str | None = None
-    columns: Annotated[FrozenDict, PlainValidator(_columns)] = FrozenDict()
+    columns: Annotated[FrozenDict, PlainValidator(_columns, json_schema_input_type=dict[str, str])] = (
+        FrozenDict()
+    )
     execution: Execution = Execution()
     targets: tuple[str, ...] = ()
     defaults: Any = None
@@ -410,8 +455,9 @@ def read_eval_file(
 ) -> EvalFile:
     """The content of an eval file, checked; paths in it are absolute afterwards.
 
-    `${{ NAME }}` in it is taken from `environ`, the process's own where none is given. `warn` gets a Notice for each key that is not known. Raises InputError with file, line and column; with `faults` all
-    that can be told apart are added to these, and what is sound is returned.
+    `${{ NAME }}` in it is taken from `environ`, the process's own where none is given. `warn` gets a Notice for each key
+    that is not known. Raises InputError with file, line and column; with `faults` all that can be told apart are added to
+    these, and what is sound is returned.
     """
     path = Path(path)
     folder = path.resolve().parent
@@ -424,7 +470,7 @@ def read_eval_file(
     root = parsed(path)
     inline, listed, replaced = _where_cases_are(root, folder, parsed)
     file = read_model(EvalFile, root, faults, folder=folder, warn=warn)
-    graders = by_name((*file.graders(), *file.execution.graders()))
+    graders = by_name((*file.graders(faults), *file.execution.graders(faults)), faults)
     file = file.model_copy(
         update={
             "path": path,
@@ -438,16 +484,16 @@ def read_eval_file(
     found = []
     for number, node in enumerate(inline, 1):
         try:
-            found.append(_case(node, number, file, warn, replaced=replaced))
+            found.append(_case(node, number, file, warn, faults, replaced=replaced))
         except InputError as fault:
             if faults is None:
                 raise
             faults.append(fault)
     cases = tuple(found)
-    _check_ids(cases)
+    _check_ids(cases, faults)
     if not inline and not file.data and not faults:
         fix = "write data: samples.jsonl, or cases under evalcases:"
-        raise InputError("this file has no cases and names no data", fix=fix, place=Place(str(path), 1))
+        raise InputError("this file has no cases and names no data", fix=fix, place=Place(str(path), 1, 1))
     return file.model_copy(update={"cases": cases})
 
 
@@ -537,7 +583,23 @@ def _existing_at(node: Node, folder: Path) -> Path:
 
 
 class CaseEntry(GraderLists):
-    """One case as it is written: the graders of its own, its messages, and every other key as a node."""
+    """One case as it is written: the graders of its own, its messages, and every other key as a node.
+
+    Attributes:
+        id: Its name; else its number.
+        question: The query; else the last message of a user.
+        input_messages: Messages to the system: `{role, content}`, or a text.
+        expected_messages: What a good system answers; the last one's content is the reference.
+        criterion: What a good answer does.
+        reference_answer: The reference, where no message gives it.
+        conversation_id: Cases of one conversation share it.
+        target: The system to ask for this case.
+        rubrics: Statements that must be true of the answer; one grader, asked of a model.
+        metadata: Anything; slices and targets may read it.
+        vars: What `{{name}}` in the texts of this case stands for; those of graders keep their own variables.
+        input_files: Files that the case comes with, relative to the eval file.
+        execution: `target`, `evaluators` and `skip_defaults` of this case.
+    """
 
     what = "a case"
     aliases: ClassVar = {
@@ -557,7 +619,10 @@ class CaseEntry(GraderLists):
     reference_answer: str | None = None
     conversation_id: str | None = None
     target: str | None = None
-    rubrics: Annotated[tuple[GraderSpec, ...], PlainValidator(_rubrics)] = ()
+    rubrics: Annotated[
+        tuple[GraderSpec, ...],
+        PlainValidator(_rubrics, json_schema_input_type=list[str | dict[str, Any]]),
+    ] = ()
     metadata: JsonMapping = FrozenDict()
     vars: JsonMapping = FrozenDict()
     input_files: Texts = ()
@@ -582,11 +647,20 @@ class CaseEntry(GraderLists):
                 warn(Notice(f"a case has no key {key!r}: it is kept as metadata", fix, node.keys[key]))
 
 
-def _case(node: Node, number: int, file: EvalFile, warn: Warn | None, *, replaced: bool) -> Case:
-    """One case; `number` is its id where it has none."""
+def _case(
+    node: Node,
+    number: int,
+    file: EvalFile,
+    warn: Warn | None,
+    faults: list[InputError] | None,
+    *,
+    replaced: bool,
+) -> Case:
+    """One case; `number` is its id where it has none. With `faults` its faults are added to these, as far as can be."""
     folder = file.path.resolve().parent
     node = _completed(node, file)
-    entry = read_model(CaseEntry, node, folder=folder, warn=warn)
+    known = len(faults or ())
+    entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)
     alone = entry.execution is not None and entry.execution.skip_defaults
     asked = messages_at(entry.input_messages, "user", folder)
     if not alone:
@@ -607,7 +681,20 @@ def _case(node: Node, number: int, file: EvalFile, warn: Warn | None, *, replace
         row["reference"] = (
             entry.reference_answer or ("" if only_contexts(last) else content_text(last)) or None
         )
-    sample = RowReader(warn=warn).read(row, number, node.at)
+    if not query and all(SPELLINGS[key] != "query" for key in fields):
+        fault = InputError(
+            "a case has no query", fix='write query: "the question that was asked"', place=node.place
+        )
+        if faults is None:
+            raise fault
+        said = len(faults) > known and any(fold(key) in _ASKED for key in node.pairs or {})
+        faults += [] if said else [fault]
+        row["query"] = "-"
+    reader = RowReader(warn=warn)
+    if faults is not None and (wrong := reader.faults_of(row, number, node.at)):
+        faults += wrong
+        row = {"id": row["id"], "query": "-"}
+    sample = reader.read(row, number, node.at)
     if history and not sample.history:
         sample = replace(sample, history=history)
     guidelines, files = input_files(asked)
@@ -615,7 +702,7 @@ def _case(node: Node, number: int, file: EvalFile, warn: Warn | None, *, replace
     files = tuple(dict.fromkeys((*files, *(str((folder / name).resolve()) for name in named))))
     return Case(
         sample=sample,
-        graders=_graders(entry, file, replaced=replaced),
+        graders=_graders(entry, file, faults, replaced=replaced),
         target=entry.target or (entry.execution.target if entry.execution else None),
         place=node.place,
         question=query,
@@ -660,14 +747,16 @@ def _vars_of(pairs: Mapping[str, Node]) -> dict[str, Json]:
     return found if isinstance(found, dict) else {}
 
 
-def _graders(entry: CaseEntry, file: EvalFile, *, replaced: bool) -> tuple[GraderSpec, ...]:
+def _graders(
+    entry: CaseEntry, file: EvalFile, faults: list[InputError] | None, *, replaced: bool
+) -> tuple[GraderSpec, ...]:
     """The graders of a case: its own, with the file's; no mapping of its own voids the file's."""
     execution = entry.execution or Execution()
-    own = by_name((*entry.graders(), *execution.graders()))
+    own = by_name((*entry.graders(faults), *execution.graders(faults)), faults)
     if not (execution.skip_defaults or (own and replaced)):
         names = {grader.name for grader in own}
         own = (*(grader for grader in file.measures if grader.name not in names), *own)
-    return by_name((*own, *entry.rubrics))
+    return by_name((*own, *entry.rubrics), faults)
 
 
 def _asked(question: str | None, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
@@ -678,11 +767,14 @@ def _asked(question: str | None, messages: tuple[Message, ...]) -> tuple[str, tu
     return question or (content_text(messages[last].content) if users else ""), history
 
 
-def _check_ids(cases: tuple[Case, ...]) -> None:
+def _check_ids(cases: tuple[Case, ...], faults: list[InputError] | None) -> None:
     seen: dict[tuple[str, str, int], Case] = {}
     for case in cases:
         first = seen.setdefault((case.sample.id, case.sample.system, case.sample.trial), case)
         if first is not case:
             line = first.place.line if first.place else 0
             problem = f"the case {case.sample.id!r} is there already, on line {line}"
-            raise InputError(problem, fix="give each case its own id", place=case.place)
+            fault = InputError(problem, fix="give each case its own id", place=case.place)
+            if faults is None:
+                raise fault
+            faults.append(fault)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from germane.errors import InputError, Place
+from germane.errors import InputError, MissingPart, Place
 from germane.samples.files import shown_name
 from germane.types import Json
 
-__all__ = ["read_parquet", "records"]
+__all__ = ["parquet_batches", "records"]
 
 _PLAIN = frozenset({str, int, bool, type(None)})
 _FIX = 'put it into a list: evaluate([{"query": "...", "contexts": [...]}], ...)'
@@ -23,11 +23,19 @@ def records(source: Any) -> Iterator[Any]:
     NaN, None and the missing values of pandas are absent; NumPy arrays are lists; documents of LangChain (`page_content`)
     and nodes of LlamaIndex (`node`, `get_content()`) are contexts. InputError where it holds no samples.
     """
+    if isinstance(source, bytes):
+        raise InputError("this is bytes, and a list of samples is needed", fix=_FIX)
     return map(_row, _records(source))
 
 
-def read_parquet(path: str | Path) -> Any:
-    """The table in a Parquet file, as a DataFrame of polars."""
+_BATCH = 1 << 18
+"""Rows of a Parquet file that are read together."""
+
+
+def parquet_batches(
+    path: str | Path, columns: Callable[[list[str]], Iterable[str]] = lambda names: names
+) -> Iterator[Any]:
+    """A Parquet file some rows at a time, as DataFrames of polars; `columns` chooses from the names of its columns."""
     place = Place(shown_name(path))
     try:
         import polars
@@ -35,7 +43,9 @@ def read_parquet(path: str | Path) -> Any:
         fix = "pip install 'germane[tables]'"
         raise InputError("reading Parquet needs polars", fix=fix, place=place) from None
     try:
-        return polars.read_parquet(path)
+        table = polars.scan_parquet(path)
+        wanted = list(dict.fromkeys(columns(table.collect_schema().names())))
+        yield from table.select(wanted).collect_batches(chunk_size=_BATCH)
     except FileNotFoundError:
         raise InputError("there is no such file", fix="check the path", place=place) from None
     except (polars.exceptions.PolarsError, OSError) as fault:
@@ -52,9 +62,21 @@ def _records(source: Any) -> Iterable[Any]:
         return source.to_dict("records")  # type: ignore[no-any-return]
     if hasattr(source, "collect"):  # a lazy frame of polars
         return _records(source.collect())
+    if hasattr(source, "__arrow_c_stream__") and not hasattr(source, "to_list"):  # a series has to_list
+        return _exchanged(source)
     if not isinstance(source, Iterable):
         raise InputError(f"{type(source).__name__} is no list of samples", fix=_FIX)
     return source
+
+
+def _exchanged(source: Any) -> Iterable[Any]:
+    """The rows of a table that its library hands over by Arrow's PyCapsule interface."""
+    try:
+        import polars as pl
+    except ImportError:
+        fix = "pip install 'germane[tables]', or give a list of mappings"
+        raise MissingPart(f"{type(source).__name__}: reading this table takes polars", fix=fix) from None
+    return pl.DataFrame(source).iter_rows(named=True)
 
 
 def _row(row: Any) -> Any:
@@ -82,7 +104,7 @@ def _plain(value: Any) -> Json:
     if isinstance(value, Mapping):
         return dict(_known(value))
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [plain for one in value if (plain := _plain(one)) is not None or one is None]
     missing = (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in {
         "NAType",
         "NaTType",

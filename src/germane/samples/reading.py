@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,7 +24,7 @@ from germane.samples.files import (
     table_rows,
     whole,
 )
-from germane.samples.frames import read_parquet, records
+from germane.samples.frames import parquet_batches, records
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import Columns, RowReader, Where
 from germane.samples.validation import Wrong
@@ -163,6 +164,7 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> 
     if not seen:
         fix = 'write one object a line: {"query": "..."}'
         raise InputError("there are no samples in it", fix=fix, place=file)
+    reader.warn_of_absent(file)
 
 
 def _read_jsonl(path: Path, _: FieldOf) -> Iterator[Row]:
@@ -299,7 +301,7 @@ def _cell(cell: str, field: str | None) -> Json:
 
 def _read_parquet(path: Path, field_of: FieldOf) -> Iterator[Row]:
     """Parquet: one sample per row; lists and objects are columns of such a type, or JSON in a column of texts."""
-    for number, row in enumerate(records(read_parquet(path)), 1):
+    for number, row in enumerate(chain.from_iterable(map(records, parquet_batches(path))), 1):
         where = functools.partial(_at, Place(f"{path}, row {number}"))
         cells = dict(row)
         for name, cell in row.items():

@@ -60,6 +60,7 @@ class RowReader:
         check_columns(columns or {})
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
         self._taken = set(self._mapped.values())
+        self._absent = set(self._mapped)
 
     def field_of(self, key: str) -> str | None:
         """The field that a key of a row means; None = metadata."""
@@ -72,6 +73,22 @@ class RowReader:
             return self._sample(row, number, where)
         except Wrong as wrong:
             raise wrong.error(where(wrong.path)) from None
+
+    def faults_of(self, row: dict[str, Json], number: int, where: Where) -> list[InputError]:
+        """Every fault of a row: each is looked for in what the others leave."""
+        found: list[InputError] = []
+        left = dict(row)
+        while True:
+            try:
+                self._sample(left, number, where)
+            except Wrong as wrong:
+                found.append(wrong.error(where(wrong.path)))
+                key = wrong.path[0] if wrong.path else None
+                if key not in left or SPELLINGS.get(str(key)) == "query":
+                    return found
+                del left[str(key)]
+            else:
+                return found
 
     def _sample(self, row: Json, number: int, where: Where) -> Sample:
         if not isinstance(row, dict):
@@ -102,11 +119,20 @@ class RowReader:
         """The row under our own names, and what is metadata because another column has its field."""
         known: dict[str, Json] = {}
         more: dict[str, Json] = {}
+        self._absent -= row.keys()
         for key, value in row.items():
             name = self.field_of(key)
             known_or_more = more if name is None and key in SPELLINGS else known
             known_or_more[self._mapped.get(key, key)] = value
         return known, more
+
+    def warn_of_absent(self, file: Place) -> None:
+        """A notice for each mapped name that no row had."""
+        if self._warn is None:
+            return
+        for key in sorted(self._absent):
+            problem = f"no row has {key!r}, which {self._mapped[key]} is mapped to"
+            self._warn(Notice(problem, "check the name in columns: upper and lower case are two", file))
 
     def _named(self, wrong: Wrong) -> Wrong:
         """The fault with the row's own name for its field, and with an example of that field."""

@@ -207,7 +207,7 @@ def parse_yaml(text: str, file: str) -> Node:
         raise _syntax(error, text, file) from None
     if node is None or node.is_null():
         raise InputError(
-            "the file is empty", fix="write what to evaluate; see `germane init`", place=Place(file)
+            "the file is empty", fix="write what to evaluate; see `germane init`", place=Place(file, 1, 1)
         )
     return node
 
@@ -370,7 +370,7 @@ Positive = Annotated[Number, Field(ge=0.001), _plain]
 WholeNumber = Annotated[Whole, Field(strict=True, ge=0), _plain]
 Texts = Annotated[tuple[str, ...], BeforeValidator(as_list)]
 Plain = Annotated[Any, _plain]
-JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping)]
+JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping, json_schema_input_type=dict[str, Any])]
 
 
 class YamlModel(BaseModel):

@@ -295,8 +295,11 @@ class ReportFolder:
 
     @cached_property
     def labels(self) -> LabelTable:
-        """The answers of people."""
-        return LabelTable(map(load_label, _rows(self.path / _LABELS)))
+        """The answers of people; while rows are written, those that were added and those that people gave before."""
+        known = map(load_label, _rows(self.path / _LABELS))
+        if not self._end:
+            return LabelTable(known)
+        return LabelTable([*map(load_label, self._rows("labels")), *filter(by_people, known)])
 
     @cached_property
     def scores(self) -> ScoreTable:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from germane.encoding import digest
-from germane.errors import InputError
 from germane.tables.columns import Kind, RowTable
 from germane.types import Context, FrozenDict, Json, Sample, freeze
 
@@ -114,19 +113,6 @@ class LabelBook:
 
     def __iter__(self) -> Iterator[Label]:
         return iter(self._labels.values())
-
-    def scales(self, kind: str = "relevance") -> tuple[str, ...]:
-        """The scales that labels of this kind are on, in order of appearance."""
-        return tuple(dict.fromkeys(label.scale for label in self if label.kind == kind))
-
-    def require_one_scale(self, kind: str = "relevance", *, judged: str | None = None) -> None:
-        """InputError where labels are on several scales, or on another than the one that is `judged` on."""
-        scales = dict.fromkeys([*self.scales(kind), *([judged] if judged else [])])
-        if len(scales) > 1:
-            raise InputError(
-                f"labels=best needs one scale, and there are {' and '.join(scales)}",
-                fix="use labels=human or labels=judge, or label and judge on one scale (--scale)",
-            )
 
 
 def _agreed(dated: list[tuple[str, Label]]) -> Label:

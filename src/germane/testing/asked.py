@@ -9,8 +9,6 @@ from functools import cached_property
 
 from germane.types import Json
 
-__all__ = ["Asked"]
-
 _SECTION = re.compile(r"<([a-z]\w*)((?:-\w+)?)>(.*?)</\1\2>", re.DOTALL)
 _NUMBERED = re.compile(r"<(\d+)((?:-\w+)?)>(.*?)</\1\2>", re.DOTALL)
 _CODE = re.compile(rb"(?<=[a-z0-9])-[a-z2-7]{4}>")

@@ -19,13 +19,11 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from germane.errors import InputError
-from germane.testing.acts import FINE, Act, check
+from germane.testing.acts import FINE, Act
 from germane.testing.asked import Asked
 from germane.testing.rules import Rule, by_overlap, payload_for, rule_from
 from germane.testing.wire import Connection, response
 from germane.types import Json
-
-__all__ = ["ModelServer", "Script"]
 
 _LIMITS = {"max_tokens", "max_completion_tokens"}
 
@@ -50,7 +48,7 @@ class ModelServer:
     waited for at once.
 
     Raises:
-        InputError: An argument is none of these.
+        InputError: `answer` names a kind of question that there is not.
 
     What the script or the rule raises is answered as a 500 with its text, and raised again when the server is left.
     """
@@ -69,9 +67,6 @@ class ModelServer:
         keep: bool = True,
         port: int = 0,
     ) -> None:
-        check("ModelServer", script=script, answer=answer, latency=latency, port=port, keep=keep)
-        check("ModelServer", schema=schema, tools=tools, temperature=temperature)
-        check("ModelServer", system=system, limit_name=limit_name)
         self._next = script if callable(script) else _one_by_one(script)
         self._answer, self._latency, self._keep, self._port = rule_from(answer), latency, keep, port
         self._takes = {"response_format": schema, "tools": tools, "temperature": temperature}
@@ -104,7 +99,7 @@ class ModelServer:
             raise InputError("the model server runs already", fix="start it once, or another one")
         try:
             listening = socket.create_server(("127.0.0.1", self._port), backlog=1024)
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             raise InputError(
                 f"port {self._port} cannot be listened on: {error}", fix="leave it out to get any free one"
             ) from None
@@ -158,38 +153,29 @@ class ModelServer:
         if self._keep:
             self.asked.append(asked)
         act = self._act_on(asked)
-        if act.hang:
-            return
-        seconds = self._latency if act.latency is None else act.latency
-        if seconds:
+        if not act.hang:
+            seconds = self._latency if act.latency is None else act.latency
             self._loop.call_later(seconds, self._send, connection, asked, act)
-        else:
-            self._send(connection, asked, act)
 
     def _on_lost(self, unanswered: int) -> None:
         """A client that has gone waits for nothing any more."""
         self.in_flight -= unanswered
 
     def _act_on(self, asked: Asked) -> Act:
+        """The script's act, unless the request holds what this server does not take."""
         try:
-            return self._judge(asked)
+            act = self._refusal(asked) or self._next(asked) or FINE
+            if not isinstance(act, Act):
+                raise TypeError(f"a script gives an Act or None, not {act!r}")  # noqa: TRY301
         except Exception as fault:  # noqa: BLE001 - whatever a test's own script raises
             return self._broken(fault)
+        return act
 
     def _broken(self, fault: Exception) -> Act:
         """A 500 that says what the test's own script raised; it is asked again at once, not for a minute."""
         self.fault = self.fault or fault
         why = f"the test's own script or rule raised {type(fault).__name__}: {fault}"
         return Act(status=500, error=why, headers={"retry-after": "0"})
-
-    def _judge(self, asked: Asked) -> Act:
-        """The script's act, unless the request holds what this server does not take."""
-        if refusal := self._refusal(asked):
-            return refusal
-        act = self._next(asked) or FINE
-        if not isinstance(act, Act):
-            raise TypeError(f"a script gives an Act or None, not {act!r}")
-        return act
 
     def _refusal(self, asked: Asked) -> Act | None:
         """The 400 (or 404) for a request that this server does not take; None where it takes it."""
@@ -229,7 +215,10 @@ class ModelServer:
         return _error(act) if act.status != 200 else self._completion(asked, act)
 
     def _completion(self, asked: Asked, act: Act) -> bytes:
-        text = act.text if act.text is not None else self._text(asked, act)
+        text = act.text
+        if text is None:
+            payload = payload_for(asked, self._answer)
+            text = json.dumps(act.change(payload) if act.change else payload, ensure_ascii=False)
         if act.cut:
             text = text[: len(text) // 2]
         message: dict[str, Json] = {"role": "assistant", "content": text}
@@ -252,12 +241,6 @@ class ModelServer:
             used = {"prompt_tokens": len(asked.raw) // 4, "completion_tokens": len(text) // 4}
             found["usage"] = used if act.usage is True else used | dict(act.usage)
         return json.dumps(found, ensure_ascii=False).encode()
-
-    def _text(self, asked: Asked, act: Act) -> str:
-        payload = payload_for(asked, self._answer)
-        if act.change:
-            payload = act.change(payload)
-        return json.dumps(payload, ensure_ascii=False)
 
 
 def _one_by_one(script: Iterable[Act | None]) -> Callable[[Asked], Act | None]:

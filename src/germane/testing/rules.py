@@ -11,8 +11,6 @@ from germane.questions.question import Question
 from germane.testing.asked import Asked
 from germane.types import Json
 
-__all__ = ["Rule", "by_overlap", "payload_for", "rule_from"]
-
 Rule: TypeAlias = Callable[[str, Mapping[str, str], Mapping[str, Json]], Json]
 """(kind of question, its sections by name, the schema of its answer) -> the answer."""
 

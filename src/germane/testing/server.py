@@ -10,8 +10,6 @@ from germane.errors import InputError
 from germane.testing.acts import storm
 from germane.testing.models import ModelServer, Script
 
-__all__ = ["main"]
-
 
 def main(arguments: list[str] | None = None) -> None:
     """Serve until the process is stopped."""

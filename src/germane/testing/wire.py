@@ -9,13 +9,11 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, cast
 
-__all__ = ["Connection", "response"]
-
 Head: TypeAlias = tuple[str, dict[str, str]]
 """A request's path, and its headers by their names in lower case."""
 
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
-_END, _LINE = b"\r\n\r\n", b"\r\n"
+_END = b"\r\n\r\n"
 
 
 def response(status: int, headers: Mapping[str, str | float], body: bytes) -> bytes:
@@ -72,17 +70,18 @@ class Connection(asyncio.Protocol):
                     return None
                 self._head = _parse(bytes(self._buffer[:end]).decode("latin-1"))
                 del self._buffer[: end + len(_END)]
-            found = _body(self._head[1], self._buffer)
+            length = _length(self._head[1])
         except ValueError as wrong:
             self._buffer.clear()
-            body = json.dumps({"error": {"message": f"not a request: {wrong}"}}).encode()
-            self.write(response(400, {"connection": "close"}, body), close=True)
+            answer = json.dumps({"error": {"message": f"not a request: {wrong}"}}).encode()
+            self.write(response(400, {"connection": "close"}, answer), close=True)
             return None
-        if found is None:
+        if len(self._buffer) < length:
             return None
         head, self._head = self._head, None
-        del self._buffer[: found[1]]
-        return head, found[0]
+        body = bytes(self._buffer[:length])
+        del self._buffer[:length]
+        return head, body
 
     def abort(self) -> None:
         """Break off."""
@@ -126,33 +125,9 @@ def _parse(head: str) -> Head:
     return words[1], {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
-def _body(headers: Mapping[str, str], buffer: bytearray) -> tuple[bytes, int] | None:
-    """The body at the start of the buffer and how far it reaches; None where it is not whole yet."""
-    if headers.get("transfer-encoding", "").lower().endswith("chunked"):
-        return _chunked(buffer)
-    length = _number(headers.get("content-length", "0"), 10)
-    return (bytes(buffer[:length]), length) if len(buffer) >= length else None
-
-
-def _chunked(buffer: bytearray) -> tuple[bytes, int] | None:
-    body, at = bytearray(), 0
-    while (end := buffer.find(_LINE, at)) >= 0:
-        size = _number(buffer[at:end].decode("latin-1").partition(";")[0], 16)
-        start = end + len(_LINE)
-        if size == 0:  # trailers follow, up to an empty line
-            last = buffer.find(_END, end)
-            return None if last < 0 else (bytes(body), last + len(_END))
-        at = start + size + len(_LINE)
-        if len(buffer) < at:
-            return None
-        if buffer[start + size : at] != _LINE:
-            raise ValueError("a chunk is longer than it says")
-        body += buffer[start : start + size]
-    return None
-
-
-def _number(text: str, base: int) -> int:
-    """A length as it is spelt on the wire: digits alone."""
-    if not (text.strip().isascii() and text.strip().isalnum()):
-        raise ValueError(f"{text[:20]!r} is no length")
-    return int(text, base)
+def _length(headers: Mapping[str, str]) -> int:
+    """Bytes of the body; a chunked one is not taken."""
+    length = headers.get("content-length", "0")
+    if "transfer-encoding" in headers or not (length.isascii() and length.isdigit()):
+        raise ValueError(f"{length[:20]!r} is no content-length")
+    return int(length)

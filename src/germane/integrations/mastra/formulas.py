@@ -31,13 +31,21 @@ __all__ = [
 Parity: TypeAlias = Literal["mastra"]
 Verdict: TypeAlias = str | bool
 Level: TypeAlias = Literal["high", "medium", "low", "none"]
-Formula: TypeAlias = Literal["position", "precision", "share"]
+Formula: TypeAlias = Literal["position", "precision", "relevancy", "recall"]
 
 _FORMULAS: dict[Formula, Callable[..., Floats]] = {
     "position": kernel.context_position,
     "precision": kernel.context_precision,
-    "share": kernel.context_relevancy,
+    "relevancy": kernel.context_relevancy,
+    "recall": kernel.context_relevancy,
 }
+_READ: dict[Formula, Callable[[str], str]] = {
+    "position": lambda word: word.strip().lower(),
+    "precision": lambda word: word.strip().lower(),
+    "relevancy": str.lower,
+    "recall": str,
+}
+"""What each of the older metrics makes of a verdict before it compares it with `yes`."""
 WEIGHTS: dict[Level, float] = {"high": 1.0, "medium": 0.7, "low": 0.3, "none": 0.0}
 
 
@@ -58,11 +66,12 @@ def rounded(value: float) -> float:
 def scored(formula: Formula, verdicts: Sequence[Verdict], scale: float = 1) -> float:
     """The score of some verdicts, in their order: over as many as there are, whatever was asked about.
 
-    Only a plain yes counts; rounding comes after scaling. No verdicts: 0.
+    A yes counts, in the spellings that the original takes for one: " YES " for position and precision, "Yes" for
+    relevancy, nothing but "yes" for recall. Rounding comes after scaling. No verdicts: 0.
     """
     if not verdicts:
         return 0.0
-    labels = RankedLabels.of_lists([[float(_yes(verdict)) for verdict in verdicts]])
+    labels = RankedLabels.of_lists([[float(_yes(verdict, formula)) for verdict in verdicts]])
     value = float(_FORMULAS[formula](labels, rel=1, k=None)[0])
     return rounded(value * scale)
 
@@ -102,8 +111,8 @@ def usefulness(
     return max(0.0, base - unused * off.unused_high_relevance_context - lacking)
 
 
-def _yes(verdict: Verdict) -> bool:
-    return verdict is True or (isinstance(verdict, str) and verdict.strip().lower() == "yes")
+def _yes(verdict: Verdict, formula: Formula = "precision") -> bool:
+    return verdict is True or (isinstance(verdict, str) and _READ[formula](verdict) == "yes")
 
 
 def check_parity(parity: Parity | None) -> Parity | None:

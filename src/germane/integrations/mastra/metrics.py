@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from germane.errors import InputError
 from germane.integrations.mastra.formulas import Formula, Parity, Verdict, check_parity, scored
-from germane.integrations.measuring import Measured, measure_case
+from germane.integrations.measuring import Measured, measure_case, required
 from germane.judges.judge import Judge
 from germane.types import Json
 
@@ -31,7 +32,8 @@ class MetricResult:
 class _Metric:
     """What the four have in common.
 
-    `model` is a judge or the name of one. The normal score is exact, unrounded and None where a verdict is missing.
+    `model` is a judge or the name of one; None = GERMANE_JUDGE or the config. `options` may hold `context` and `scale`,
+    as Mastra's second argument does. The normal score is exact, unrounded and None where a verdict is missing.
     `parity="mastra"` computes as Mastra does: over the verdicts that were given, however few, half up to two decimals
     after scaling, and with relevance judged against the output. What a judge that gave no verdict at all leaves is
     None there too: Mastra raises.
@@ -43,13 +45,19 @@ class _Metric:
 
     def __init__(
         self,
-        model: Judge | str,
+        model: Judge | str | None = None,
+        options: Mapping[str, Json] | None = None,
         *,
-        context: Sequence[Json],
+        context: Sequence[Json] | None = None,
         scale: float = 1,
         parity: Parity | None = None,
     ) -> None:
-        self.model, self.context, self.scale, self.parity = model, list(context), scale, check_parity(parity)
+        given = {"context": context, "scale": scale, **(options or {})}
+        found = required(given.pop("context"), "context", type(self).__name__)
+        self.model, self.context, self.parity = model, list(found), check_parity(parity)
+        self.scale = given.pop("scale")
+        if given:
+            raise InputError(f"there is no option {next(iter(given))!r}", fix="write context or scale")
 
     def measure(self, input: str, output: str) -> MetricResult:  # noqa: A002 - the tool's own word
         """Measure the contexts for one question and its answer."""
@@ -86,7 +94,7 @@ class ContextRelevancyMetric(_Metric):
     """The share of the contexts' statements that are relevant. Source: Mastra 0.13."""
 
     measures = "context_relevancy"
-    formula = "share"
+    formula = "relevancy"
 
     def _verdicts(self, measured: Measured) -> Sequence[Verdict]:
         return measured.statements
@@ -96,7 +104,7 @@ class ContextualRecallMetric(_Metric):
     """The share of the output's claims that the contexts support. Source: Mastra 0.13."""
 
     measures = "context_recall"
-    formula = "share"
+    formula = "recall"
     output_is = "reference"
 
     def _verdicts(self, measured: Measured) -> Sequence[Verdict]:

@@ -38,14 +38,14 @@ class ScorerResult:
 class _Scorer:
     """What the three have in common.
 
-    One of `context` and `context_extractor(input, output)` is needed; the extractor goes first. Nothing retrieved is 0.
+    `model` None = the judge of GERMANE_JUDGE or the config. One of `context` and `context_extractor(input, output)` is needed; the extractor goes first. Nothing retrieved is 0.
     `parity="mastra"` computes as Mastra does: half up to two decimals after scaling, over the verdicts that were given,
     a scale of 0 as 1, and an empty `context` is an error.
     """
 
     def __init__(
         self,
-        model: Judge | str,
+        model: Judge | str | None = None,
         *,
         context: Sequence[Json] | None = None,
         context_extractor: Extractor | None = None,
@@ -114,7 +114,9 @@ class ContextRelevanceScorer(_Scorer):
     items in one go.
     """
 
-    def __init__(self, model: Judge | str, *, penalties: Penalties | None = None, **options: Any) -> None:
+    def __init__(
+        self, model: Judge | str | None = None, *, penalties: Penalties | None = None, **options: Any
+    ) -> None:
         super().__init__(model, **options)
         self.penalties = penalties
 

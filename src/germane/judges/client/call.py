@@ -229,7 +229,7 @@ class GroupCall:
         capabilities = self.client.capabilities
         if problem := self._keep_all(ask, got):
             self._note = Correction(got.text[:_SHOWN], problem)
-            if not self._miscounted:
+            if not (self._miscounted or got.problem):
                 capabilities.shapeless()
         elif self._note is None:
             capabilities.usable(self.state.mode)

@@ -106,11 +106,8 @@ def _misplaced(message: Mapping[str, Json]) -> str:
         return ""
     wrong = f"the answer is empty: all of it is in {name}"
     if "{" in message[name]:
-        return (
-            f"{wrong}, where the server's reasoning parser puts it (vLLM, SGLang: --reasoning-parser); start the"
-            " server without that parser, or turn the model's reasoning off (--reasoning off)"
-        )
-    return f"{wrong}, so the model has only reasoned; turn its reasoning off or down (--reasoning off, --reasoning low)"
+        return f"{wrong}: start the server (vLLM, SGLang) without --reasoning-parser, or ask with --reasoning off"
+    return f"{wrong}: the model has only reasoned; ask with --reasoning off, or --reasoning low"
 
 
 def _called(calls: Json, name: str) -> tuple[str, str]:

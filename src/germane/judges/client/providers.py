@@ -131,10 +131,10 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     provider_name = provider_name.strip()
     provider = PROVIDERS.get(provider_name.lower())
     if provider is None:
-        raise InputError(
-            f"no provider is called {provider_name!r}",
-            fix=f"use PROVIDER:MODEL with one of {', '.join(PROVIDERS)}; any OpenAI-compatible server: openai:MODEL@URL",
-        )
+        fix = f"use PROVIDER:MODEL with one of {', '.join(PROVIDERS)}; any OpenAI-compatible server: openai:MODEL@URL"
+        if not model and "-" in name:
+            fix = f"a model of OpenAI's is openai:{name}; {fix}"
+        raise InputError(f"no provider is called {provider_name!r}", fix=fix)
     model = model.strip() or provider.model
     if not model:
         raise InputError(f"{provider_name} has no default model", fix=f"write {provider_name}:MODEL")

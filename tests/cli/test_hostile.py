@@ -1,0 +1,99 @@
+"""Ids, queries and passages that hold commands of a build server, in everything that a workflow prints or reads."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+ID = "bad\n::error file=x::pwn, 100% @octocat #1 | <b> `x` [l](http://x)"
+EVIL = "::add-mask::hello\n::set-output name=a::b\n##[add-mask]x\n  ::stop-commands::y"
+FILE = {
+    "judge": "labels",
+    "measures": [{"type": "context_precision", "required": 0.6, "name": "prec"}],
+    "evalcases": [
+        {"id": "good", "query": "a", "contexts": [{"text": "x", "grade": 3}]},
+        {"id": ID, "query": f"q {EVIL}", "tags": [EVIL],
+         "contexts": [{"text": EVIL, "grade": 0}, {"text": "y\u001b[31m", "grade": 2}]},
+    ],
+}  # fmt: skip
+OURS = "::error file=e.yaml,line=1,title=germane::bad : :error file=x::pwn, 100%25 "
+
+
+def live(text: str) -> list[str]:
+    """Lines that GitHub would obey: `::` at the start of one, `##[` anywhere in it."""
+    return [line for line in text.splitlines() if re.match(r"\s*::[A-Za-z-]+.*::", line) or "##[" in line]
+
+
+@pytest.fixture
+def ran(cli: Cli, tmp_path: Path) -> Cli:
+    (tmp_path / "e.yaml").write_text(json.dumps(FILE))
+    outputs = [word for end in ("json", "jsonl", "csv", "md", "xml") for word in ("-o", f"r.{end}")]
+    cli("run", "e.yaml", "-o", "r", *outputs)
+    return cli
+
+
+def test_a_run_prints_no_command_but_its_own(ran: Cli, tmp_path: Path) -> None:
+    """In the terminal, with -q, with --json; the step's summary names nobody and links nothing."""
+    env = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "summary.md"}
+    for flags in ((), ("-q",), ("--json",)):
+        found = ran("run", "e.yaml", *flags, env=env)
+        assert found.code == 1
+        assert live(found.out) == []
+        assert len(live(found.err)) == 1
+        assert live(found.err)[0].startswith(OURS)
+    summary = (tmp_path / "summary.md").read_text()
+    assert live(summary) == []
+    assert "<b>" not in summary
+    assert "@octocat" not in summary
+    assert re.search(r"(?<!\\)\]\(http", summary) is None
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_what_is_looked_at_later_prints_none(ran: Cli, flags: tuple[str, ...]) -> None:
+    """`explain` and `report`; the document still holds the text as it was."""
+    for verb in (("explain", "r", ID), ("report", "r"), ("score", "r", "-m", "RR(labels=human)")):
+        found = ran(*verb, *flags)
+        assert found.out, found.err
+        assert live(found.out + found.err) == []
+    if flags:
+        document = ran("explain", "r", ID, "--json").json
+        assert document["calls"][0]["contexts"][0]["text"] == EVIL
+
+
+def test_validate_prints_none(cli: Cli, tmp_path: Path) -> None:
+    """An id that is there twice is quoted in the message."""
+    (tmp_path / "e.yaml").write_text(json.dumps({**FILE, "evalcases": [FILE["evalcases"][1]] * 2}))
+    found = cli("validate", "e.yaml")
+    assert found.code == 2
+    assert "is there already" in found.out
+    assert live(found.out + found.err) == []
+
+
+def test_every_format_says_what_was_found_in_a_case(ran: Cli, tmp_path: Path) -> None:
+    """Verdict, hits, misses, reasoning and relevance checks, in JSON, JSON lines, CSV and Markdown."""
+    del ran
+    case = json.loads((tmp_path / "r.json").read_text())["cases"][1]
+    line = json.loads((tmp_path / "r.jsonl").read_text().splitlines()[1])
+    row = list(csv.DictReader((tmp_path / "r.csv").read_text().splitlines(keepends=True)))[1]
+    page = (tmp_path / "r.md").read_text()
+    assert (case["verdict"], line["verdict"], row["verdict"]) == ("fail", "fail", "fail")
+    result = case["results"][0]
+    checks = result["details"]["relevance_checks"]
+    assert [check["relevant"] for check in checks] == [False, True]
+    assert line["details"]["relevance_checks"] == json.loads(row["relevance_checks"]) == checks
+    assert result["hits"] == line["hits"] == row["hits"].split(" | ")
+    assert result["misses"] == line["misses"] == row["misses"].split(" | ")
+    assert result["reasoning"] == line["reasoning"] == row["reasoning"]
+    for text in (
+        "| fail | prec | 0.5000 |",
+        "1: not relevant, 2: relevant",
+        *result["hits"],
+        result["reasoning"],
+    ):
+        assert text in page
