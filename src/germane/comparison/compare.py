@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from germane.reports.data import ReportData, slices_of
 from germane.reports.report import Report
 from germane.statistics.comparison import Decision, holm
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "compare", "comparison_of"]
 
 
 class Comparison(ComparisonData):
@@ -123,6 +124,13 @@ def compare(
         best={name: best for name, (_, best) in moved.items()},
         notes=tuple(dict.fromkeys([*notes, *_left_out(sides, names, measures)])),
     )
+
+
+def comparison_of(baseline: ReportData, report: ReportData) -> ComparisonDocument | None:
+    """What `germane compare --json` says of a report and its baseline; None where they cannot be compared as a whole."""
+    with suppress(InputError):
+        return compare(baseline, report, across_judges=True).to_json()
+    return None
 
 
 def _compared(one: ReportData | str | Path) -> Compared:

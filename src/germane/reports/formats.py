@@ -573,14 +573,18 @@ def html(
     *,
     text: bool = True,
     audit: Mapping[str, Json] | None = None,
+    comparison: Mapping[str, Json] | None = None,
 ) -> Iterator[str]:
     """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
 
-    `audit` is what `germane audit --json` says of its judge.
+    `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it.
     """
     remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
-    extra = {"remarks": remarks, "notes": list(notes_of(report)), "audit": audit}
+    extra = {"remarks": remarks, "notes": list(notes_of(report)), "audit": audit, "comparison": comparison}
     pages = Pages(report, baseline, text=text, extra=extra)
+    with suppress(InputError):
+        charts = charts_of(report, strips=pages.strips, baseline=baseline)
+        return page_html(pages.data, pages.blocks, {chart.kind: chart.svg(alone=False) for chart in charts})
     return page_html(pages.data, pages.blocks)
 
 
@@ -608,13 +612,14 @@ def write(
     baseline: ReportData | None = None,
     text: bool = True,
     audit: Mapping[str, Json] | None = None,
+    comparison: Mapping[str, Json] | None = None,
     ranking: Sequence[RankingLine] = (),
 ) -> None:
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
-    in HTML and in the pictures; `text` says whether texts are in the HTML,
-    `audit` how far its judge can be trusted; `ranking`, the systems in order, is for JSON.
+    in HTML and in the pictures. Of the HTML `text` says whether texts are in it, `audit` how far its judge can be trusted,
+    `comparison` how it differs from the baseline; `ranking`, the systems in order, is for JSON.
     """
     if path.suffix.lower() not in FORMATS:
         raise InputError(
@@ -625,7 +630,7 @@ def write(
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         if path.suffix.lower() == ".html":
-            file.writelines(html(report, baseline, text=text, audit=audit))
+            file.writelines(html(report, baseline, text=text, audit=audit, comparison=comparison))
         elif path.suffix.lower() == ".json":
             file.writelines(_json(report, ranking))
         else:
