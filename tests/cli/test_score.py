@@ -1,5 +1,6 @@
 """`germane score`: a stored report scored again is never the worse for it."""
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,40 @@ def test_a_report_is_not_written_over_its_own_rows(cli: Cli, tmp_path: Path, nam
     assert "is the report's own" in ran.err
     assert (tmp_path / "r" / name).read_bytes() == before
     assert cli("report", "r", "-o", "r/scores.csv").code == 0
+
+
+def test_a_stored_report_is_held_against_a_baseline_and_sliced(cli: Cli, tmp_path: Path) -> None:
+    """`score` knows --baseline, --fail-on-regression and --by as `run` does, and decides a report's own gates anew."""
+    common = {"query": "q", "qrels": {"d": 1}}
+    for name, ids in (("good", ["d", "e"]), ("bad", ["e", "d"])):
+        rows = [
+            {**common, "id": f"q{n}", "tags": ["lang:de"], "contexts": [{"id": one} for one in ids]}
+            for n in range(20)
+        ]
+        write_jsonl(tmp_path / f"{name}.jsonl", *rows)
+        assert cli("run", tmp_path / f"{name}.jsonl", "-m", "RR", "-o", name).code == 0
+    gate = ("--fail-under", "change(RR) > -0.02")
+    assert cli("score", "good", *gate, "--baseline", "bad").code == 0
+    assert cli("score", "bad", *gate, "--baseline", "good").code == 1
+    assert cli("score", "bad", *gate).code == 3
+    assert cli("score", "bad", "--fail-on-regression", "--baseline", "good").code == 1
+    assert cli("score", "bad", "--fail-on-regression").code == 2
+    ran = cli("score", "good", "-m", "P@1", "--by", "lang", "--json", "-o", "scored")
+    assert ran.json["slices"][0]["slice"] == "lang=de"
+    assert "lang=de" in cli("report", "scored").out
+    assert cli("score", "good", "--by", "nothing").code == 2
+    assert cli("run", tmp_path / "good.jsonl", "-m", "RR", "-o", "gated", "--fail-under", "RR>=0.9").code == 0
+    assert cli("score", "gated", "--json").json["gates"][0]["outcome"] == "passed"
+
+
+def test_the_table_of_scores_holds_their_means(cli: Cli, tmp_path: Path) -> None:
+    """Each line of a .csv has its measure's mean with the ends of its interval and the method."""
+    rows = [
+        {"id": f"q{n}", "query": "q", "qrels": {"d": 1}, "contexts": [{"id": "de"[n % 2]}]} for n in range(4)
+    ]
+    data = write_jsonl(tmp_path / "s.jsonl", *rows)
+    report = cli("run", data, "-m", "P@1", "-o", "r", "-o", "r.csv", "--json").json["measures"]["P@1"]
+    for row in csv.DictReader((tmp_path / "r.csv").read_text("utf-8").splitlines()):
+        assert float(row["mean"]) == report["mean"]
+        assert [float(row["interval_low"]), float(row["interval_high"])] == report["interval"]
+        assert row["interval_method"] == report["interval_method"]

@@ -9,18 +9,21 @@ import random
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 from scipy import stats
 
 from germane import Report, compare, evaluate
 from germane.comparison.formats import COMPARISON_FORMATS
+from germane.comparison.schema import comparison_schema
 from germane.errors import InputError
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Reply
 from germane.questions import AnyQuestion
 from germane.types import Json
 
+PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "comparison.schema.json"
 DOCS = [f"d{number}" for number in range(8)]
 
 
@@ -221,9 +224,9 @@ def test_a_difference_is_split_exactly() -> None:
         mixed.append(sum(shares) / max(1, len(shares)))
     assert found.mean_a is not None
     assert found.parts.retrieval == pytest.approx(np.mean(mixed) - found.mean_a)
-    row = compare(a, b, across_judges=True).to_json()["comparisons"][0]
-    assert row["parts"]["judge"] == pytest.approx(found.parts.verdicts)
-    assert row["parts"]["labels"] == 0.0
+    line: Any = compare(a, b, across_judges=True).to_json()["comparisons"][0]
+    assert line["parts"]["judge"] == pytest.approx(found.parts.verdicts)
+    assert line["parts"]["labels"] == 0.0
 
 
 def test_changed_gold_is_the_part_of_the_labels() -> None:
@@ -231,7 +234,7 @@ def test_changed_gold_is_the_part_of_the_labels() -> None:
     a = evaluate(rows(0.5, 1), "nDCG@5")
     b = evaluate(rows(0.5, 1, qrels={"d0": 2, "d2": 1}), "nDCG@5")
     found = compare(a, b)
-    row = found.to_json()["comparisons"][0]
+    row: Any = found.to_json()["comparisons"][0]
     assert row["difference"] != 0
     assert row["parts"]["retrieval"] == 0.0
     assert row["parts"]["labels"] == pytest.approx(row["difference"])
@@ -362,3 +365,36 @@ def test_a_difference_that_is_sure_but_small_is_not_called_indistinguishable() -
     assert "smaller than these queries reliably show" in found[False, False]
     assert "not distinguishable" not in found[False, False]
     assert (True, True) not in found
+
+
+def test_two_reports_of_the_same_systems_are_compared_system_by_system() -> None:
+    """Each system stands against itself, and Kendall's tau says how alike the two judges or golds order the systems."""
+    shares = {"low": 0.1, "middle": 0.5, "high": 0.9}
+    a, b = (
+        evaluate(
+            [row for name, share in shares.items() for row in rows(share, 1, system=name, qrels=gold)],
+            "nDCG@5 RR",
+        )
+        for gold in ({"d0": 2, "d1": 1}, {"d0": 2, "d2": 1})
+    )
+    found = compare(a, b, by="even")
+    assert {(one.a, one.b) for one in found.comparisons} == {(f"A:{name}", f"B:{name}") for name in shares}
+    tau, top = found.orders["nDCG@5"]
+    means = [[report["nDCG@5", name].mean for name in shares] for report in (a, b)]
+    assert tau == pytest.approx(stats.kendalltau(*means).statistic)
+    assert top == 1.0
+    document = json.loads(json.dumps(found.to_json()))
+    jsonschema.validate(document, comparison_schema())
+    assert document["orders"]["nDCG@5"] == {"tau": tau, "top_half": top}
+    assert "Kendall's tau 1.000, of the better half 1.000" in str(found)
+    one = compare(a, b, systems=["low"])
+    assert one.orders == {}
+    assert len(one.systems) == 2
+
+
+def test_documents_obey_the_published_schema(before: Report, after: Report) -> None:
+    """docs/schema/comparison.schema.json is what `python -m germane.comparison.schema` prints."""
+    assert json.loads(PUBLISHED.read_text("utf-8")) == comparison_schema()
+    other = evaluate(rows(0.5, 3), "nDCG@5 R@5 RR")
+    for found in (compare(before, after, margin={"R@5": 0.02}), compare(before, after, other, by="topic")):
+        jsonschema.validate(json.loads(json.dumps(found.to_json(), allow_nan=False)), comparison_schema())

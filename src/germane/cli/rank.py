@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -42,7 +41,13 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="ranked results; several files = several systems; - = stdin",
     )
-    add("--qrels", metavar="GOLD", type=Path, required=True, help="gold: the grade of each known document")
+    add(
+        "--qrels",
+        metavar="GOLD",
+        type=Path,
+        required=True,
+        help="gold: the grade of each known document; a file, or a BEIR folder",
+    )
     add(
         "-m", "--measure", "--metric", dest="measures", metavar="MEASURE", action="append",
         help="measures; default: nDCG@10 AP RR P@10 R@10 Judged@10",
@@ -62,6 +67,13 @@ def _parser() -> argparse.ArgumentParser:
         "--missing", choices=("zero", "skip"), default="zero",
         help="a query with gold and no results: counts 0, or is left out",
     )  # fmt: skip
+    add(
+        "--on-bad-row",
+        choices=("error", "skip"),
+        default="error",
+        help="a row that cannot be read: an error, or left out and said",
+    )
+    add("--max-line", metavar="MB", help="megabytes that a line may have (64; also GERMANE_MAX_LINE)")
     add("-q", "--per-query", action="store_true", help="also the value of every query")
     add("--by", metavar="TAG", help="slices, with --queries: a tag, `tags`, or a field of the metadata")
     add(
@@ -84,12 +96,15 @@ def _parser() -> argparse.ArgumentParser:
 def rank(words: Sequence[str]) -> int:
     """Do what the words after `germane rank` say, and return the exit code."""
     chosen = _parser().parse_intermixed_args(words)
+    if chosen.max_line:
+        os.environ["GERMANE_MAX_LINE"] = chosen.max_line
     # numpy starts in half the time without threads nobody uses
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from germane.evaluation import rank as ranking
     from germane.measures.declaration import parse_measures
     from germane.reports.gates import Gate
     from germane.reports.ranking import check_output, write
+    from germane.samples.files import BadRows
     from germane.samples.trec import read_qrels
 
     for path in chosen.output:
@@ -98,8 +113,13 @@ def rank(words: Sequence[str]) -> int:
     gates = [Gate.parse(text) for text in chosen.fail_under]
     named = _columns(chosen.columns)
     mapping = ranking.document_ids(chosen.doc_id) if chosen.doc_id else None
+    bad = BadRows(skip=chosen.on_bad_row == "skip")
     gold = read_qrels(
-        chosen.qrels, fmt=chosen.qrels_format, columns=named, keep_first=chosen.duplicates == "first"
+        chosen.qrels,
+        fmt=chosen.qrels_format,
+        columns=named,
+        keep_first=chosen.duplicates == "first",
+        bad=bad,
     )
     if any(ranking.slow(run, chosen.format) for run in chosen.runs):
         print("note: large runs are read faster with: pip install 'germane[tables]'", file=sys.stderr)
@@ -114,10 +134,12 @@ def rank(words: Sequence[str]) -> int:
             missing=chosen.missing,
             duplicates=chosen.duplicates,
             doc_id=mapping,
+            on_bad_row=chosen.on_bad_row,
         )
         for run, system in zip(chosen.runs, _system_names(chosen.runs), strict=True)
     ]
-    report = ranking.ranked_report(parts, gates, _queries(chosen.queries, chosen.by), chosen.by)
+    queries = _queries(chosen.queries, chosen.by)
+    report = ranking.ranked_report(parts, gates, queries, chosen.by, notes=bad.notes())
     _print(report, chosen)
     for path in chosen.output:
         write(report, path)
@@ -125,17 +147,18 @@ def rank(words: Sequence[str]) -> int:
 
 
 def _print(report: Report, chosen: Any) -> None:
-    from germane.clean import clean
+    from germane.clean import clean, clean_lines
     from germane.reports.ranking import print_queries, print_slices, print_table, print_trec
 
     for note in report.manifest["notes"]:
-        print(f"note: {clean(note)}", file=sys.stderr)
+        print(f"note: {clean_lines(note)}", file=sys.stderr)
     if chosen.json:
+        from germane.cli.printing import print_document
         from germane.reports.formats import json_document
 
         ranking = _ranking(report) if len(report.systems) > 1 else ()
         document = json_document(report, scores=chosen.per_query, ranking=ranking)
-        print(json.dumps(document, ensure_ascii=False, allow_nan=False))
+        print_document(document)
     elif chosen.trec:
         print_trec(report, sys.stdout, queries=chosen.per_query)
     else:

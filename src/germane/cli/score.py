@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from germane.cli.options import Baseline, By, FailOnRegression
+
 
 def score(
     folder: Annotated[
@@ -22,18 +24,23 @@ def score(
     fail_under: Annotated[
         list[str] | None, typer.Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; repeatable.")
     ] = None,
+    baseline: Baseline = None,
+    fail_on_regression: FailOnRegression = False,
+    by: By = None,
     json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
 ) -> None:
     """Compute measures on what a stored evaluation has judged already: no judge is asked."""
     from germane.cli.printing import finish
+    from germane.comparison.regression import find_baseline, settle_changes
     from germane.evaluation.evaluate import rescore
     from germane.measures.declaration import parse_measures
     from germane.reports.report import Report
 
     for path in output or []:
         _refuse_source(path, folder)
-    stored = Report.open(folder)
-    report = rescore(stored, parse_measures(measure or []), gates=fail_under or [])
+    before = find_baseline(baseline, every=fail_on_regression)
+    report = rescore(Report.open(folder), parse_measures(measure or []), gates=fail_under or [], by=by)
+    settle_changes(report, before, every=fail_on_regression)
     files = [path for path in output or [] if path.suffix]
     for path in output or []:
         if not path.suffix:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,18 +11,18 @@ import numpy as np
 
 from germane.comparison.documents import find_report
 from germane.comparison.formats import comparison_document, comparison_text, write_comparison
-from germane.comparison.pairing import Compared, Pair, Side, measures_in_common, sides_of
+from germane.comparison.pairing import Compared, Pair, Side, measures_in_common, pairs_of
 from germane.comparison.parts import covered, how_judged, mixed_scores, moved_queries, verdicts_of
 from germane.comparison.regression import parse_margins
 from germane.comparison.result import ComparisonData, MeasureComparison, canonical_name
+from germane.comparison.schema import ComparisonDocument
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
 from germane.reports.data import ReportData, slices_of
 from germane.reports.report import Report
 from germane.statistics.comparison import Decision, holm
-from germane.types import Json
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "compare", "comparison_of"]
 
 
 class Comparison(ComparisonData):
@@ -34,7 +35,7 @@ class Comparison(ComparisonData):
 
     __slots__ = ()
 
-    def to_json(self) -> dict[str, Json]:
+    def to_json(self) -> ComparisonDocument:
         """The document of `germane compare --json`."""
         return comparison_document(self)
 
@@ -62,7 +63,8 @@ def compare(
 
     Per measure: the paired difference with its interval, a sign-flip test, Holm's adjustment over the primary measures,
     wins, ties and losses, the smallest difference that so many cases could have shown, what the difference is made of,
-    and the decision against a margin.
+    and the decision against a margin. Of two reports that hold the same several systems each system is compared with
+    itself, and `orders` says how alike the two order them.
 
     Args:
         a: What the others are held against: a Report, a report folder, a `--json` document, or a folder of reports, of
@@ -81,18 +83,19 @@ def compare(
     Raises:
         InputError: A report, system or measure is not there, no case is in both, or different judges judged them.
     """
-    sides = sides_of([_compared(one) for one in (a, *more)], systems)
+    against = pairs_of([_compared(one) for one in (a, *more)], systems)
+    sides = list(dict.fromkeys([*(one for one, _ in against), *(other for _, other in against)]))
     names = _chosen(sides, measures)
     first = names if primary is None else _named(sides, primary, names, "primary")
     margins = _margins(sides, margin, names)
-    differ = [words for side in sides[1:] if (words := how_judged(sides[0], side))]
+    differ = list(dict.fromkeys(words for pair in against if (words := how_judged(*pair))))
     judged = [name for name in names if verdicts_of(sides, name) != "labels"]
     if differ and judged and not across_judges:
         raise InputError(
             f"{differ[0]}: the difference in {judged[0]} may be the judge's",
             fix="judge both alike, or split the difference with --across-judges (across_judges=True)",
         )
-    pairs = [Pair(sides[0], side, _clusters(sides[0], side, cluster), seed) for side in sides[1:]]
+    pairs = [Pair(one, other, _clusters(one, other, cluster), seed) for one, other in against]
     rows: list[MeasureComparison] = []
     notes = list(differ) if judged else []
     for pair in pairs:
@@ -121,6 +124,13 @@ def compare(
         best={name: best for name, (_, best) in moved.items()},
         notes=tuple(dict.fromkeys([*notes, *_remarks(sides, names), *_left_out(sides, names, measures)])),
     )
+
+
+def comparison_of(baseline: ReportData, report: ReportData) -> ComparisonDocument | None:
+    """What `germane compare --json` says of a report and its baseline; None where they cannot be compared as a whole."""
+    with suppress(InputError):
+        return compare(baseline, report, across_judges=True).to_json()
+    return None
 
 
 def _compared(one: ReportData | str | Path) -> Compared:

@@ -16,6 +16,7 @@ from rich.text import Text
 from germane.clean import cell, clean, shorten
 from germane.comparison.planning import Overlap, Ranked, RankedSystems
 from germane.comparison.result import ComparisonData, MeasureComparison, MovedQuery, higher_is_better
+from germane.comparison.schema import ComparedLine, ComparisonDocument, MovedLine, PartsLine
 from germane.errors import InputError
 from germane.types import Json
 from germane.wholetable import WholeTable
@@ -54,10 +55,7 @@ def render_comparison(found: ComparisonData) -> RenderableType:
 
 
 def _parts(found: ComparisonData) -> Iterator[RenderableType]:
-    first, *others = found.systems
-    heads = _heads(found)
-    a, b = clean(first), ", ".join(map(clean, others))
-    yield Text(f"{b} against {a}" if heads[0] == a else f"{heads[1]} {b} against {heads[0]} {a}")
+    yield from map(Text, _titles(found))
     yield _table(found, _whole(found))
     for one in _whole(found):
         for line in _remarks(found, one):
@@ -66,17 +64,23 @@ def _parts(found: ComparisonData) -> Iterator[RenderableType]:
     if slices:
         yield _table(found, slices, slices=True)
         yield Text("  p-values of slices are not adjusted", style="dim")
-    for system in others:
+    for system in found.held:
         yield from _moved(found, system)
-    for system, cases in found.only_in.items():
-        if cases:
-            yield Text(f"only in  {clean(system)}: {len(cases)} ({_some(cases)})")
-    for note in found.notes:
-        yield Text(f"note     {clean(note)}")
-    if tests := sorted({one.test for one in found.comparisons if one.test}):
-        yield Text(f"test     {', '.join(tests)}")
+    yield from map(Text, _footnotes(found))
     if found.verdict is not None:
         yield _verdict(found)
+
+
+def _titles(found: ComparisonData) -> Iterator[str]:
+    """Which systems are compared with which."""
+    heads = _heads(found)
+    against: dict[str, dict[str, None]] = {}
+    for one in found.comparisons:
+        against.setdefault(clean(one.a), {})[clean(one.b)] = None
+    for a, others in against.items():
+        b = ", ".join(others)
+        named = len(found.systems) == 2 and heads[0] != a
+        yield f"{heads[1]} {b} against {heads[0]} {a}" if named else f"{b} against {a}"
 
 
 def _whole(found: ComparisonData) -> list[MeasureComparison]:
@@ -107,7 +111,7 @@ def _table(found: ComparisonData, rows: Sequence[MeasureComparison], *, slices: 
     ):
         table.add_column(Text(heading), justify="right", no_wrap=heading == "interval")
     table.add_column("n", justify="right")
-    shown: set[tuple[str, str]] = set()
+    shown: set[tuple[str, str, str]] = set()
     places = {
         name: place for place, name in enumerate(dict.fromkeys((one.slice, one.measure) for one in rows))
     }
@@ -115,8 +119,8 @@ def _table(found: ComparisonData, rows: Sequence[MeasureComparison], *, slices: 
         names = [Text(shorten(one.slice, 30))] if slices else []
         names.append(Text(shorten(one.measure, 50)))
         best = _best(rows, one)
-        if several and (one.slice, one.measure) not in shown:
-            shown.add((one.slice, one.measure))
+        if several and (one.slice, one.measure, one.a) not in shown:
+            shown.add((one.slice, one.measure, one.a))
             empty = [""] * (4 + adjusted + 1)
             table.add_row(*names, Text(clean(one.a)), _number(one.mean_a, best=best), *empty)
         if several:
@@ -180,6 +184,22 @@ def _remarks(found: ComparisonData, one: MeasureComparison) -> Iterator[str]:
         over = "" if one.parts.n == one.n else f", over {one.parts.n} of {one.n} queries"
         share = "" if one.parts.share is None else f" ({one.parts.share:.0%} of what moved is the {whose})"
         yield f"{name}: retrieval {one.parts.retrieval:+.4f}, {whose} {one.parts.verdicts:+.4f}{share}{over}"
+
+
+def _footnotes(found: ComparisonData) -> Iterator[str]:
+    yield from _orders(found)
+    for system, cases in found.only_in.items():
+        if cases:
+            yield f"only in  {clean(system)}: {len(cases)} ({_some(cases)})"
+    yield from (f"note     {clean(note)}" for note in found.notes)
+    if tests := sorted({one.test for one in found.comparisons if one.test}):
+        yield f"test     {', '.join(tests)}"
+
+
+def _orders(found: ComparisonData) -> Iterator[str]:
+    for measure, both in found.orders.items():
+        tau, top = ("-" if value is None else f"{value:.3f}" for value in both)
+        yield f"order    of the systems by {clean(measure)}: Kendall's tau {tau}, of the better half {top}"
 
 
 def _moved(found: ComparisonData, system: str) -> Iterator[RenderableType]:
@@ -267,8 +287,8 @@ def overlap_text(found: Overlap, most: int = 10) -> str:
     return "\n".join(lines)
 
 
-def comparison_document(found: ComparisonData) -> dict[str, Json]:
-    """The document of `--json`."""
+def comparison_document(found: ComparisonData) -> ComparisonDocument:
+    """The document of `--json`; its schema is published."""
     return {
         "schema_version": 1,
         "passed": found.exit_code == 0,
@@ -277,21 +297,22 @@ def comparison_document(found: ComparisonData) -> dict[str, Json]:
         "systems": list(found.systems),
         "primary": list(found.primary),
         "comparisons": [_row(one) for one in found.comparisons if not one.slice],
-        "slices": [{"slice": one.slice, **_row(one)} for one in found.comparisons if one.slice],
+        "slices": [{**_row(one), "slice": one.slice} for one in found.comparisons if one.slice],
         "only_in": {system: list(cases) for system, cases in found.only_in.items()},
         "moved": {
             system: {
                 "worst": [_moved_row(one) for one in found.worst.get(system, ())],
                 "best": [_moved_row(one) for one in found.best.get(system, ())],
             }
-            for system in found.systems[1:]
+            for system in found.held
         },
+        "orders": {name: {"tau": tau, "top_half": top} for name, (tau, top) in found.orders.items()},
         "notes": list(found.notes),
     }
 
 
-def _row(one: MeasureComparison) -> dict[str, Json]:
-    parts: dict[str, Json] | None = None
+def _row(one: MeasureComparison) -> ComparedLine:
+    parts: PartsLine | None = None
     if one.parts is not None:
         parts = {
             "retrieval": one.parts.retrieval,
@@ -332,7 +353,7 @@ def _row(one: MeasureComparison) -> dict[str, Json]:
     }
 
 
-def _moved_row(one: MovedQuery) -> dict[str, Json]:
+def _moved_row(one: MovedQuery) -> MovedLine:
     lists = one.lists
     return {
         "sample": one.sample,
@@ -342,7 +363,7 @@ def _moved_row(one: MovedQuery) -> dict[str, Json]:
         "change": one.change,
         "added": list(lists.added) if lists is not None else None,
         "dropped": list(lists.dropped) if lists is not None else None,
-        "moved": [list(move) for move in lists.moved] if lists is not None else None,
+        "moved": list(lists.moved) if lists is not None else None,
     }
 
 
@@ -355,7 +376,7 @@ def _csv(found: ComparisonData) -> str:
     writer = csv.writer(out, lineterminator="\n")
     head: list[str] | None = None
     for one in found.comparisons:
-        row = {"slice": one.slice, **_row(one)}
+        row: dict[str, Json] = {"slice": one.slice, **_row(one)}
         parts, ends = row.pop("parts") or {}, row.pop("interval") or (None, None)
         row |= {"low": ends[0], "high": ends[1]}
         row |= {name: parts.get(name) for name in ("retrieval", "judge", "labels")}
@@ -376,8 +397,7 @@ def _cells(one: MeasureComparison) -> list[str]:
 
 def _lines(found: ComparisonData, bold: str) -> Iterator[list[str]]:
     """Rows of (measure, system, mean, ...), the first system's line of each measure first; the best mean is bold."""
-    names = {(one.measure, one.slice): one for one in reversed(found.comparisons)}
-    for one in reversed(names.values()):
+    for one in {(one.measure, one.slice): one for one in found.comparisons}.values():
         alike = [o for o in found.comparisons if (o.measure, o.slice) == (one.measure, one.slice)]
         best = _best(alike, one)
         title = f"{one.measure} [{one.slice}]" if one.slice else one.measure
@@ -386,8 +406,11 @@ def _lines(found: ComparisonData, bold: str) -> Iterator[list[str]]:
             shown = "-" if value is None else f"{value:.4f}"
             return bold.replace("@", shown) if value is not None and value == best else shown
 
-        yield [title, one.a, mean(one.mean_a), *[""] * len(_HEAD)]
+        shown: set[str] = set()
         for other in alike:
+            if other.a not in shown:
+                shown.add(other.a)
+                yield [title, other.a, mean(other.mean_a), *[""] * len(_HEAD)]
             yield [title, other.b, mean(other.mean_b), *_cells(other)]
 
 
@@ -401,7 +424,7 @@ def _markdown(found: ComparisonData) -> str:
     for system, cases in found.only_in.items():
         if cases:
             lines.append(f"- only in {_escaped(system)}: {len(cases)} ({_escaped(_some(cases))})")
-    lines += [f"- {_escaped(note)}" for note in found.notes]
+    lines += [f"- {_escaped(line)}" for line in (*_orders(found), *found.notes)]
     if found.verdict is not None:
         lines += ["", f"**{_WORDS[found.verdict].capitalize()}** (exit code {found.exit_code})", ""]
         lines += [f"- {_escaped(_decided(found, one))}" for one in found.comparisons if one.decision]

@@ -24,7 +24,7 @@ from germane.statistics.intervals import Units, group_cases
 from germane.tables.cases import CaseScores, CaseValues
 from germane.types import Sample
 
-__all__ = ["Compared", "Pair", "Side", "measures_in_common", "sides_of"]
+__all__ = ["Compared", "Pair", "Side", "measures_in_common", "pairs_of", "sides_of"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -107,15 +107,32 @@ def sides_of(reports: Sequence[Compared], systems: Sequence[str] = ()) -> list[S
             "one system cannot be compared", fix="name a second report, or a report of several systems"
         )
     names = _names(chosen)
-    return [
-        Side(
-            name,
-            one,
-            system,
-            {s.measure: (s.measure, s.type) for s in one.report.summaries if s.system == system},
-        )
-        for name, (one, system) in zip(names, chosen, strict=True)
-    ]
+    return [_side(name, one, system) for name, (one, system) in zip(names, chosen, strict=True)]
+
+
+def pairs_of(reports: Sequence[Compared], systems: Sequence[str] = ()) -> list[tuple[Side, Side]]:
+    """What is compared with what: the first system with each other one.
+
+    Two reports that hold the same several systems, of which none is named: each system with itself in the other report.
+    InputError as of `sides_of`.
+    """
+    both = [one.report.systems for one in reports]
+    if len(reports) == 2 and not systems and all(len(held) > 1 for held in both):
+        common = [system for system in both[0] if system in both[1]]
+        if common:
+            names = _names([(one, "") for one in reports])
+            sides = [
+                [_side(f"{name}:{system}", one, system) for system in common]
+                for name, one in zip(names, reports, strict=True)
+            ]
+            return list(zip(*sides, strict=True))
+    first, *others = sides_of(reports, systems)
+    return [(first, other) for other in others]
+
+
+def _side(name: str, one: Compared, system: str) -> Side:
+    lines = (line for line in one.report.summaries if line.system == system)
+    return Side(name, one, system, {line.measure: (line.measure, line.type) for line in lines})
 
 
 def _only(one: Compared, system: str | None) -> str:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from germane.comparison.documents import find_report
 from germane.comparison.pairing import Compared, Pair, Side, measures_in_common, sides_of
 from germane.comparison.parts import how_judged, verdicts_of
 from germane.comparison.result import MeasureComparison, higher_is_better
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateResult, Outcome
+from germane.reports.report import Report
 from germane.reports.summary import interval_in_words
 from germane.statistics.comparison import Decision, decide_change
 
-__all__ = ["change_gates", "parse_margins", "regressions"]
+__all__ = ["change_gates", "find_baseline", "parse_margins", "regressions", "settle_changes"]
 
 _OUTCOME: Mapping[str, Outcome] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 
@@ -35,6 +38,24 @@ def parse_margins(texts: Iterable[str]) -> dict[str, float]:
             )
         found[name.strip()] = margin
     return found
+
+
+def settle_changes(report: Report, baseline: ReportData | None, *, every: bool = False) -> None:
+    """Decide a report's gates on the change against a baseline; with `every`, also that no measure became worse."""
+    if baseline is None:
+        return
+    declared = [Gate.parse(gate) for gate in report.manifest.get("gates", ())]
+    changes = change_gates([gate for gate in declared if gate.how == "change"], report, baseline)
+    report.settle([*changes, *(regressions(report, baseline) if every else ())])
+
+
+def find_baseline(path: str | Path | None, *, every: bool = False) -> ReportData | None:
+    """The report that --baseline names; InputError where there is none and `every` measure is to be held against it."""
+    if path is not None:
+        return find_report(path, Report.open)
+    if every:
+        raise InputError("--fail-on-regression needs what it is held against", fix="give --baseline REPORT")
+    return None
 
 
 def change_gates(gates: Sequence[Gate], report: ReportData, baseline: ReportData | None) -> list[GateResult]:

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import numpy as np
+
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.statistics.comparison import Decision, DifferenceParts, decide_change
 from germane.statistics.intervals import Interval
-from germane.statistics.ranking import ListChanges
+from germane.statistics.ranking import ListChanges, kendall_tau, top_half_tau
 
 __all__ = [
     "ComparisonData",
@@ -113,7 +115,7 @@ class MovedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonData:
-    """Two or more systems over the same cases, each against the first.
+    """Two or more systems over the same cases, each against the first (or against itself in another report).
 
     `comparisons` hold one row per system and measure, after those
     over all cases the ones per slice. `verdict` is "pass", "fail" or "undecided" against the margins, None where none was
@@ -130,6 +132,22 @@ class ComparisonData:
     notes: tuple[str, ...] = ()
 
     @property
+    def held(self) -> tuple[str, ...]:
+        """The systems that are held against another."""
+        return tuple(dict.fromkeys(one.b for one in self.comparisons))
+
+    @property
+    def orders(self) -> dict[str, tuple[float | None, float | None]]:
+        """How alike two reports of the same systems order these, by measure: Kendall's tau-b, of all and the better half."""
+        found: dict[str, list[tuple[float, float]]] = {}
+        if len({one.a for one in self.comparisons}) > 1:
+            for one in self.comparisons:
+                if not one.slice and one.mean_a is not None and one.mean_b is not None:
+                    found.setdefault(one.measure, []).append((one.mean_a, one.mean_b))
+        columns = {measure: np.array(means).T for measure, means in found.items()}
+        return {name: (kendall_tau(a, b), top_half_tau(a, b)) for name, (a, b) in columns.items()}
+
+    @property
     def verdict(self) -> Literal["pass", "fail", "undecided"] | None:
         """The worst of the decisions: undecided before failed, as in every verdict; None where there are none."""
         found = {one.decision.verdict for one in self.comparisons if one.decision is not None}
@@ -143,7 +161,7 @@ class ComparisonData:
 
     def __getitem__(self, name: str | tuple[str, str]) -> MeasureComparison:
         """The comparison of a measure over all cases, of the second system or the one named: `["nDCG@10", "B"]`."""
-        measure, system = name if isinstance(name, tuple) else (name, self.systems[1])
+        measure, system = name if isinstance(name, tuple) else (name, self.held[0])
         wanted = {measure, canonical_name(measure)}
         for one in self.comparisons:
             if one.b == system and not one.slice and not wanted.isdisjoint({one.measure, one.type}):

@@ -25,7 +25,6 @@ from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.samples.reading import SampleSource, rows_of, samples_from
 from germane.tables.labels import by_people
-from germane.tables.part import Part
 
 __all__ = ["aevaluate", "evaluate", "rescore"]
 
@@ -123,7 +122,6 @@ async def aevaluate(
     parsed = [Gate.parse(gate) for gate in gates]
     budget = Budget(max_cost, max_calls)
     jobs = (Job(sample=sample, graders=graders) for sample in samples_from(rows_of(samples)))
-    tables = Part()
     if replay is not None and ledger is not None:
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
     opened = open_for_replay(replay) if replay is not None else None
@@ -133,8 +131,8 @@ async def aevaluate(
     missing = ""
     try:
         async with Pool(Router(who), store, budget=budget, replay=str(replay or "")) as pool:
-            await judged(jobs, settings, pool, tables)
-        if store is not None:
+            tables = await judged(jobs, settings, pool)
+        if store is not None and pool.missing:
             missing = missing_in_words(store, str(replay), pool.missing, tables.items)
     finally:
         if opened is not None:
@@ -148,27 +146,36 @@ async def aevaluate(
     )
 
 
-def rescore(report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = ()) -> Report:
+def rescore(
+    report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = (), by: str | None = None
+) -> Report:
     """A report of these measures over the samples and judgements of a stored one. Nobody is asked.
 
-    Without measures, only the gates are decided anew. InputError where a measure needs verdicts of which the
-    report holds none at all: they must be asked first.
+    Without measures, only the gates are decided anew: these, or where there are none the report's own. `by` is what the
+    report is shown in slices by. InputError where a measure needs verdicts of which the report holds none at all: they
+    must be asked first.
     """
     limit = report.manifest.get("max_unmeasured", 0.05)
     parsed = [Gate.parse(gate) for gate in gates]
+    if by is not None:
+        report.slices(by)  # an unknown name is an error here
+    shown = {"by": by} if by is not None else {}
     if not measures:
-        manifest = {name: value for name, value in report.manifest.items() if name != "changes"}
+        manifest = {**report.manifest, **shown}
+        if parsed:
+            manifest.pop("changes", None)
+        else:
+            parsed = [Gate.parse(gate) for gate in manifest.get("gates", ())]
         return Report.build(report.tables, manifest, gates=parsed, max_unmeasured=limit)
     settings = settings_of(report)
     answers = Recorded(report.judgements())
     graders = graders_of(tuple(measures))
-    tables = Part()
     jobs = (Job(sample=sample, graders=graders) for sample in report.samples())
-    run_coroutine(judged(jobs, settings, answers, tables))
+    tables = run_coroutine(judged(jobs, settings, answers))
     tables.labels.extend(filter(by_people, report.labels()))
     entry = {**(report.manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
     kept = {name: value for name, value in report.manifest.items() if name not in _OF_ROWS}
-    made = {**kept, "judge": entry}
+    made = {**kept, "judge": entry, **shown}
     scored = Report.build(tables, made, gates=parsed, max_unmeasured=limit)
     for summary in scored.summaries:
         if summary.n == 0 and answers.unknown and any("no stored judgement" in why for why, _ in summary.why):

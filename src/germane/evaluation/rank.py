@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -29,14 +29,16 @@ from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.samples.bulk import Hits, NotPlain, read_hits
+from germane.samples.files import BadRows, on_disk, shown_name
 from germane.samples.trec import (
     Format,
     Qrels,
     Results,
     Run,
     as_run,
-    is_trec_run,
+    format_of,
     qrels_of_frame,
+    read_qrels,
     read_run,
     run_of_frame,
 )
@@ -57,8 +59,8 @@ DocumentId: TypeAlias = Callable[[str], str]
 
 
 def rank(
-    run: Listed | Frame,
-    qrels: Qrels | Frame,
+    run: Listed | Frame | str | Path,
+    qrels: Qrels | Frame | str | Path,
     measures: str | Iterable[Measure] = DEFAULT_MEASURES,
     *,
     system: str = "",
@@ -69,19 +71,23 @@ def rank(
 ) -> Report:
     """The report on one system's run: a score per query with gold and measure.
 
-    Run and gold are mappings, or DataFrames of pandas or polars with a row per result and per grade (`query_id`,
-    `doc_id`, `score` or `relevance`, or other usual names of these).
+    Run and gold are mappings, the paths of files, or tables of pandas, polars or Arrow with a row per result and per
+    grade (`query_id`, `doc_id`, `score` or `relevance`, or other usual names of these).
     `duplicates`: a document that stands twice in a query is an error, or only its best place counts. `doc_id` maps
     the ids of chunks to those of their documents, on both sides; of several chunks of one document the best counts.
     `queries` bring tags, metadata and clusters, for `report.slices("lang")` and the intervals.
     Raises InputError where no query of the run has gold, and MeasureError for measures that need other labels.
     """
+    settings: Any = {"system": system, "missing": missing, "duplicates": duplicates, "doc_id": doc_id}
+    first = duplicates == "first"
+    if isinstance(qrels, str | Path):
+        gold: Qrels = read_qrels(qrels, keep_first=first)
+    else:
+        gold = qrels_of_frame(qrels, keep_first=first) if hasattr(qrels, "columns") else qrels
+    if isinstance(run, str | Path):
+        return ranked_report([rank_file(run, gold, measures, **settings)], queries=queries)
     listed = run_of_frame(run) if hasattr(run, "columns") else run
-    gold = qrels_of_frame(qrels) if hasattr(qrels, "columns") else qrels
-    part = rank_part(
-        listed, gold, measures, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
-    )
-    return ranked_report([part], queries=queries)
+    return ranked_report([rank_part(listed, gold, measures, **settings)], queries=queries)
 
 
 def rank_part(
@@ -131,34 +137,45 @@ def rank_file(
     missing: Literal["zero", "skip"] = "zero",
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
+    on_bad_row: Literal["error", "skip"] = "error",
 ) -> Part:
-    """What `rank_part` makes of the run in a file; a large TREC run is read in bulk where polars is installed."""
+    """What `rank_part` makes of the run in a file (`-` = stdin); a large one is read in bulk where polars is installed.
+
+    `on_bad_row`: rows that cannot be read are an InputError, which shows the first ten, or are left out and noted.
+    """
     wanted = _checked(measures)
-    hits = _in_bulk(path, fmt, qrels) if doc_id is None else None
-    if hits is None:
-        run = read_run(path, fmt=fmt, columns=columns)
-        return rank_part(
-            run, qrels, wanted, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
-        )
+    bad = BadRows(skip=on_bad_row == "skip")
+    with on_disk(path) as file:
+        hits = _in_bulk(file, fmt, columns, qrels) if doc_id is None else None
+        if hits is None:
+            run = read_run(file, fmt=fmt, columns=columns, bad=bad)
+            return rank_part(
+                run, qrels, wanted, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
+            )
     sizes = dict(zip(hits.queries, hits.lengths.tolist(), strict=True))
-    _overlap(str(path), sizes, qrels)
+    _overlap(shown_name(path), sizes, qrels)
     lengths = np.fromiter((sizes.get(query, 0) for query in qrels), np.int64, len(qrels))
     judged = (grades.values() for grades in qrels.values())
     table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, judged)
-    return _scored(table, wanted, qrels, sizes, _Notes(str(path)), system, missing)
+    return _scored(table, wanted, qrels, sizes, _Notes(shown_name(path)), system, missing)
 
 
 def slow(path: Path | str, fmt: Format | None = None) -> bool:
     """Whether this file would be read faster if polars were installed."""
-    return _is_large(path) and find_spec("polars") is None and is_trec_run(path, fmt)
+    return _is_large(path) and find_spec("polars") is None and format_of(path, fmt) == "trec"
 
 
-def _in_bulk(path: Path | str, fmt: Format | None, qrels: Qrels) -> Hits | None:
-    """The hits of a large and plain TREC run; None where it must be read line by line."""
-    if not _is_large(path) or find_spec("polars") is None or not is_trec_run(path, fmt):
+def _in_bulk(
+    path: Path | str, fmt: Format | None, columns: Mapping[str, str] | None, qrels: Qrels
+) -> Hits | None:
+    """The hits of a large and plain run; None where it must be read row by row."""
+    if not _is_large(path) or find_spec("polars") is None:
+        return None
+    kind = format_of(path, fmt)
+    if kind not in {"trec", "parquet"}:
         return None
     try:
-        return read_hits(path, qrels)
+        return read_hits(path, qrels, fmt=kind, columns=columns)
     except NotPlain:
         return None
 
@@ -189,11 +206,17 @@ def _scored(
 
 
 def ranked_report(
-    parts: Iterable[Part], gates: Sequence[Gate] = (), queries: Iterable[Sample] = (), by: str | None = None
+    parts: Iterable[Part],
+    gates: Sequence[Gate] = (),
+    queries: Iterable[Sample] = (),
+    by: str | None = None,
+    *,
+    notes: Iterable[str] = (),
 ) -> Report:
     """One report on the runs of one or more systems.
 
     `queries` tell what is known of them: tags, metadata and clusters, in slices of which (`by`) the report is shown.
+    `notes` are remarks about the gold.
     InputError where none of them was scored.
     """
     merged = merge(parts)
@@ -206,7 +229,7 @@ def ranked_report(
             f"none of the queries is in the gold: their ids are like {theirs}, the gold's like {ours}",
             fix="name the queries alike",
         )
-    manifest = {"judge": {"source": "gold"}, "notes": list(merged.notes), "by": by}
+    manifest = {"judge": {"source": "gold"}, "notes": [*notes, *merged.notes], "by": by}
     report = Report.build(merged, manifest, gates=gates)
     if by is not None:
         report.slices(by)  # an unknown name is an error here

@@ -13,8 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from germane.comparison.documents import find_report
-from germane.comparison.regression import change_gates, regressions
+from germane.comparison.regression import find_baseline, settle_changes
 from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError, LimitReached
 from germane.evaluation.answers import PlannedCase, answered, answers_at_hand, models_of
 from germane.evaluation.choice import Router
@@ -30,10 +29,10 @@ from germane.ledger.replay import missing_in_words, open_for_replay
 from germane.ledger.store import is_there, open_ledger
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
-from germane.reports.data import ReportData
 from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
+from germane.samples.rows import PlainRow
 from germane.tables.folder import ReportFolder
 from germane.types import Json
 
@@ -73,7 +72,7 @@ def forecast(
     plan = Plan(options, (watch or Watch()).warn, stored, dry=True)
     options = plan.options
     place = ledger_of(options, resume, stored)
-    receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else Receipts()
+    receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else None
     known = answers_so_far(resume, stored, errors=not retry_errors)
     reading = contextlib.nullcontext()
     if options.replay:
@@ -112,24 +111,17 @@ class _Run:
         self.missing: Mapping[str, AnyQuestion] = {}
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
-        self.baseline = self._baseline()
-
-    def _baseline(self) -> ReportData | None:
-        """What the change is measured against, read before anything is paid."""
-        if self.options.baseline is None:
-            if self.options.fail_on_regression:
-                raise InputError(
-                    "--fail-on-regression needs what it is held against", fix="give --baseline REPORT"
-                )
-            return None
-        return find_report(self.options.baseline, Report.open)
+        # read before anything is paid
+        self.baseline = find_baseline(self.options.baseline, every=self.options.fail_on_regression)
 
     def go(self) -> Report:
         """Everything, then the report."""
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
         self.models = models_of(cases or ())
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
-        session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors)
+        session = Session(
+            self.options, folder, self.stored, retry_errors=self.retry_errors, recall=self.plan.plain is None
+        )
         try:
             session.write("running", self._made(session))
             asyncio.run(self._work(cases, session))
@@ -152,6 +144,7 @@ class _Run:
         notes = session.folder.start().notes
         jobs: list[Job] | None = None
         if cases is not None:
+            self.watch.answering(0, len(cases))
             asking = answered(cases, session.path, self.watch.answering, resumed=session.resumed)
             jobs = [self._job(planned, notes) for planned in await _interruptibly(asking)]
         router = Router(self.plan.judge)
@@ -165,13 +158,14 @@ class _Run:
             before_asking=partial(self._check, jobs, session),
             on_progress=self.watch.judging,
         )
-        todo = (self._job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
+        todo = self._jobs(notes) if jobs is None else jobs
+        units = plan(todo, self.plan.settings, plain=self.plan.plain)
         router.lend(pool)
         done = 0
         try:
             with interruptible(partial(self._stop, pool), pool.abort):
                 async with pool:
-                    async for part in evaluated(plan(todo, self.plan.settings), pool):
+                    async for part in evaluated(units, pool):
                         session.folder.add(part)
                         done += len(part.samples)
                         self.watch.scored(done)
@@ -197,6 +191,15 @@ class _Run:
         self.counts[planned.source] += 1
         return self.plan.job(planned, notes)
 
+    def _jobs(self, notes: Counter[str]) -> Iterator[Job | PlainRow]:
+        """Everything that needs no live answer, as it is read."""
+        for one in self.plan.suite.cases_or_rows(plain=self.plan.plain is not None):
+            if isinstance(one, PlainRow):
+                self.counts[self.plan.suite.paths[0]] += 1
+                yield one
+            else:
+                yield self._job(one, notes)
+
     def _stop(self, pool: Pool) -> None:
         pool.stop()
         self.watch.warn("interrupted: what is in flight is finished and kept; once more gives it up")
@@ -218,11 +221,7 @@ class _Run:
             max_unmeasured=self.options.max_unmeasured,
             over=self.budget.exceeded or self._unknown(session),
         )
-        if self.baseline is not None:
-            changes = change_gates([g for g in self.plan.gates if g.how == "change"], report, self.baseline)
-            if self.options.fail_on_regression:
-                changes += regressions(report, self.baseline)
-            report.settle(changes)
+        settle_changes(report, self.baseline, every=self.options.fail_on_regression)
         report.finish()
         asked = self.plan.judge is not None and not self.options.replay and _costs(self.plan.judge)
         if asked and _has_failures(session.folder):

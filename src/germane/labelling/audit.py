@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from germane.clean import shorten
+from germane.labelling.setmeans import set_means
 from germane.measures.labels import HELPS
 from germane.reports.data import ReportData
 from germane.reports.manifest import circular
@@ -25,7 +26,7 @@ from germane.statistics.agreement import (
     spread_between,
 )
 from germane.statistics.intervals import Interval
-from germane.statistics.ranking import kendall_tau
+from germane.statistics.ranking import kendall_tau, top_half_tau
 from germane.tables.labels import Label, LabelBook, by_people
 from germane.types import Json, Judgement
 
@@ -92,6 +93,8 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
             yield judgement.item, float(answer["grade"]), "graded"
         else:
             yield judgement.item, float(answer["relevant"]), "binary"
+    elif judgement.kind == "sufficiency":
+        yield judgement.item, float(answer["sufficient"]), "binary"
     elif judgement.kind == "support":
         verdicts = {one["claim"]: float(bool(one["contexts"])) for one in answer["claims"]}
         yield from ((item, verdicts[part], "binary") for part, item in parts if part in verdicts)
@@ -112,6 +115,9 @@ def audit_judge(report: ReportData, *, every: bool = False) -> dict[str, Json]:
         "self_consistency": list(_replicas(report.judgements())),
         "asked": list(_asked(report.judgements(), LabelBook(read.labels))),
         "corrected": _corrected(report),
+        "passages": [
+            line for kind, graded in sorted(read.kinds.items()) for line in _set_means(kind, graded, read)
+        ],
         "ranking": list(_ranking(report)),
         "warnings": [*_label_warnings(read, kinds), *_judge_warnings(report)],
     }
@@ -314,6 +320,11 @@ def _asked(judgements: Iterable[Judgement], book: LabelBook) -> Iterator[dict[st
 # what follows for the numbers
 
 
+def _set_means(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, Json]]:
+    cases = {item: read.places[item][0][0] for item in graded if item in read.places}
+    return set_means(kind, graded, cases, [label for label in read.labels if label.kind == kind])
+
+
 def _corrected(report: ReportData) -> list[Json]:
     return [
         {
@@ -342,10 +353,15 @@ def _ranking(report: ReportData) -> Iterator[dict[str, Json]]:
                 [name for name, _ in sorted(means.items(), key=lambda pair: -pair[1][column])]
                 for column in (0, 1)
             ]
-            tau = kendall_tau(
-                [judged for judged, _ in means.values()], [corrected for _, corrected in means.values()]
-            )
-            yield {"measure": measure, "judged": orders[0], "corrected": orders[1], "tau": tau}
+            both = [[pair[column] for pair in means.values()] for column in (0, 1)]
+            tau, top = kendall_tau(*both), top_half_tau(*both)
+            yield {
+                "measure": measure,
+                "judged": orders[0],
+                "corrected": orders[1],
+                "tau": tau,
+                "top_half": top,
+            }
 
 
 def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> Iterator[str]:
@@ -406,7 +422,15 @@ def audit_lines(found: Mapping[str, Json]) -> Iterator[str]:
         for one in found["corrected"]
     ]
     yield from _table("Corrected means", rows, ("measure", "system", "judged", "corrected", "labels", "why"))
-    yield from _table("Order of the systems", found["ranking"], ("measure", "judged", "corrected", "tau"))
+    sets = [{**one, "corrected": "-" if one["corrected"] is None else _interval(one["corrected"]),
+             "labels": None if one["corrected"] is None else one["corrected"]["labels"]} for one in found["passages"]]  # fmt: skip
+    yield from _table(
+        "Means over everything that was judged, each thing once", sets,
+        ("kind", "value", "total", "judged", "corrected", "labels", "why"),
+    )  # fmt: skip
+    yield from _table(
+        "Order of the systems", found["ranking"], ("measure", "judged", "corrected", "tau", "top_half")
+    )
     if found["warnings"]:
         yield "\n## Warnings\n"
         yield from (f"- {_text(warning)}" for warning in found["warnings"])

@@ -417,6 +417,7 @@ def _verdicts(report: ReportData) -> dict[SampleKey, str]:
 
 
 def _csv(report: ReportData) -> Iterator[str]:
+    """One score per line, with the mean of its measure and system beside it, and the interval of that."""
     columns = report.tables.scores.to_columns()
     words, verdicts = _words(report), _verdicts(report)
     if words:
@@ -427,10 +428,13 @@ def _csv(report: ReportData) -> Iterator[str]:
         columns["misses"] = [" | ".join(row["misses"]) for row in said]
         columns["reasoning"] = [row["reasoning"] for row in said]
         columns["relevance_checks"] = [_checks_as_json(row) for row in said]
-    remarks = {(s.measure, s.system): "; ".join(s.basis.remarks()) for s in report.summaries}
-    if any(remarks.values()):
-        rows = zip(columns["measure"], columns["system"], strict=True)
-        columns["remarks"] = [remarks.get((str(measure), str(system)), "") for measure, system in rows]
+    means = {(s.system, s.measure): s for s in report.summaries}
+    of_row = [means[key] for key in zip(columns["system"], columns["measure"], strict=True)]
+    columns["mean"] = [summary.mean for summary in of_row]
+    for end, name in enumerate(("interval_low", "interval_high")):
+        columns[name] = [summary.interval and summary.interval[end] for summary in of_row]
+    columns["interval_method"] = [summary.interval_method for summary in of_row]
+    columns["remarks"] = ["; ".join(summary.basis.remarks()) for summary in of_row]
     yield _row(list(columns))
     for values in zip(*columns.values(), strict=True):
         yield _row(list(map(cell, values)))
@@ -571,14 +575,18 @@ def html(
     *,
     text: bool = True,
     audit: Mapping[str, Json] | None = None,
+    comparison: Mapping[str, Json] | None = None,
 ) -> Iterator[str]:
     """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
 
-    `audit` is what `germane audit --json` says of its judge.
+    `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it.
     """
     remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
-    extra = {"remarks": remarks, "notes": list(notes_of(report)), "audit": audit}
+    extra = {"remarks": remarks, "notes": list(notes_of(report)), "audit": audit, "comparison": comparison}
     pages = Pages(report, baseline, text=text, extra=extra)
+    with suppress(InputError):
+        charts = charts_of(report, strips=pages.strips, baseline=baseline)
+        return page_html(pages.data, pages.blocks, {chart.kind: chart.svg(alone=False) for chart in charts})
     return page_html(pages.data, pages.blocks)
 
 
@@ -606,13 +614,14 @@ def write(
     baseline: ReportData | None = None,
     text: bool = True,
     audit: Mapping[str, Json] | None = None,
+    comparison: Mapping[str, Json] | None = None,
     ranking: Sequence[RankingLine] = (),
 ) -> None:
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
-    in HTML and in the pictures; `text` says whether texts are in the HTML,
-    `audit` how far its judge can be trusted; `ranking`, the systems in order, is for JSON.
+    in HTML and in the pictures. Of the HTML `text` says whether texts are in it, `audit` how far its judge can be trusted,
+    `comparison` how it differs from the baseline; `ranking`, the systems in order, is for JSON.
     """
     if path.suffix.lower() not in FORMATS:
         raise InputError(
@@ -623,7 +632,7 @@ def write(
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         if path.suffix.lower() == ".html":
-            file.writelines(html(report, baseline, text=text, audit=audit))
+            file.writelines(html(report, baseline, text=text, audit=audit, comparison=comparison))
         elif path.suffix.lower() == ".json":
             file.writelines(_json(report, ranking))
         else:

@@ -257,6 +257,10 @@ def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSumm
     summaries = [replace(summary, basis=bases.of(summary.type, summary.system)) for summary in found]
     if all(summary.basis.source != "judge" for summary in summaries):
         return summaries
+    if not len(tables.labels):
+        return [
+            _uncorrected(summary) if summary.basis.source == "judge" else summary for summary in summaries
+        ]
     from germane.reports.correct import Corrections  # not at the top: `germane rank` starts without questions
 
     corrections = Corrections(tables, manifest)
@@ -264,6 +268,11 @@ def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSumm
         _corrected(summary, corrections) if summary.basis.source == "judge" else summary
         for summary in summaries
     ]
+
+
+def _uncorrected(summary: MeasureSummary) -> MeasureSummary:
+    why = "nothing was measured" if summary.mean is None else "no human labels"
+    return replace(summary, corrected_why=why)
 
 
 def _corrected(summary: MeasureSummary, corrections: Corrections) -> MeasureSummary:

@@ -386,7 +386,8 @@ def _summary(
 ) -> MeasureSummary:
     measure, canonical = cases.measures[number]
     found = cases.of_rows(rows, span)
-    counts = np.bincount(cases.status[rows], minlength=len(STATUSES)).tolist()
+    status, reasons = cases.reasons(rows)
+    counts = np.bincount(status, minlength=len(STATUSES)).tolist()
     values, low, high = found.measured, found.low, found.high
     n, due = len(values), len(low)
     names = cases.clusters_of(found.case, clusters)
@@ -418,7 +419,7 @@ def _summary(
         skipped=counts[_SKIPPED],
         incomplete=counts[_INCOMPLETE],
         errors=counts[_ERROR],
-        why=_reasons(cases.why[rows], cases.whys),
+        why=_reasons(reasons, cases.whys),
     )
 
 

@@ -1,4 +1,4 @@
-"""Large TREC runs: of each query only the ranks of its gold documents and the length of its list, block by block.
+"""Large runs: of each query only the ranks of its gold documents and the length of its list, block by block.
 
 A ranked measure over gold labels needs no more of a run. Blocks of lines are parsed by polars (the extra `tables`), cut
 where a query ends, so that memory is bounded by the block. Gold documents are found by a 64-bit hash of query and
@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from germane.errors import MissingPart
-from germane.samples.files import opened
+from germane.samples.files import line_limit, opened, shown_name
+from germane.samples.frames import parquet_batches
+from germane.samples.trec import frame_roles
 
 __all__ = ["Hits", "NotPlain", "read_hits"]
 
@@ -56,8 +58,15 @@ class Hits:
     grade: Floats
 
 
-def read_hits(path: str | Path, qrels: Mapping[str, Mapping[str, int]], *, block: int = BLOCK) -> Hits:
-    """The hits of a TREC run, ordered by score and then by document id, both descending, as trec_eval does.
+def read_hits(
+    path: str | Path,
+    qrels: Mapping[str, Mapping[str, int]],
+    *,
+    fmt: Literal["trec", "parquet"] = "trec",
+    columns: Mapping[str, str] | None = None,
+    block: int = BLOCK,
+) -> Hits:
+    """The hits of a run, ordered by score and then by document id, both descending, as trec_eval does.
 
     Raises NotPlain where `read_run` must read the file, and MissingPart where polars is not installed.
     """
@@ -65,12 +74,11 @@ def read_hits(path: str | Path, qrels: Mapping[str, Mapping[str, int]], *, block
     queries: list[str] = []
     lengths: list[Numbers] = []
     found: list[tuple[Numbers, Numbers, Floats]] = []
-    with opened(path) as stream:
-        for data in _blocks(stream, block):
-            names, starts, hits = _hits(_parsed(data), gold)
-            queries += names
-            lengths.append(np.diff(starts))
-            found.append(hits)
+    for frame in _parquet_frames(path, columns) if fmt == "parquet" else _trec_frames(path, block):
+        names, starts, hits = _hits(frame, gold)
+        queries += names
+        lengths.append(np.diff(starts))
+        found.append(hits)
     if len(set(queries)) < len(queries):
         raise NotPlain("a query is in two pieces")
     if not queries:
@@ -130,8 +138,6 @@ def _hits(frame: Any, gold: _Gold) -> tuple[list[str], Numbers, tuple[Numbers, N
     starts = np.concatenate([[0], changes, [len(query)]])
     first = query[starts[:-1]]
     names: list[str] = first.to_list()
-    if any(name.startswith("#") for name in names):
-        raise NotPlain("there are comments")
     key = np.repeat(first.hash(_QUERY_SEED).to_numpy(), np.diff(starts))
     key ^= docs.hash(_DOC_SEED).to_numpy()
     ordered = np.sort(key)
@@ -199,6 +205,64 @@ def _above(
     return standing[place]
 
 
+def _trec_frames(path: str | Path, block: int) -> Iterator[Any]:
+    """The three columns of a TREC run, some queries at a time."""
+    with opened(path, limited=False) as stream:
+        yield from map(_parsed, _blocks(stream, block))
+
+
+def _parquet_frames(path: str | Path, columns: Mapping[str, str] | None) -> Iterator[Any]:
+    """The three columns of a Parquet file, some queries at a time: its rows are results, or queries with lists."""
+    polars = _polars()
+    roles: dict[str, str] = {}
+
+    def chosen(names: list[str]) -> Iterable[str]:
+        roles.update(frame_roles(names, shown_name(path), columns))
+        return roles.values()
+
+    rest = None
+    for batch in parquet_batches(path, chosen):
+        frame = _results(batch, roles)
+        frame = frame if rest is None else polars.concat([rest, frame])
+        cut = len(frame)
+        if cut:
+            last = (frame["query"] != frame["query"][-1]).arg_true()
+            cut = last[-1] + 1 if len(last) else 0
+        rest = frame[cut:].rechunk()
+        if cut:
+            yield frame[:cut].rechunk()
+    if rest is not None and len(rest):
+        yield rest
+
+
+def _results(frame: Any, roles: Mapping[str, str]) -> Any:
+    """The rows of a table as query, doc and score; NotPlain where they are not three columns of results."""
+    polars = _polars()
+    frame = frame.select(**{role: polars.col(name) for role, name in roles.items()})
+    listed = [role for role in ("docs", "score") if isinstance(frame.schema.get(role), polars.List)]
+    if "doc" not in roles and "docs" not in listed:
+        raise NotPlain("the documents are no lists")
+    if "doc" not in roles:
+        frame = frame.with_columns(doc="docs").drop("docs")
+        if "score" in listed:
+            frame = frame.explode("doc", "score")
+        else:
+            frame = frame.with_columns(score=-polars.int_ranges(polars.col("doc").list.len())).explode(
+                "doc", "score"
+            )
+    elif "score" not in roles and "rank" in roles:
+        frame = frame.with_columns(score=-polars.col("rank"))
+    kinds = frame.schema
+    ids = [kinds[name] == polars.String or kinds[name].is_integer() for name in ("query", "doc")]
+    if "score" not in kinds or not kinds["score"].is_numeric() or not all(ids):
+        raise NotPlain("a column is of another type")
+    strings = [polars.col(name).cast(polars.String) for name in ("query", "doc")]
+    frame = frame.select(*strings, polars.col("score").cast(polars.Float64))
+    if any(column.null_count() for column in frame) or (frame["query"] == "").any():
+        raise NotPlain("a value is missing")
+    return frame
+
+
 def _blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
     """The lines of a stream in blocks of some `size` bytes, each of whole queries; a file on disk is not copied twice."""
     raw = getattr(stream, "raw", stream)
@@ -210,6 +274,8 @@ def _blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
         end = len(data) if ended else _last_query(data)
         if end == 0:
             size *= 2
+            if len(data) > line_limit() and b"\n" not in data:
+                raise NotPlain("a line is too long")
         elif not (block := data[:end]).isspace():
             yield block if block.endswith(b"\n") else block + b"\n"
         if back:
@@ -259,6 +325,8 @@ def _parsed(data: bytes) -> Any:
         raise NotPlain(str(error)) from None
     if any(column.null_count() for column in frame):
         raise NotPlain("a line has too few columns")
+    if frame["query"].str.starts_with("#").any():
+        raise NotPlain("there are comments")
     return frame
 
 

@@ -11,8 +11,12 @@ import difflib
 import gzip
 import io
 import json
+import math
+import os
 import re
+import shutil
 import sys
+import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,9 +33,16 @@ _GZIP = b"\x1f\x8b"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 
 
+LINE_LIMIT = 64
+"""Megabytes that a line may have, where GERMANE_MAX_LINE names no other number: a longer one is an error, and does not
+fill the memory first."""
+_BUFFER = 1 << 18
+_COPIED = "germane-stdin-"
+
+
 def shown_name(path: str | Path) -> str:
     """The file's name in messages; `-` is standard input."""
-    return "<stdin>" if str(path) == "-" else str(path)
+    return "<stdin>" if str(path) == "-" or Path(path).name.startswith(_COPIED) else str(path)
 
 
 def without_scheme(path: str) -> str:
@@ -40,15 +51,31 @@ def without_scheme(path: str) -> str:
 
 
 @contextmanager
-def opened(path: str | Path) -> Iterator[BinaryIO]:
-    """The bytes of a file (`-` = standard input), unpacked where gzipped, without a byte-order mark.
+def on_disk(path: str | Path) -> Iterator[str | Path]:
+    """A path that can be read twice: the same one, or a temporary copy of standard input for `-`."""
+    if str(path) != "-":
+        yield path
+        return
+    with tempfile.NamedTemporaryFile(prefix=_COPIED) as copy:
+        with _raw(path) as stream:
+            shutil.copyfileobj(stream, copy, _BUFFER)
+        copy.flush()
+        yield copy.name
 
-    Everything that can go wrong with the file itself becomes an InputError that names it.
+
+@contextmanager
+def opened(path: str | Path, *, limited: bool = True) -> Iterator[BinaryIO]:
+    """The bytes of a file (`-` = standard input), unpacked where packed, without a byte-order mark.
+
+    Everything that can go wrong with the file itself becomes an InputError that names it. `limited`: so does a line
+    beyond the limit.
     """
     name = shown_name(path)
     try:
         with _raw(path) as raw:
             stream = _unpacked(raw, name)
+            if limited:
+                stream = io.BufferedReader(_LimitedLines(stream, name), _BUFFER)
             start = stream.peek(3)[:3]
             if start[:2] in _UTF16:
                 raise InputError("this file is UTF-16", fix="save it as UTF-8", place=Place(name))
@@ -76,6 +103,101 @@ def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
         fix = "pip install 'germane[tables]', or unpack it"
         raise InputError("reading .zst needs zstandard", fix=fix, place=Place(name)) from None
     return io.BufferedReader(_Zstandard(zstandard.ZstdDecompressor().stream_reader(raw), zstandard.ZstdError))
+
+
+def line_limit() -> int:
+    """How many bytes a line may have; InputError where GERMANE_MAX_LINE is no number of megabytes."""
+    given = os.environ.get("GERMANE_MAX_LINE") or str(LINE_LIMIT)
+    if not given.isdecimal() or int(given) == 0:
+        raise InputError(
+            f"the longest line, {given!r}, is no number of megabytes", fix=f"write e.g. {LINE_LIMIT}"
+        )
+    return int(given) << 20
+
+
+class _LimitedLines(io.RawIOBase):
+    """A stream in which a line beyond the limit is an InputError."""
+
+    def __init__(self, stream: io.BufferedReader, name: str) -> None:
+        self._stream, self._name = stream, name
+        self.limit: float = line_limit()
+        self._line, self._length = 1, 0  # of the line that is not at its end yet
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer."""
+        count = self._stream.readinto1(buffer)
+        data = bytes(buffer[:count])
+        first = data.find(b"\n")
+        self._length += count if first < 0 else first
+        if self._length > self.limit:
+            raise InputError(
+                f"this line is longer than {self.limit / (1 << 20):g} MB",
+                fix="end each row with a line feed, or set GERMANE_MAX_LINE to more megabytes",
+                place=Place(self._name, self._line),
+            )
+        if first >= 0:
+            self._line += data.count(b"\n")
+            self._length = count - data.rfind(b"\n") - 1
+        return count
+
+
+def whole_text(stream: BinaryIO, name: str) -> bytes:
+    """All bytes of a stream, whatever the length of its lines: those of one document."""
+    limited = getattr(stream, "raw", None)
+    if isinstance(limited, _LimitedLines):
+        limited.limit = math.inf
+    try:
+        return stream.read()
+    except MemoryError:
+        fix = "write one object per line (JSONL), which is read line by line"
+        raise InputError("this document does not fit into memory", fix=fix, place=Place(name)) from None
+
+
+class BadRows:
+    """The rows of a file that cannot be read: an error that shows the first ten, or left out where `skip`."""
+
+    SHOWN = 10
+
+    def __init__(self, *, skip: bool = False) -> None:
+        self.skip = skip
+        self.count = 0
+        self._first: list[InputError] = []
+
+    def add(self, fault: InputError) -> None:
+        """Take one row's fault."""
+        self.count += 1
+        if self.count <= self.SHOWN:
+            self._first.append(fault)
+
+    def check(self) -> None:
+        """InputError where there are any and they are not to be left out."""
+        if self.skip or not self.count:
+            return
+        if self.count == 1:
+            raise self._first[0]
+        fix = "mend them, or leave them out with --on-bad-row skip"
+        raise InputError(f"{self.count} rows cannot be read:\n{self._listed()}\n", fix=fix, place=self._place)
+
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, for whoever reads the result."""
+        if not self.count:
+            return ()
+        rows = "row that cannot be read is" if self.count == 1 else "rows that cannot be read are"
+        return (f"{self._place}: {self.count} {rows} left out:\n{self._listed()}",)
+
+    @property
+    def _place(self) -> Place:
+        return Place(self._first[0].place.file if self._first[0].place else "")
+
+    def _listed(self) -> str:
+        more = self.count - len(self._first)
+        return "\n".join(
+            [*(f"  {fault}" for fault in self._first), *([f"  and {more} more"] if more else [])]
+        )
 
 
 class _Zstandard(io.RawIOBase):
@@ -137,20 +259,31 @@ def read_text(path: str | Path) -> str:
     return "".join(line for _, line in read_lines(path))
 
 
-def table_rows(lines: Iterable[str], delimiter: str, name: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a CSV or TSV file that are not empty, each with the line it starts on."""
+def table_rows(
+    lines: Iterable[str], delimiter: str, name: str, bad: BadRows | None = None
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV or TSV file that are not empty, each with the line it starts on.
+
+    InputError for a row that is none, or one of `bad`.
+    """
     csv.field_size_limit(2**31 - 1)  # ten passages in a cell are more than the module's 128 KiB
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    start = 1
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                yield start, cells
-            start = reader.line_num + 1
-    except csv.Error as error:
-        problem = f"this row is no {'TSV' if delimiter == chr(9) else 'CSV'}: {error}"
-        fix = 'write a quote inside a quoted cell twice (""), and close every quote'
-        raise InputError(problem, fix=fix, place=Place(name, start)) from None
+    while True:
+        start = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            problem = f"this row is no {'TSV' if delimiter == chr(9) else 'CSV'}: {error}"
+            fix = 'write a quote inside a quoted cell twice (""), and close every quote'
+            fault = InputError(problem, fix=fix, place=Place(name, start))
+            if bad is None:
+                raise fault from None
+            bad.add(fault)
+            continue
+        if any(cell.strip() for cell in cells):
+            yield start, cells
 
 
 def place_in(path: str | Path, text: str, offset: int | None, first_line: int = 1) -> Place:

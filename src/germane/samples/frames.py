@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from germane.errors import InputError, MissingPart, Place
 from germane.samples.files import shown_name
 from germane.types import Json
 
-__all__ = ["read_parquet", "records"]
+__all__ = ["parquet_batches", "records"]
 
 _PLAIN = frozenset({str, int, bool, type(None)})
 _FIX = 'put it into a list: evaluate([{"query": "...", "contexts": [...]}], ...)'
@@ -28,8 +28,14 @@ def records(source: Any) -> Iterator[Any]:
     return map(_row, _records(source))
 
 
-def read_parquet(path: str | Path) -> Any:
-    """The table in a Parquet file, as a DataFrame of polars."""
+_BATCH = 1 << 18
+"""Rows of a Parquet file that are read together."""
+
+
+def parquet_batches(
+    path: str | Path, columns: Callable[[list[str]], Iterable[str]] = lambda names: names
+) -> Iterator[Any]:
+    """A Parquet file some rows at a time, as DataFrames of polars; `columns` chooses from the names of its columns."""
     place = Place(shown_name(path))
     try:
         import polars
@@ -37,7 +43,9 @@ def read_parquet(path: str | Path) -> Any:
         fix = "pip install 'germane[tables]'"
         raise InputError("reading Parquet needs polars", fix=fix, place=place) from None
     try:
-        return polars.read_parquet(path)
+        table = polars.scan_parquet(path)
+        wanted = list(dict.fromkeys(columns(table.collect_schema().names())))
+        yield from table.select(wanted).collect_batches(chunk_size=_BATCH)
     except FileNotFoundError:
         raise InputError("there is no such file", fix="check the path", place=place) from None
     except (polars.exceptions.PolarsError, OSError) as fault:

@@ -1,9 +1,13 @@
-"""Ranked results and gold from files: TREC, tables (TSV, CSV) and JSON, found by content; plain or gzipped.
+"""Ranked results and gold from files: TREC, tables (TSV, CSV, Parquet) and JSON, found by content; plain or packed.
 
 A TREC run has lines `query Q0 document rank score tag ...`, TREC gold (qrels) lines `query 0 document grade`, as
 trec_eval reads them: split at ASCII white space, the rank ignored, lines that begin with # skipped, whatever
 follows the tag of a run ignored. A table has a header, or a known number of columns; JSON is one sample, one
-result or one grade per line, or one document: a list of these, or {query: {document: score}}.
+result or one grade per line, or one document: a list of these, or {query: {document: score}}. A folder is a data set
+as BEIR has it, its gold `qrels/test.tsv`.
+
+Each format is a generator of the rows of a file under the roles of their columns. A row that cannot be read does not end the
+reading: `BadRows` takes its fault. Columns that are not needed may hold anything, bytes that are no UTF-8 included.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 from germane.errors import InputError, Place
 from germane.samples.files import (
+    BadRows,
     JsonFault,
     decode,
     decoded,
@@ -30,8 +35,9 @@ from germane.samples.files import (
     shown_name,
     structure,
     table_rows,
+    whole_text,
 )
-from germane.samples.frames import read_parquet
+from germane.samples.frames import parquet_batches
 
 Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -113,28 +119,40 @@ _NAME_THEM = "give the table a header, e.g. query_id, doc_id, {0}, or say --colu
 _WHOLE = re.compile(rb"[+-]?\d+")
 
 
-def read_run(path: str | Path, *, fmt: Format | None = None, columns: Mapping[str, str] | None = None) -> Run:
-    """The ranked results in a file. `columns` maps query, doc, score, ... to the header's own names (TSV, CSV)."""
-    name = shown_name(path)
-    if _is_parquet(path, fmt):
-        return run_of_frame(read_parquet(path), name, columns)
+def read_run(
+    path: str | Path,
+    *,
+    fmt: Format | None = None,
+    columns: Mapping[str, str] | None = None,
+    bad: BadRows | None = None,
+) -> Run:
+    """The ranked results in a file. `columns` maps query, doc, score, ... to the header's own names (tables).
+
+    Rows that cannot be read are one InputError at the end, or left out and said in the notes, as `bad` has it.
+    """
+    name, bad = shown_name(path), bad or BadRows()
+    if format_of(path, fmt) == "parquet":
+        rows = _parquet_records(path, _RUN, columns or {})
+        return _collect_run(name, _file_rows(rows, _RUN, bad), bad)
     with opened(path) as stream:
         kind = fmt or _detect(stream, path, _RUN)
         bare = kind in {"tsv", "csv"} and not columns and _is_bare_triple(_head(stream))
         if kind == "trec":
-            run = _trec_run(stream, name)
+            run = _trec_run(stream, name, bad)
         else:
-            rows = _RECORDS[kind](stream, name, _RUN, columns or {})
-            run = _collect_run(name, (row for place, record in rows for row in _rows(record, _RUN, place)))
+            records = _RECORDS[kind](stream, name, _RUN, columns or {}, bad)
+            run = _collect_run(name, _file_rows(records, _RUN, bad), bad)
     return _ranks_not_scores(run) if bare else run
 
 
-def is_trec_run(path: str | Path, fmt: Format | None = None) -> bool:
-    """Whether a file would be read as a TREC run."""
-    if fmt is not None or _is_parquet(path, fmt):
-        return fmt == "trec"
+def format_of(path: str | Path, fmt: Format | None = None) -> Format:
+    """The format that a run would be read as."""
+    if fmt is not None:
+        return fmt
+    if str(path).lower().endswith(".parquet"):
+        return "parquet"
     with opened(path) as stream:
-        return _detect(stream, path, _RUN) == "trec"
+        return _detect(stream, path, _RUN)
 
 
 def read_qrels(
@@ -143,57 +161,93 @@ def read_qrels(
     fmt: Format | None = None,
     columns: Mapping[str, str] | None = None,
     keep_first: bool = False,
+    bad: BadRows | None = None,
 ) -> dict[str, dict[str, int]]:
-    """The gold grades in a file: query id -> document id -> grade. `keep_first` settles grades that disagree."""
+    """The gold grades in a file: query id -> document id -> grade. `keep_first` settles grades that disagree.
+
+    Rows that cannot be read are one InputError at the end, or left out, as `bad` has it.
+    """
+    path, bad = _in_folder(path), bad or BadRows()
     name = shown_name(path)
-    if _is_parquet(path, fmt):
-        return qrels_of_frame(read_parquet(path), name, columns, keep_first=keep_first)
-    with opened(path) as stream:
-        kind = fmt or _detect(stream, path, _GOLD)
-        if kind == "trec":
-            qrels = _trec_qrels(stream, name, keep_first=keep_first)
-        else:
-            rows = _RECORDS[kind](stream, name, _GOLD, columns or {})
-            grades = (row for place, record in rows for row in _rows(record, _GOLD, place))
-            qrels = _collect_qrels(name, grades, keep_first=keep_first)
+    if fmt == "parquet" or (fmt is None and str(path).lower().endswith(".parquet")):
+        rows = _file_rows(_parquet_records(path, _GOLD, columns or {}), _GOLD, bad)
+        qrels = _collect_qrels(name, rows, bad, keep_first=keep_first)
+    else:
+        with opened(path) as stream:
+            kind = fmt or _detect(stream, path, _GOLD)
+            if kind == "trec":
+                qrels = _trec_qrels(stream, name, bad, keep_first=keep_first)
+            else:
+                records = _RECORDS[kind](stream, name, _GOLD, columns or {}, bad)
+                qrels = _collect_qrels(name, _file_rows(records, _GOLD, bad), bad, keep_first=keep_first)
     if not qrels:
         raise InputError("there is no gold in this file", fix=_GOLD.trec, place=Place(name))
     return qrels
 
 
+def _in_folder(path: str | Path) -> str | Path:
+    """The gold of a folder as BEIR has it: qrels/test.tsv, or the only file in qrels; a file is itself."""
+    if not Path(path).is_dir():
+        return path
+    files = sorted((Path(path) / "qrels").glob("*.tsv"))
+    test = [file for file in files if file.name == "test.tsv"] or files
+    if len(test) != 1:
+        names = ", ".join(str(file) for file in files) or str(Path(path) / "qrels" / "test.tsv")
+        raise InputError(
+            "this folder has no qrels/test.tsv", fix=f"name a file: {names}", place=Place(str(path))
+        )
+    return test[0]
+
+
 def run_of_frame(frame: Any, name: str = "run", columns: Mapping[str, str] | None = None) -> Run:
     """A run from a DataFrame of pandas or polars: a row per result, or one per query with lists of ids (and scores)."""
-    records = _frame_records(frame, name, _RUN, columns or {})
-    return _collect_run(name, (row for place, record in records for row in _rows(record, _RUN, place)))
+    bad = BadRows()
+    rows = _file_rows(_frame_records(frame, name, _RUN, columns or {}), _RUN, bad)
+    return _collect_run(name, rows, bad)
 
 
 def qrels_of_frame(
     frame: Any, name: str = "qrels", columns: Mapping[str, str] | None = None, *, keep_first: bool = False
 ) -> dict[str, dict[str, int]]:
     """Gold from a DataFrame of pandas or polars: a row per grade, or one per query with a list of relevant ids."""
-    records = _frame_records(frame, name, _GOLD, columns or {})
-    grades = (row for place, record in records for row in _rows(record, _GOLD, place))
-    qrels = _collect_qrels(name, grades, keep_first=keep_first)
+    bad = BadRows()
+    rows = _file_rows(_frame_records(frame, name, _GOLD, columns or {}), _GOLD, bad)
+    qrels = _collect_qrels(name, rows, bad, keep_first=keep_first)
     if not qrels:
         raise InputError("there is no gold in this table", place=Place(name))
     return qrels
 
 
-def _frame_records(frame: Any, name: str, kind: _Kind, columns: Mapping[str, str]) -> _Records:
+def _frame_records(
+    frame: Any, name: str, kind: _Kind, columns: Mapping[str, str], before: int = 0
+) -> _Records:
     """The rows of a DataFrame under the roles of their columns; a place's line is the number of the row."""
-    names = [str(column) for column in frame.columns]
+    found = frame_roles([str(column) for column in _column_names(frame)], name, columns, kind)
+    values = zip(*(_column_of(frame, column) for column in found.values()), strict=True)
+    for number, row in enumerate(values, before + 1):
+        yield Place(name, number), dict(zip(found, row, strict=True))
+
+
+def _column_names(frame: Any) -> Sequence[Any]:
+    return getattr(frame, "column_names", None) or frame.columns  # type: ignore[no-any-return]
+
+
+def _column_of(frame: Any, column: str) -> list[Any]:
+    values = frame[column]
+    return values.to_pylist() if hasattr(values, "to_pylist") else values.to_list()  # type: ignore[no-any-return]
+
+
+def frame_roles(
+    names: Sequence[str], name: str, columns: Mapping[str, str] | None, kind: _Kind = _RUN
+) -> dict[str, str]:
+    """Which column plays which role; InputError where none holds the query, or none the documents."""
     found = _roles(names, kind.roles, columns)
     if "query" not in found or not {"doc", kind.listed} & set(found):
         fix = "name them query_id and doc_id, or say columns={'query': ..., 'doc': ...}"
         raise InputError(
             f"no columns hold query and document: {', '.join(names)[:200]}", fix=fix, place=Place(name)
         )
-    values = zip(*(frame[column].to_list() for column in found.values()), strict=True)
-    for number, row in enumerate(values, 1):
-        record = dict(zip(found, row, strict=True))
-        if isinstance(record.get("docs"), list) and isinstance(record.get("score"), list):
-            record["docs"] = _paired(record["docs"], record["score"], Place(name, number))
-        yield Place(name, number), record
+    return found
 
 
 def _paired(docs: list[Any], scores: list[Any], place: Place) -> dict[str, Any]:
@@ -205,8 +259,11 @@ def _paired(docs: list[Any], scores: list[Any], place: Place) -> dict[str, Any]:
     return paired
 
 
-def _is_parquet(path: str | Path, fmt: Format | None) -> bool:
-    return fmt == "parquet" or (fmt is None and str(path).lower().endswith(".parquet"))
+def _parquet_records(path: str | Path, kind: _Kind, columns: Mapping[str, str]) -> _Records:
+    name, before = shown_name(path), 0
+    for frame in parquet_batches(path, lambda names: frame_roles(names, name, columns, kind).values()):
+        yield from _frame_records(frame, name, kind, columns, before)
+        before += len(frame)
 
 
 def as_run(results: Mapping[str, Mapping[str, float] | Sequence[str]], name: str = "run") -> Run:
@@ -219,11 +276,11 @@ def as_run(results: Mapping[str, Mapping[str, float] | Sequence[str]], name: str
             for doc, score in scored:
                 yield FileRow(0, query, doc, None if score is None else float(score))
 
-    return _collect_run(name, rows())
+    return _collect_run(name, rows(), BadRows())
 
 
-def _collect_run(name: str, rows: Iterable[FileRow]) -> Run:
-    """A run from its results; a NaN score, and a list with scores on some of its places only, are errors."""
+def _collect_run(name: str, rows: Iterable[FileRow], bad: BadRows) -> Run:
+    """A run from its results; a NaN score, and a list with scores on some of its places only, are bad rows."""
     queries: dict[str, Results] = {}
     last, results = None, Results()
     for line, query, doc, score in rows:
@@ -233,23 +290,29 @@ def _collect_run(name: str, rows: Iterable[FileRow]) -> Run:
             continue
         if (score is None) == bool(results.scores) and results.ids:
             problem = f"query {query} has results with and without scores"
-            raise InputError(problem, fix="give each of them a score, or none", place=Place(name, line))
-        results.ids.append(doc)
-        results.lines.append(line)
+            bad.add(InputError(problem, fix="give each of them a score, or none", place=Place(name, line)))
+            continue
         if score is not None:
             if score != score:  # noqa: PLR0124 - the test for NaN
-                raise _nan(query, doc, Place(name, line))
+                bad.add(_nan(query, doc, Place(name, line)))
+                continue
             results.scores.append(score)
-    return Run(name, queries)
+        results.ids.append(doc)
+        results.lines.append(line)
+    bad.check()
+    return Run(name, queries, bad.notes())
 
 
-def _collect_qrels(name: str, rows: Iterable[FileRow], *, keep_first: bool) -> dict[str, dict[str, int]]:
-    """Gold from its grades; two different grades of one document are an error unless the first is to be kept."""
+def _collect_qrels(
+    name: str, rows: Iterable[FileRow], bad: BadRows, *, keep_first: bool
+) -> dict[str, dict[str, int]]:
+    """Gold from its grades; two different grades of one document are a bad row unless the first is to be kept."""
     qrels: dict[str, dict[str, int]] = {}
     for line, query, doc, value in rows:
         known, grade = qrels.setdefault(query, {}), int(value or 0)
         if doc is not None and known.setdefault(doc, grade) != grade and not keep_first:
-            raise _disagree(query, doc, grade, known[doc], Place(name, line))
+            bad.add(_disagree(query, doc, grade, known[doc], Place(name, line)))
+    bad.check()
     return qrels
 
 
@@ -272,69 +335,109 @@ def _ranks_not_scores(run: Run) -> Run:
         return run
     for results in lists:
         del results.scores[:]
-    return replace(run, notes=(f"{run.name}: the third column counts 1, 2, 3, ... and was read as the rank",))
+    return replace(
+        run,
+        notes=(
+            *run.notes,
+            f"{run.name}: the third column counts 1, 2, 3, ... and was read as the rank",
+        ),
+    )
 
 
-def _trec_run(stream: BinaryIO, name: str) -> Run:
+def _trec_run(stream: BinaryIO, name: str, bad: BadRows) -> Run:
     """A run in TREC's columns, in one loop without an object per line."""
     queries: dict[str, Results] = {}
-    raw, number, cells = b"", 0, list[bytes]()
-    results = Results()
-    try:
-        for number, line in enumerate(stream, 1):
-            cells = line.split(None, 5)
-            if len(cells) < 5 or cells[0][:1] == b"#":
-                if cells and cells[0][:1] != b"#":
-                    problem = f"a run has 6 columns, this line {len(cells)}"
-                    raise InputError(problem, fix=_RUN.trec, place=Place(name, number))
-                continue
-            score = float(cells[4])
-            if cells[0] != raw:
-                raw = cells[0]
-                results = queries.setdefault(raw.decode(), Results())
-            results.ids.append(cells[2].decode())
+    raw, results = b"", Results()
+    for number, line in enumerate(stream, 1):
+        cells = line.split(None, 5)
+        try:
+            score, doc = float(cells[4]), cells[2].decode()
             if score != score:  # noqa: PLR0124 - the test for NaN
-                raise _nan(raw.decode(), results.ids[-1], Place(name, number))
-            results.scores.append(score)
-            results.lines.append(number)
-    except ValueError:
-        decoded(line, name, number)
-        problem = f"the score {cells[4].decode()!r} is not a number"
-        raise InputError(problem, fix=_RUN.trec, place=Place(name, number)) from None
-    return Run(name, queries)
+                raise ValueError  # noqa: TRY301 - all faults are named in one place
+            if cells[0] != raw:
+                if cells[0][:1] == b"#":
+                    continue
+                results = queries.setdefault(cells[0].decode(), Results())
+                raw = cells[0]
+        except (IndexError, ValueError):
+            if cells and cells[0][:1] != b"#":
+                bad.add(_trec_fault(line, cells, Place(name, number)))
+            continue
+        results.ids.append(doc)
+        results.scores.append(score)
+        results.lines.append(number)
+    bad.check()
+    return Run(name, queries, bad.notes())
 
 
-def _trec_qrels(stream: BinaryIO, name: str, *, keep_first: bool) -> dict[str, dict[str, int]]:
+def _trec_fault(line: bytes, cells: Sequence[bytes], place: Place) -> InputError:
+    """Why a line is none of a TREC run."""
+    try:
+        decoded(line, place.file, place.line)
+    except InputError as fault:
+        return fault
+    if len(cells) < 5:
+        problem = f"a run has 6 columns, this line {len(cells)}"
+    elif _is_number(cells[4]):
+        return _nan(cells[0].decode(), cells[2].decode(), place)
+    else:
+        problem = f"the score {cells[4].decode()[:60]!r} is not a number"
+    return InputError(problem, fix=_RUN.trec, place=place)
+
+
+def _trec_qrels(stream: BinaryIO, name: str, bad: BadRows, *, keep_first: bool) -> dict[str, dict[str, int]]:
     """Gold in TREC's columns, in one loop without an object per line."""
     qrels: dict[str, dict[str, int]] = {}
     raw, known = b"", dict[str, int]()
     whole = _WHOLE.fullmatch
     for number, line in enumerate(stream, 1):
         cells = line.split()
-        if not cells or cells[0][:1] == b"#":
-            continue
-        if len(cells) != 4:
-            problem = f"gold has 4 columns, this line {len(cells)}"
-            raise InputError(problem, fix=_GOLD.trec, place=Place(name, number))
         try:
-            if cells[0] != raw:
-                raw, known = cells[0], qrels.setdefault(cells[0].decode(), {})
-            doc = cells[2].decode()
-        except UnicodeDecodeError:
-            decoded(line, name, number)
-            raise
-        if not (cells[3].isdigit() or whole(cells[3])):
-            decoded(line, name, number)
-            problem = f"the grade {cells[3].decode()!r} is not a whole number"
-            raise InputError(problem, fix=_GOLD.trec, place=Place(name, number))
-        grade = int(cells[3])
+            query, _, given, graded = cells
+            if not (graded.isdigit() or whole(graded)):
+                raise ValueError  # noqa: TRY301 - all faults are named in one place
+            doc, grade = given.decode(), int(graded)
+            if query != raw:
+                if query[:1] == b"#":
+                    continue
+                known = qrels.setdefault(query.decode(), {})
+                raw = query
+        except ValueError:
+            if cells and cells[0][:1] != b"#":
+                bad.add(_trec_gold_fault(line, cells, Place(name, number)))
+            continue
         if known.setdefault(doc, grade) != grade and not keep_first:
-            raise _disagree(raw.decode(), doc, grade, known[doc], Place(name, number))
+            bad.add(_disagree(raw.decode(), doc, grade, known[doc], Place(name, number)))
+    bad.check()
     return qrels
+
+
+def _trec_gold_fault(line: bytes, cells: Sequence[bytes], place: Place) -> InputError:
+    """Why a line is none of TREC's gold."""
+    try:
+        decoded(line, place.file, place.line)
+    except InputError as fault:
+        return fault
+    if len(cells) != 4:
+        problem = f"gold has 4 columns, this line {len(cells)}"
+    else:
+        problem = f"the grade {cells[3].decode()[:60]!r} is not a whole number"
+    return InputError(problem, fix=_GOLD.trec, place=place)
 
 
 _Records: TypeAlias = Iterator[tuple[Place, dict[str, Any]]]
 """Rows of a table or of JSON as role -> value, each with its place."""
+
+
+def _file_rows(records: _Records, kind: _Kind, bad: BadRows) -> Iterator[FileRow]:
+    """The rows of all records that can be read."""
+    for place, record in records:
+        try:
+            found = list(_rows(record, kind, place))
+        except InputError as fault:
+            bad.add(fault)
+        else:
+            yield from found
 
 
 def _rows(record: Mapping[str, Any], kind: _Kind, place: Place) -> Iterator[FileRow]:
@@ -342,11 +445,13 @@ def _rows(record: Mapping[str, Any], kind: _Kind, place: Place) -> Iterator[File
 
     In a list of gold ids each has grade 1.
     """
-    query, line, gold = str(record["query"]), place.line, kind is _GOLD
+    query, line, gold = _query(record["query"], place), place.line, kind is _GOLD
     if "doc" in record:
         value = _grade(record.get("grade", 1), place) if gold else _score(record, place)
         yield FileRow(line, query, _document(record["doc"], place), value)
     elif (listed := record.get(kind.listed)) is not None:
+        if isinstance(listed, list) and isinstance(record.get("score"), list):
+            listed = _paired(listed, record["score"], place)
         yield FileRow(line, query, None, None)
         if isinstance(listed, Mapping):
             for doc, given in listed.items():
@@ -356,6 +461,12 @@ def _rows(record: Mapping[str, Any], kind: _Kind, place: Place) -> Iterator[File
         else:
             value = 1 if gold else None
             yield from (FileRow(line, query, doc, value) for doc in _listed(query, listed, kind, place))
+
+
+def _query(value: Any, place: Place) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise InputError("this row has no query id", fix="fill it in or drop the row", place=place)
+    return str(value)
 
 
 def _score(record: Mapping[str, Any], place: Place) -> float | None:
@@ -445,20 +556,31 @@ def role(key: str, wanted: Sequence[str] = ()) -> str:
     raise InputError(f"--columns does not know {key!r}", fix=fix)
 
 
-def _json_records(whole: bool, stream: BinaryIO, name: str, kind: _Kind, _: Mapping[str, str]) -> _Records:
+def _json_records(
+    whole: bool, stream: BinaryIO, name: str, kind: _Kind, _: Mapping[str, str], bad: BadRows
+) -> _Records:
     """JSON objects under the roles of their keys; {query: ...} without a query id is a record per query."""
-    for place, record in _json_objects(stream, name, kind, whole=whole):
-        key = _roles(list(record), kind.roles)
-        if "query" in key and isinstance(record[key["query"]], str | int):
-            found = {part: record[name] for part, name in key.items()}
-            if kind is _RUN and "doc" not in found:
-                _check_lists(key.get("docs", ""), record, place)
-            yield place, found
-            continue
-        if kind is _RUN and not all(isinstance(listed, Mapping | list) for listed in record.values()):
-            raise InputError("there is no query id here", fix=kind.json, place=place)
-        for query, listed in record.items():
-            yield place, {"query": query, kind.listed: listed}
+    for place, value in _json_values(stream, name, kind, bad, whole=whole):
+        try:
+            yield from [(place, record) for record in _json_found(value, kind, place)]
+        except InputError as fault:
+            bad.add(fault)
+
+
+def _json_found(value: Any, kind: _Kind, place: Place) -> Iterator[dict[str, Any]]:
+    if not isinstance(value, dict):
+        raise InputError(f"{json.dumps(value)[:60]} is no JSON object", fix=kind.json, place=place)
+    key = _roles(list(value), kind.roles)
+    if "query" in key and isinstance(value[key["query"]], str | int):
+        found = {part: value[name] for part, name in key.items()}
+        if kind is _RUN and "doc" not in found:
+            _check_lists(key.get("docs", ""), value, place)
+        yield found
+        return
+    if kind is _RUN and not all(isinstance(listed, Mapping | list) for listed in value.values()):
+        raise InputError("there is no query id here", fix=kind.json, place=place)
+    for query, listed in value.items():
+        yield {"query": query, kind.listed: listed}
 
 
 def _check_lists(docs: str, record: Mapping[str, Any], place: Place) -> None:
@@ -472,20 +594,22 @@ def _check_lists(docs: str, record: Mapping[str, Any], place: Place) -> None:
         raise InputError(problem, fix=_RUN.json, place=place)
 
 
-def _json_objects(
-    stream: BinaryIO, name: str, kind: _Kind, *, whole: bool
-) -> Iterator[tuple[Place, dict[str, Any]]]:
-    values: Iterable[tuple[int, Any]]
+def _json_values(
+    stream: BinaryIO, name: str, kind: _Kind, bad: BadRows, *, whole: bool
+) -> Iterator[tuple[Place, Any]]:
     if whole:
-        document = _parse(stream.read(), name, 1, kind)
-        values = ((0, value) for value in (document if isinstance(document, list) else [document]))
-    else:
-        values = ((number, _parse(line, name, number, kind)) for number, line in numbered_lines(stream))
-    for number, value in values:
-        if not isinstance(value, dict):
-            problem = f"{json.dumps(value)[:60]} is no JSON object"
-            raise InputError(problem, fix=kind.json, place=Place(name, number))
-        yield Place(name, number), value
+        document = _parse(whole_text(stream, name), name, 1, kind)
+        yield from (
+            (Place(name), value) for value in (document if isinstance(document, list) else [document])
+        )
+        return
+    for number, line in numbered_lines(stream):
+        try:
+            value = _parse(line, name, number, kind)
+        except InputError as fault:
+            bad.add(fault)
+        else:
+            yield Place(name, number), value
 
 
 def _parse(text: bytes, name: str, line: int, kind: _Kind) -> Any:
@@ -499,11 +623,13 @@ def _parse(text: bytes, name: str, line: int, kind: _Kind) -> Any:
 
 
 def _table_records(
-    delimiter: str, stream: BinaryIO, name: str, kind: _Kind, columns: Mapping[str, str]
+    delimiter: str, stream: BinaryIO, name: str, kind: _Kind, columns: Mapping[str, str], bad: BadRows
 ) -> _Records:
     """The rows of a table under the roles of its header, or of its number of columns."""
-    lines = (decoded(line, name, number) for number, line in enumerate(stream, 1))
-    rows = ((line, [cell.strip() for cell in cells]) for line, cells in table_rows(lines, delimiter, name))
+    lines = _texts(stream, name, bad)
+    rows = (
+        (line, [cell.strip() for cell in cells]) for line, cells in table_rows(lines, delimiter, name, bad)
+    )
     first = next(rows, None)
     if first is None:
         return
@@ -528,14 +654,23 @@ def _table_records(
         place = Place(name, line)
         if len(cells) < width:
             problem = f"this row has {len(cells)} columns, the first one {len(head)}"
-            raise InputError(problem, fix="give every row all columns", place=place)
-        record = {part: _Cell(cells[position]) for part, position in positions.items()}
-        if not record["query"]:
-            raise InputError("this row has no query id", fix="fill it in or drop the row", place=place)
-        yield place, record
+            bad.add(InputError(problem, fix="give every row all columns", place=place))
+            continue
+        yield place, {part: _Cell(cells[position]) for part, position in positions.items()}
 
 
-_RECORDS: dict[Format, Callable[[BinaryIO, str, _Kind, Mapping[str, str]], _Records]] = {
+def _texts(stream: BinaryIO, name: str, bad: BadRows) -> Iterator[str]:
+    """The lines of a file; one that is no UTF-8 is a bad row, and empty."""
+    for number, line in enumerate(stream, 1):
+        try:
+            text = decoded(line, name, number)
+        except InputError as fault:
+            bad.add(fault)
+            text = "\n"
+        yield text
+
+
+_RECORDS: dict[Format, Callable[[BinaryIO, str, _Kind, Mapping[str, str], BadRows], _Records]] = {
     "tsv": partial(_table_records, "\t"),
     "csv": partial(_table_records, ","),
     "jsonl": partial(_json_records, False),
@@ -561,7 +696,7 @@ def _detect(stream: BinaryIO, path: str | Path, kind: _Kind) -> Format:
 
 def _head(stream: BinaryIO) -> list[bytes]:
     """The first lines that are not blank or comments, still to be read; the last one may be cut off."""
-    head: bytes = stream.peek(1 << 16)  # type: ignore[attr-defined]
+    head: bytes = stream.peek(1 << 16)[: 1 << 16]  # type: ignore[attr-defined]
     return [line for line in head.splitlines() if line.strip() and line[:1] != b"#"]
 
 

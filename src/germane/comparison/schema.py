@@ -1,0 +1,125 @@
+"""The shape of `germane compare --json`, as types: what scripts rely on. Its JSON Schema is generated from here.
+
+`python -m germane.comparison.schema` prints the schema.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+from germane.reports.schema import OrderLine, Pair
+
+__all__ = ["ComparisonDocument", "comparison_schema"]
+
+Outcome = Literal["pass", "fail", "undecided"]
+
+
+class PartsLine(TypedDict):
+    """What a difference is made of: retrieval, and the verdicts of the judge or the labels, over `n` queries.
+
+    `share` is the verdicts' share of what moved, 0 to 1.
+    """
+
+    retrieval: float
+    judge: float
+    labels: float
+    n: int
+    share: float | None
+
+
+class ComparedLine(TypedDict):
+    """One measure of system `b` against system `a`; `difference` is b minus a over the `n` queries that both have.
+
+    `mde` is the smallest difference that so many queries could have shown with power 0.8, `needed` the queries that would
+    show this one. `decision` is against `margin`; undecided, `needed_to_decide` queries would decide it.
+    """
+
+    a: str
+    b: str
+    measure: str
+    type: str
+    n: int
+    due: int
+    mean_a: float | None
+    mean_b: float | None
+    difference: float | None
+    interval: Pair | None
+    interval_method: str | None
+    interval_why: str | None
+    level: float
+    units: int
+    p: float | None
+    p_holm: float | None
+    test: str | None
+    wins: int
+    ties: int
+    losses: int
+    mde: float | None
+    needed: int | None
+    decision: Outcome | None
+    margin: float | None
+    needed_to_decide: int | None
+    parts: PartsLine | None
+    parts_why: str | None
+
+
+class ComparedSlice(ComparedLine):
+    """The same over one slice of the queries; p-values of slices are not adjusted."""
+
+    slice: str
+
+
+class MovedLine(TypedDict):
+    """A query whose score changed, and what became of its list: ids, and of what moved (id, old rank, new rank)."""
+
+    sample: str
+    query: str
+    a: float
+    b: float
+    change: float
+    added: list[str] | None
+    dropped: list[str] | None
+    moved: list[tuple[str, int, int]] | None
+
+
+class MovedLines(TypedDict):
+    """The queries that became worst and best, the most moved first."""
+
+    worst: list[MovedLine]
+    best: list[MovedLine]
+
+
+class ComparisonDocument(TypedDict):
+    """The document of `germane compare --json`.
+
+    `only_in` lists the queries that others do not have, by system. `orders` says by measure how alike two reports of the same
+    systems order these; `verdict` is null where no margin was given.
+    """
+
+    schema_version: Literal[1]
+    passed: bool
+    exit_code: int
+    verdict: Outcome | None
+    systems: list[str]
+    primary: list[str]
+    comparisons: list[ComparedLine]
+    slices: list[ComparedSlice]
+    only_in: dict[str, list[str]]
+    moved: dict[str, MovedLines]
+    orders: dict[str, OrderLine]
+    notes: list[str]
+
+
+def comparison_schema() -> dict[str, object]:
+    """The JSON Schema of the document."""
+    from pydantic import TypeAdapter
+
+    schema = TypeAdapter(ComparisonDocument).json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+if __name__ == "__main__":
+    print(json.dumps(comparison_schema(), indent=1, ensure_ascii=False))  # noqa: T201
