@@ -266,7 +266,7 @@ def _failed(report: ReportData) -> Iterator[Text]:
     )  # else a case is a line of data, without a verdict
     failed = list(failed_cases(report)) if declared else []
     if failed:
-        yield Text(f"{len(failed)} failed cases", style="red")
+        yield Text(f"{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}", style="red")
     for case, rows in failed[:_WORST]:
         score = "-" if case.score is None else f"{case.score:.4f}"
         yield Text(f"  {score}  {shorten(_case_name(case), 60)}")
@@ -494,7 +494,7 @@ def failed_cases(report: ReportData) -> Iterator[tuple[CaseResult, list[ResultRo
 def _failed_in_markdown(report: ReportData) -> Iterator[str]:
     failed = list(failed_cases(report))
     if failed:
-        yield f"\n{len(failed)} failed cases:\n\n| case | score | misses |\n| --- | --- | --- |\n"
+        yield f"\n{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}:\n\n| case | score | misses |\n| --- | --- | --- |\n"
     for case, rows in failed[:_MOST_FAILED]:
         said = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
         score = "-" if case.score is None else f"{case.score:.4f}"
