@@ -111,7 +111,7 @@ def _of_targets(file: EvalFile, warn: Callable[..., None]) -> Iterator[InputErro
     from germane.targets.targetsfile import check_target
 
     where = file.targets_file or file.path.resolve().parent
-    for name in dict.fromkeys([file.target, *(case.target for case in file.cases)]):
+    for name in dict.fromkeys([*file.targets, *(case.target for case in file.cases)]):
         try:
             if name:
                 check_target(name, where, warn=warn)

@@ -144,6 +144,7 @@ class _Run:
         notes = session.folder.start().notes
         jobs: list[Job] | None = None
         if cases is not None:
+            self.watch.answering(0, len(cases))
             asking = answered(cases, session.path, self.watch.answering, resumed=session.resumed)
             jobs = [self._job(planned, notes) for planned in await _interruptibly(asking)]
         router = Router(self.plan.judge)
