@@ -272,7 +272,7 @@ def _failed(report: ReportData) -> Iterator[Text]:
         yield Text(f"  {score}  {shorten(_case_name(case), 60)}")
         for row in rows[:3]:
             yield Text(
-                f"          {clean(row["measure"])}: {shorten('; '.join(row['misses'][:2]), 100)}",
+                f"          {clean(row['measure'])}: {shorten('; '.join(row['misses'][:2]), 100)}",
                 style="dim",
             )
 
