@@ -27,7 +27,7 @@ from germane.reports.correct import corrected_in_words
 from germane.reports.data import FileReport, ReportData, Slice, slice_lines, sliced
 from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult
-from germane.reports.manifest import spent_in_words
+from germane.reports.manifest import circular, spent_in_words
 from germane.reports.page.data import Pages
 from germane.reports.page.render import page_html
 from germane.reports.plots.figures import charts_of
@@ -223,6 +223,7 @@ def notes_of(report: ReportData) -> Iterator[str]:
     yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
     if asked := asked_in_words(report.manifest):
         yield asked
+    yield from circular(report.manifest)
 
 
 def _reasons(summary: MeasureSummary) -> list[tuple[str, int]]:
@@ -433,6 +434,7 @@ def _csv(report: ReportData) -> Iterator[str]:
     for end, name in enumerate(("interval_low", "interval_high")):
         columns[name] = [summary.interval and summary.interval[end] for summary in of_row]
     columns["interval_method"] = [summary.interval_method for summary in of_row]
+    columns["remarks"] = ["; ".join(summary.basis.remarks()) for summary in of_row]
     yield _row(list(columns))
     for values in zip(*columns.values(), strict=True):
         yield _row(list(map(cell, values)))
