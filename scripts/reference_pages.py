@@ -247,7 +247,15 @@ def evalfile_schema() -> Schema:
         **_trials(),
         "execution": {"$ref": "#/$defs/execution"},
     }
-    cases = {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/case"}}, {"type": ["string", "null"]}]}
+    cases = {
+        "anyOf": [
+            {
+                "type": "array",
+                "items": {"anyOf": [{"$ref": "#/$defs/case"}, {"type": "string", "pattern": "^file://"}]},
+            },
+            {"type": ["string", "null"]},
+        ]
+    }
     described = {"description": "The cases, or a file of samples."}
     whole |= {key: {**described, **cases} for key in ("evalcases", "tests", "cases", "samples")}
     whole |= {key: {} for key in EvalFile.ignored if key not in whole}

@@ -148,12 +148,13 @@ class RankedPassage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One use of a tool in a message."""
+    """One use of a tool in a message; `ms` is how long it took, in milliseconds."""
 
     tool: str
     input: Json = None
     output: Json = None
     id: str | None = None
+    ms: float | None = None
 
     def __post_init__(self) -> None:
         _set(self, input=freeze(self.input), output=freeze(self.output))

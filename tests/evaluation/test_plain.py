@@ -237,4 +237,4 @@ def test_verdicts_that_a_report_does_not_hold_are_named(tmp_path: Path) -> None:
     options = Options(paths=(str(file),), measures=("context_precision@1",), judge="labels")
     run(replace(options, folder=str(tmp_path / "labels")))
     deeper = rescore(tmp_path / "labels", parse_measures(["context_precision@2"])).summaries[0]
-    assert (deeper.n, deeper.incomplete) == (2, 8)
+    assert (deeper.n, deeper.incomplete) == (6, 4)

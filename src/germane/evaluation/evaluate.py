@@ -9,7 +9,15 @@ from typing import TypeVar
 
 from germane.errors import InputError
 from germane.evaluation.choice import Router, needs_judge, resolve_judge
-from germane.evaluation.unit import PlainMeasures, judged, run_coroutine
+from germane.evaluation.unit import (
+    PlainMeasures,
+    PlainUnit,
+    Unit,
+    evaluated,
+    judged,
+    plan,
+    run_coroutine,
+)
 from germane.judges.judge import Judges
 from germane.judging.pool import Pool
 from germane.judging.recorded import Recorded, RecordedRows
@@ -36,7 +44,7 @@ __all__ = ["aevaluate", "evaluate", "rescore"]
 
 T = TypeVar("T")
 
-_OF_ROWS = {"graders", "notes", "prompts", "reads", "asked", "files", "status", "changes"}
+_OF_ROWS = {"graders", "notes", "beside", "prompts", "reads", "asked", "files", "status", "changes"}
 """What a manifest says of its rows, which are others once a report is scored again."""
 
 
@@ -128,7 +136,6 @@ async def aevaluate(
     parsed = [Gate.parse(gate) for gate in gates]
     budget = Budget(max_cost, max_calls)
     jobs = (Job(sample=sample, graders=graders) for sample in samples_from(rows_of(samples)))
-    tables = Part()
     if replay is not None and ledger is not None:
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
     opened = open_for_replay(replay) if replay is not None else None
@@ -138,8 +145,8 @@ async def aevaluate(
     missing = ""
     try:
         async with Pool(Router(who), store, budget=budget, replay=str(replay or "")) as pool:
-            await judged(jobs, settings, pool, tables)
-        if store is not None:
+            tables = await judged(jobs, settings, pool)
+        if store is not None and pool.missing:
             missing = missing_in_words(store, str(replay), pool.missing, tables.items)
     finally:
         if opened is not None:
@@ -236,10 +243,15 @@ def _score_again(
         plain = PlainMeasures.of(graders, settings, RecordedRows(answers, settings.asked))
     rows = source.rows() if plain is not None and isinstance(source, ReportFolder) else source.samples
     jobs = (row if isinstance(row, PlainRow) else Job(sample=row, graders=graders) for row in rows)
-    run_coroutine(judged(jobs, settings, answers, target, plain=plain))
+    run_coroutine(_fill(target, plan(jobs, settings, plain=plain), answers))
     target.add_labels(people)
     if isinstance(target, ReportFolder):
         target.flush()
+
+
+async def _fill(tables: Tables, units: Iterable[Unit | PlainUnit], answers: Recorded) -> None:
+    async for part in evaluated(units, answers):
+        tables.add(part)
 
 
 def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> None:

@@ -24,10 +24,9 @@ from germane.measures.scoring import BORDERLINE, PASS, Grader, Job
 from germane.reports.explain import results_of
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.samples.contexts import find_contexts
+from germane.samples.contexts import find_contexts, only_contexts
 from germane.samples.evalfile import Case
 from germane.samples.reading import samples_from
-from germane.tables.part import Part
 from germane.types import Json, Message, Sample, Score, freeze
 
 if TYPE_CHECKING:
@@ -111,6 +110,8 @@ def _row(document: Mapping[str, Json]) -> dict[str, Json]:
     messages = document.get("output_messages") or (
         document.get("output") if isinstance(document.get("output"), list) else None
     )
+    if only_contexts(reference):  # AgentV sends the last expected message as the reference, whatever it holds
+        reference = ""
     known = {"reference": reference, "criterion": criterion, "response": response}
     row |= {name: value for name, value in known.items() if value}
     if messages:
@@ -245,11 +246,10 @@ async def _graded(
     *,
     replay: str = "",
 ) -> Report:
-    tables = Part()
     router = Router(judge)
     async with Pool(router, ledger, replay=replay) as pool:
         router.lend(pool)
-        await judged([Job(sample=sample, graders=(grader,), case=case)], settings, pool, tables)
+        tables = await judged([Job(sample=sample, graders=(grader,), case=case)], settings, pool)
     if pool.missing and ledger is not None:
         raise JudgeError(missing_in_words(ledger, replay, pool.missing, tables.items))
     return Report.build(tables, manifest_of(settings, judge, pool.spent))

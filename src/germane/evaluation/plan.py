@@ -6,6 +6,7 @@ Everything that can be wrong in the input is found here, before anything is aske
 from __future__ import annotations
 
 import fnmatch
+import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -184,8 +185,8 @@ class Suite:
         case: Case | None = None,
     ) -> Iterator[PlannedCase]:
         """One planned case per system to ask; only several systems need telling apart by name."""
-        declared = (case.target if case else None) or (file.target if file else None)
-        targets = self.targets or ((declared,) if declared else ())
+        declared = (case.target,) if case and case.target else file.targets if file else ()
+        targets = self.targets or declared
         trials = (self.trials or (file.trials if file else None) or 1) if targets else 1
         for target, trial in product(targets or ("",), range(trials)):
             system = target if len(targets) > 1 else sample.system
@@ -240,9 +241,7 @@ class Suite:
                 if spec.name not in names and (command := code_in(spec.spec)):
                     problem = f"the grader {spec.name} runs {command!r}, and this file is not trusted"
                     raise InputError(problem, fix=f"look at it, then: --allow {spec.name}", place=spec.place)
-            targets = (
-                {file.target, *(case.target for case in file.cases)} if not self.targets else self.targets
-            )
+            targets = self.targets or {*file.targets, *(case.target for case in file.cases)}
             where = self.targets_file or file.targets_file or file.path.parent
             wanted |= {(target, where) for target in targets if target}
         for path in self.paths if self.targets else ():
@@ -275,7 +274,7 @@ class Suite:
     def asks_targets(self) -> bool:
         """Whether any case needs a live answer."""
         return bool(self.targets) or any(
-            file.target or any(case.target for case in file.cases) for file in self.files.values()
+            file.targets or any(case.target for case in file.cases) for file in self.files.values()
         )
 
     @property
@@ -312,7 +311,11 @@ def _drawn(cases: Iterable[T], size: int, seed: int) -> list[T]:
 
 
 def load_suite(
-    paths: Sequence[str | Path], warn: Warn, *, read: bool = True
+    paths: Sequence[str | Path],
+    warn: Warn,
+    *,
+    read: bool = True,
+    environ: Mapping[str, str] | None = None,
 ) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:
     """The files that these paths name, and the eval files among them, read.
 
@@ -331,7 +334,11 @@ def load_suite(
             raise InputError("there is no such file or folder", fix="check the path", place=Place(str(path)))
         else:
             found.append(path)
-    files = {path: read_eval_file(path, warn=warn) for path in found if read and path.suffix in _YAML}
+    files = {
+        path: read_eval_file(path, warn=warn, environ=environ)
+        for path in found
+        if read and path.suffix in _YAML
+    }
     return tuple(dict.fromkeys(found)), files
 
 
@@ -426,7 +433,7 @@ class Plan:
     @cached_property
     def plain(self) -> PlainMeasures | None:
         """How rows are scored from the labels that stand in them; None where a measure or the data needs more."""
-        if self.suite.setting("doc_id") or self.options.doc_id:
+        if self.suite.setting("doc_id") or self.options.doc_id or self._labels is not None:
             return None
         answers = None
         if type(self.judge) is LabelsJudge and self.settings.scale == "graded":
@@ -451,7 +458,11 @@ class Plan:
         options = self.options
         if not options.paths:
             raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
-        paths, files = load_suite(options.paths, self.notices)
+        environ = {name: os.environ[name] for name in options.allowed if name in os.environ}
+        shown = (
+            environ if options.untrusted else None
+        )  # a file that is not trusted reads no secret into a question
+        paths, files = load_suite(options.paths, self.notices, environ=shown)
         return Suite(
             paths=paths,
             files=files,

@@ -72,7 +72,7 @@ def forecast(
     plan = Plan(options, (watch or Watch()).warn, stored, dry=True)
     options = plan.options
     place = ledger_of(options, resume, stored)
-    receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else Receipts()
+    receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else None
     known = answers_so_far(resume, stored, errors=not retry_errors)
     reading = contextlib.nullcontext()
     if options.replay:
@@ -144,6 +144,7 @@ class _Run:
         notes = session.folder.start().notes
         jobs: list[Job] | None = None
         if cases is not None:
+            self.watch.answering(0, len(cases))
             asking = answered(cases, session.path, self.watch.answering, resumed=session.resumed)
             jobs = [self._job(planned, notes) for planned in await _interruptibly(asking)]
         router = Router(self.plan.judge)

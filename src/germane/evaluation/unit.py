@@ -52,7 +52,6 @@ from germane.questions.question import AnyQuestion
 from germane.reports.explain import result_row
 from germane.reports.manifest import dump_grader
 from germane.samples.rows import PlainRow
-from germane.tables.folder import Tables
 from germane.tables.items import ItemRow, item_lines, item_rows
 from germane.tables.labels import Label, label_lines, label_rows, relevance_items
 from germane.tables.part import Part, WrittenPart
@@ -415,17 +414,16 @@ async def _first(asking: deque[_Asking]) -> Part:
     return working.part()
 
 
-async def judged(
-    jobs: Iterable[Job | PlainRow],
-    settings: Settings,
-    answerer: Answerer,
-    tables: Tables,
-    *,
-    plain: PlainMeasures | None = None,
-) -> None:
-    """Judge and score jobs, unit by unit, into these tables. Plain rows are for those of a report folder."""
-    async for part in evaluated(plan(jobs, settings, plain=plain), answerer):
-        tables.add(part)
+async def judged(jobs: Iterable[Job], settings: Settings, answerer: Answerer) -> Part:
+    """Judge and score jobs, unit by unit, into one part."""
+    whole: Part | None = None
+    async for part in evaluated(plan(jobs, settings), answerer):
+        assert isinstance(part, Part)
+        if whole is None:
+            whole = part
+        else:
+            whole.add(part)
+    return Part() if whole is None else whole
 
 
 def run_coroutine(work: Coroutine[Any, Any, T]) -> T:

@@ -104,6 +104,7 @@ _GRADERS = {
     "cost": "1 within the budget, else 0",
     "token_usage": "1 within the limits, else 0",
     "execution_metrics": "limits that are kept / limits",
+    "skill_trigger": "1 where the agent used the skill as it should",
     "composite": "what the aggregator makes of the members' scores",
     **dict.fromkeys(
         ("contains", "contains_any", "contains_all", "icontains", "icontains_any", "icontains_all", "starts_with",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -12,8 +13,20 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Val
 
 from germane.errors import InputError, Place
 from germane.samples.contexts import only_contexts
-from germane.samples.files import Notice, Notices, Warn, fold, nearest, read_text, without_scheme
-from germane.samples.messages import content_text, input_files, messages_at
+from germane.samples.files import (
+    JsonFault,
+    Notice,
+    Notices,
+    Warn,
+    decode,
+    fold,
+    nearest,
+    place_in,
+    read_lines,
+    read_text,
+    without_scheme,
+)
+from germane.samples.messages import content_text, input_files, messages_at, repository_root
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import RowReader, check_columns
 from germane.samples.validation import Wrong, say
@@ -22,12 +35,16 @@ from germane.samples.yamltext import (
     JsonMapping,
     Node,
     Scalar,
+    Texts,
     WholeNumber,
     YamlModel,
     as_list,
+    node_of,
     parse_yaml,
     plain_value,
     read_model,
+    with_environment,
+    with_variables,
 )
 from germane.types import FrozenDict, Json, Message, Sample, freeze
 
@@ -137,16 +154,81 @@ def _rubrics(items: Any) -> tuple[GraderSpec, ...]:
 def _assertions(items: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
     """In the newer generation's list a text is no measure's name, but something that must be true.
 
-    All of them are one rubric, which weighs as much as they are many.
+    All of them are one rubric in the place of the first, which weighs as much as they are many.
     """
     stated = [node for node in items if node.pairs is None]
-    graders = tuple(_spec(node) for node in items if node.pairs is not None)
-    return (*graders, _rubric(stated, len(stated))) if stated else graders
+    found: list[GraderSpec] = []
+    for node in items:
+        if node.pairs is not None:
+            found.append(_spec(node))
+        elif node is stated[0]:
+            found.append(_rubric(stated, len(stated)))
+    return tuple(found)
+
+
+_MEMBERS = ("evaluators", "assertions", "assert", "graders", "members")
+_DEEPEST = 3
+"""Files of assertions that may include each other, one in the other."""
+
+
+def _listed(value: Any, info: ValidationInfo) -> list[Node]:
+    """The nodes of a list of graders, those of the files that it includes in their places."""
+    nodes = []
+    for number, item in enumerate(as_list(value)):
+        try:
+            nodes.append(_node(item))
+        except Wrong as wrong:
+            raise wrong.under(number) from None
+    return _included(nodes, _folder(info))
+
+
+def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ()) -> list[Node]:
+    """`- include: NAME` stands for the assertions of .agentv/templates/NAME.yaml, or of a file with that path."""
+    found: list[Node] = []
+    for node in nodes:
+        pairs = node.pairs or {}
+        name = pairs["include"].text if pairs.keys() == {"include"} else None
+        if name:
+            file = _template(name, folder, above, node.place)
+            listed = (parse_yaml(read_text(file), str(file)).pairs or {}).get("assertions")
+            if listed is None or listed.items is None:
+                fix = "write assertions: [...] in it"
+                raise InputError(f"{file} holds no assertions", fix=fix, place=node.place)
+            found += _included(listed.items, folder, (*above, file))
+        else:
+            members = {
+                key: replace(inner, items=_included(inner.items, folder, above))
+                for key, inner in pairs.items()
+                if fold(key) in _MEMBERS and inner.items is not None
+            }
+            found.append(replace(node, pairs={**pairs, **members}) if members else node)
+    return found
+
+
+def _template(name: str, folder: Path, above: tuple[Path, ...], place: Place) -> Path:
+    """The file of assertions that is included."""
+    bare = not name.startswith(".") and not any(sign in name for sign in "/\\")
+    names = [f".agentv/templates/{name}{suffix}" for suffix in (".yaml", ".yml")] if bare else [name]
+    root = repository_root(folder)
+    folders = [*(file.parent for file in above[-1:]), folder, *folder.parents]
+    for one in folders:
+        for path in (one / spelt for spelt in names):
+            if path.is_file():
+                if path in above or len(above) == _DEEPEST:
+                    chain = " -> ".join(map(str, (*above, path)))
+                    fix = f"include each file once, and no more than {_DEEPEST} one in the other"
+                    raise InputError(f"the included files go round: {chain}", fix=fix, place=place)
+                return path
+        if one == root:
+            break
+    raise InputError(
+        f"there is no {names[0]} to include, in {folder} or above", fix="check the name", place=place
+    )
 
 
 _Items = tuple[Annotated[Any, PlainValidator(_node, json_schema_input_type=str | dict[str, Any])], ...]
-Graders = Annotated[_Items, BeforeValidator(as_list), AfterValidator(_measures)]
-Assertions = Annotated[_Items, BeforeValidator(as_list), AfterValidator(_assertions)]
+Graders = Annotated[_Items, BeforeValidator(_listed), AfterValidator(_measures)]
+Assertions = Annotated[_Items, BeforeValidator(_listed), AfterValidator(_assertions)]
 
 
 class GraderLists(YamlModel):
@@ -186,6 +268,7 @@ class Execution(GraderLists):
 
     Attributes:
         target: The system to ask, by its name in the targets file.
+        targets: Several systems to ask: they are compared.
         trials: How often each case is asked; `{count: 3}` too.
         skip_defaults: Of a case: the file's graders do not apply to it.
     """
@@ -193,6 +276,7 @@ class Execution(GraderLists):
     what = "execution"
 
     target: str | None = None
+    targets: Annotated[tuple[str, ...], BeforeValidator(as_list)] = ()
     trials: Trials = None
     skip_defaults: Flag = False
 
@@ -200,19 +284,24 @@ class Execution(GraderLists):
 def by_name(graders: Iterable[GraderSpec], faults: list[InputError] | None = None) -> tuple[GraderSpec, ...]:
     """The graders with names that differ: equal ones are one, two that differ under one written name are an error.
 
-    With `faults` the error is added to these, unless it is there already.
+    Written names are kept; a name that follows from the type gets a number where it is taken. With `faults` the error is
+    added to these, unless it is there already.
     """
+    listed = tuple(graders)
+    written: dict[str, GraderSpec] = {}
+    for grader in listed:
+        if grader.named and written.setdefault(grader.name, grader).spec != grader.spec:
+            problem = f"two graders are named {grader.name!r}"
+            fault = InputError(problem, fix="give one of them another name", place=grader.place)
+            if faults is None:
+                raise fault
+            faults += [fault] if str(fault) not in map(str, faults) else []
     found: dict[str, GraderSpec] = {}
-    for grader in graders:
+    for grader in listed:
         name, number = grader.name, 1
-        while (first := found.get(name)) is not None and first.spec != grader.spec:
-            if first.named or grader.named:
-                problem = f"two graders are named {grader.name!r}"
-                fault = InputError(problem, fix="give one of them another name", place=grader.place)
-                if faults is None:
-                    raise fault
-                faults += [fault] if str(fault) not in map(str, faults) else []
-                break
+        while (
+            not grader.named and (first := found.get(name) or written.get(name)) and first.spec != grader.spec
+        ):
             number += 1
             name = f"{grader.name}-{number}"
         found.setdefault(name, grader if name == grader.name else replace(grader, name=name))
@@ -297,12 +386,17 @@ class EvalFile(GraderLists):
         doc_id: A regular expression for the document id inside a chunk's id.
         columns: Our names of fields, and those in the data: `{query: Question}`.
         execution: AgentV 2's place for `target`, `trials` and `evaluators`.
+        defaults: Keys of a case, for cases without them.
+        vars: What `{{name}}` in the texts of a case stands for, where its own `vars` say nothing else.
+        metadata: Metadata of every case.
+        input: Messages before those of every case.
+        input_files: Files that every case comes with.
     """
 
     what = "an eval file"
     aliases: ClassVar = {**GraderLists.aliases, "targets_file": ("targets",)}
-    computed = ("path", "cases")
-    ignored = ("name", "version", "tags", "metadata", "author", "license", "requires", "category", *_CASES)
+    computed = ("path", "cases", "targets")
+    ignored = ("name", "version", "tags", "author", "license", "requires", "category", *_CASES)
 
     path: Path = Path()
     cases: tuple[Case, ...] = ()
@@ -332,21 +426,49 @@ class EvalFile(GraderLists):
         FrozenDict()
     )
     execution: Execution = Execution()
+    targets: tuple[str, ...] = ()
+    defaults: Any = None
+    vars: JsonMapping = FrozenDict()
+    metadata: JsonMapping = FrozenDict()
+    input: Any = None
+    input_files: Texts = ()
+
+    @classmethod
+    def complete(
+        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
+    ) -> None:
+        """What every case gets stays a node until its case is read."""
+        super().complete(values, others, node, info)
+        for name in ("defaults", "input"):
+            if name in values:
+                values[name] = (node.pairs or {})[node.spelt[name]]
+        if "defaults" in values and values["defaults"].pairs is None:
+            raise Wrong("is no mapping", "write defaults: {tags: [tax]}", "defaults")
 
 
 def read_eval_file(
-    path: str | Path, *, warn: Warn | None = None, faults: list[InputError] | None = None
+    path: str | Path,
+    *,
+    warn: Warn | None = None,
+    faults: list[InputError] | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> EvalFile:
     """The content of an eval file, checked; paths in it are absolute afterwards.
 
-    `warn` gets a Notice for each key that is not known. Raises InputError with file, line and column; with `faults` all
-    that can be told apart are added to these, and what is sound is returned.
+    `${{ NAME }}` in it is taken from `environ`, the process's own where none is given. `warn` gets a Notice for each key
+    that is not known. Raises InputError with file, line and column; with `faults` all that can be told apart are added to
+    these, and what is sound is returned.
     """
     path = Path(path)
     folder = path.resolve().parent
     warn = None if warn is None else Notices(warn)
-    root = parse_yaml(read_text(path), str(path))
-    inline, listed, replaced = _where_cases_are(root)
+    known = os.environ if environ is None else environ
+
+    def parsed(file: Path) -> Node:
+        return with_environment(parse_yaml(read_text(file), str(file)), known, strict=faults is None)
+
+    root = parsed(path)
+    inline, listed, replaced = _where_cases_are(root, folder, parsed)
     file = read_model(EvalFile, root, faults, folder=folder, warn=warn)
     graders = by_name((*file.graders(faults), *file.execution.graders(faults)), faults)
     file = file.model_copy(
@@ -354,6 +476,7 @@ def read_eval_file(
             "path": path,
             "measures": graders,
             "target": file.target or file.execution.target,
+            "targets": file.execution.targets or tuple(filter(None, [file.target or file.execution.target])),
             "trials": file.trials or file.execution.trials,
             "data": (*(_existing_at(node, folder) for node in listed), *file.data),
         }
@@ -374,8 +497,13 @@ def read_eval_file(
     return file.model_copy(update={"cases": cases})
 
 
-def _where_cases_are(root: Node) -> tuple[list[Node], list[Node], bool]:
-    """The cases in the file, the nodes that name files with more, and whether a case's graders replace the file's."""
+def _where_cases_are(
+    root: Node, folder: Path, parsed: Callable[[Path], Node]
+) -> tuple[list[Node], list[Node], bool]:
+    """The cases, the nodes that name data, and whether a case's graders replace the file's.
+
+    Cases stand in the file, or in files that it names.
+    """
     found = {
         fold(key): inner
         for key, inner in (root.pairs or {}).items()
@@ -388,15 +516,66 @@ def _where_cases_are(root: Node) -> tuple[list[Node], list[Node], bool]:
     if node is None:
         return [], [], False
     if node.text is not None:
-        return [], [node], False
+        cases = _cases_in(node, folder, parsed) if name != "samples" else None
+        return ([], [node], False) if cases is None else (cases, [], name == "evalcases")
     if node.items is None:
         raise InputError(f"the cases are {node.kind}", fix="write a list: - id: ...", place=node.place)
-    return node.items, [], name == "evalcases"
+    inline: list[Node] = []
+    for item in node.items:
+        named = (item.text or "").startswith("file://")
+        cases = _cases_in(item, folder, parsed) if named else [item]
+        if cases is None:
+            raise InputError(
+                f"{item.text} holds no cases", fix="write data: FILE for samples", place=item.place
+            )
+        inline += cases
+    return inline, [], name == "evalcases"
+
+
+def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[Node] | None:
+    """The cases in the files that a text names, in YAML or JSON Lines; None where these are files of samples.
+
+    It names a file, several (`cases/*.yaml`), or a folder with a case.yaml in each of its folders.
+    """
+    name = without_scheme(node.text or "")
+    paths = sorted(folder.glob(name)) if any(sign in name for sign in "*?[") else [folder / name]
+    paths = [one for path in paths for one in (sorted(path.glob("*/case.y*ml")) or [path])]
+    cases: list[Node] = []
+    for path in paths:
+        if path.suffix in {".yaml", ".yml"} and path.is_file():
+            root = parsed(path)
+            one_case = path.stem == "case" and root.pairs is not None
+            inside = [root] if one_case else root.items or (root.pairs or {}).get("tests", root).items
+            if inside is None:
+                raise InputError("this file holds no list of cases", fix="write - id: ...", place=root.place)
+            cases += inside
+        elif path.suffix in {".jsonl", ".ndjson"} and path.is_file():
+            cases += [
+                node_of(_json(path, number, line), Place(str(path), number))
+                for number, line in read_lines(path)
+                if line.strip()
+            ]
+        elif path.exists():
+            return None
+        else:
+            raise InputError(f"there is no file {name!r} in {folder}", fix="check the path", place=node.place)
+    if not cases:
+        raise InputError(f"{name} holds no cases", fix="check the path", place=node.place)
+    return cases
+
+
+def _json(path: Path, number: int, line: str) -> Json:
+    try:
+        return decode(line.strip())
+    except JsonFault as fault:
+        raise InputError(
+            fault.problem, fix=fault.fix, place=place_in(path, line, fault.offset, number)
+        ) from None
 
 
 def _existing_at(node: Node, folder: Path) -> Path:
-    path = (folder / (node.text or "")).resolve()
-    if not path.is_file():
+    path = (folder / without_scheme(node.text or "")).resolve()
+    if not path.exists():
         raise InputError(
             f"there is no file {node.text!r} in {folder}", fix="check the path", place=node.place
         )
@@ -417,6 +596,8 @@ class CaseEntry(GraderLists):
         target: The system to ask for this case.
         rubrics: Statements that must be true of the answer; one grader, asked of a model.
         metadata: Anything; slices and targets may read it.
+        vars: What `{{name}}` in the texts of this case stands for; those of graders keep their own variables.
+        input_files: Files that the case comes with, relative to the eval file.
         execution: `target`, `evaluators` and `skip_defaults` of this case.
     """
 
@@ -443,6 +624,8 @@ class CaseEntry(GraderLists):
         PlainValidator(_rubrics, json_schema_input_type=list[str | dict[str, Any]]),
     ] = ()
     metadata: JsonMapping = FrozenDict()
+    vars: JsonMapping = FrozenDict()
+    input_files: Texts = ()
     execution: Execution | None = None
     others: dict[str, Node] = Field(default_factory=dict)
 
@@ -475,9 +658,13 @@ def _case(
 ) -> Case:
     """One case; `number` is its id where it has none. With `faults` its faults are added to these, as far as can be."""
     folder = file.path.resolve().parent
+    node = _completed(node, file)
     known = len(faults or ())
     entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)
+    alone = entry.execution is not None and entry.execution.skip_defaults
     asked = messages_at(entry.input_messages, "user", folder)
+    if not alone:
+        asked = (*messages_at(file.input, "user", folder), *asked)
     expected = messages_at(entry.expected_messages, "assistant", folder)
     query, history = _asked(entry.question, asked)
     last = next((message.content for message in reversed(expected) if message.content is not None), None)
@@ -488,7 +675,7 @@ def _case(
         "query": query or None,
         "criterion": entry.criterion,
         **fields,
-        "metadata": {**entry.metadata, **more},
+        "metadata": {**file.metadata, **entry.metadata, **more},
     }
     if not any(SPELLINGS[key] == "reference" and row[key] is not None for key in fields):
         row["reference"] = (
@@ -511,10 +698,12 @@ def _case(
     if history and not sample.history:
         sample = replace(sample, history=history)
     guidelines, files = input_files(asked)
+    named = (*(() if alone else file.input_files), *entry.input_files)
+    files = tuple(dict.fromkeys((*files, *(str((folder / name).resolve()) for name in named))))
     return Case(
         sample=sample,
         graders=_graders(entry, file, faults, replaced=replaced),
-        target=entry.target or (entry.execution.target if entry.execution else None) or file.target,
+        target=entry.target or (entry.execution.target if entry.execution else None),
         place=node.place,
         question=query,
         expected_outcome=entry.criterion or "",
@@ -526,6 +715,36 @@ def _case(
         conversation_id=entry.conversation_id,
         metadata=sample.metadata,
     )
+
+
+_OF_GRADERS = frozenset(map(fold, ("vars", "defaults", "execution", "rubrics", *GraderLists.spellings())))
+
+
+def _completed(node: Node, file: EvalFile) -> Node:
+    """The case with the file's defaults, and with values in the place of its variables.
+
+    The texts of graders stay as they are: their variables stand for the answer.
+    """
+    if node.pairs is None:
+        return node
+    names = {fold(spelt): field for spelt, field in CaseEntry.spellings().items()}
+    own = {names.get(fold(key), key) for key in node.pairs}
+    usual = file.defaults.pairs if isinstance(file.defaults, Node) and file.defaults.pairs else {}
+    given = {key: inner for key, inner in usual.items() if names.get(fold(key), key) not in own}
+    pairs = {**given, **node.pairs}
+    keys = {**{key: file.defaults.keys[key] for key in given}, **node.keys}
+    values = {**file.vars, **_vars_of(pairs)}
+    if values:
+        pairs = {
+            key: inner if fold(key) in _OF_GRADERS else with_variables(inner, values)
+            for key, inner in pairs.items()
+        }
+    return replace(node, pairs=pairs, keys=keys)
+
+
+def _vars_of(pairs: Mapping[str, Node]) -> dict[str, Json]:
+    found = pairs["vars"].json() if "vars" in pairs else None
+    return found if isinstance(found, dict) else {}
 
 
 def _graders(
