@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +17,15 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _OK, _SKIPPED = STATUSES.index("ok"), STATUSES.index("skipped")
+
+
+def _coded(names: Iterable[str]) -> tuple[dict[str, int], Ints]:
+    """The number of each distinct name, in order of first appearance, and those of all names."""
+    listed = list(names)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(listed))}
+    if len(numbers) == len(listed):
+        return numbers, np.arange(len(listed))
+    return numbers, np.fromiter(map(numbers.__getitem__, listed), np.int64, len(listed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +68,8 @@ class CaseScores:
         self._low, self._high = table.low, table.high
         self._measure, self._sample = table.measure, table.sample
         samples = table.samples
-        systems: dict[str, int] = {}
-        cases: dict[str, int] = {}
-        self._system = np.array([systems.setdefault(key[1], len(systems)) for key in samples], np.int64)
-        self._case = np.array([cases.setdefault(key[0], len(cases)) for key in samples], np.int64)
+        systems, self._system = _coded(key[1] for key in samples)
+        cases, self._case = _coded(key[0] for key in samples)
         self.systems, self._cases = list(systems), cases
         self._trials = any(key[2] for key in samples)
 
