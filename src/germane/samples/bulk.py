@@ -367,14 +367,16 @@ _PLAINER = bytes.maketrans(_CONTROL, bytes(len(_CONTROL)))
 def _normalised(data: bytes) -> bytes:
     """The lines with one blank between columns, none at the ends, and no empty lines."""
     raw = np.frombuffer(data, dtype=np.uint8)
-    if ((raw < 32) & (raw != 10)).any():
+    if ((raw < 32) != (raw == 10)).any():
         data = data.translate(_BLANKS.translate(_PLAINER))
         if b"\0" in data:
             raise NotPlain("there are control characters")
         raw = np.frombuffer(data, dtype=np.uint8)
     blank = raw == 32
-    data = raw[np.concatenate([[True], ~(blank[1:] & blank[:-1])])].tobytes()
-    data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n")
-    while b"\n\n" in data:
-        data = data.replace(b"\n\n", b"\n")
+    raw = raw[np.concatenate([[True], ~(blank[1:] & blank[:-1])])]
+    data, feed, space = raw.tobytes(), raw == 10, raw <= 32
+    if (space[1:] & space[:-1] & (feed[1:] | feed[:-1])).any():  # blanks at the ends of lines, or empty lines
+        data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n")
+        while b"\n\n" in data:
+            data = data.replace(b"\n\n", b"\n")
     return data.lstrip()
