@@ -49,7 +49,7 @@ bench: $(STAMP) ## run the benchmarks
 # installed, 33 MB, so that its tests run; the others would bring 90 MB more.
 lock: ## resolve the dependencies anew (needs uv)
 	env -u PIP_FIND_LINKS -u UV_INDEX -u UV_INDEX_URL -u UV_DEFAULT_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS \
-	  $(UV) pip compile pyproject.toml --extra anthropic --extra bm25 --extra png --extra tables --group dev --universal --python-version 3.11 --generate-hashes \
+	  $(UV) pip compile pyproject.toml --extra anthropic --extra png --extra tables --group dev --universal --python-version 3.11 --generate-hashes \
 	  --no-config --no-header --no-emit-index-url --no-emit-find-links $(LOCKFLAGS) --quiet --output-file requirements.lock
 
 clean: ## remove .venv, caches and built files; your reports and ledgers stay

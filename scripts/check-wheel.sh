@@ -17,11 +17,15 @@ trap 'rm -rf "$away"' EXIT
 sed -e '/--hash=/d' -e 's/ *\\$//' "$repo/requirements.lock" >"$away/constraints.txt"
 cd "$away"
 "$repo/.venv/bin/python" -I -m venv venv
-./venv/bin/python -I -m pip install --quiet --quiet --constraint constraints.txt "$(echo dist/*.whl)[bm25]"
+./venv/bin/python -I -m pip install --quiet --quiet --constraint constraints.txt "$(echo dist/*.whl)"
 ./venv/bin/python -I -m pip check
 
 ./venv/bin/germane --help >/dev/null
-./venv/bin/germane init example
+# What init prints is run as it is printed, with the environment's programs first on PATH, as after activating it.
+./venv/bin/germane init example | sed -n '/^next:/,$p' | sed -e 1d -e 's/ *#.*//' >next.sh
+PATH="$away/venv/bin:$PATH" sh -eux next.sh
+./venv/bin/germane init --skill && test -s .claude/skills/rag-evaluation/references/rag-evaluation.md
+./venv/bin/germane validate --schema >evalfile.schema.json
 ./venv/bin/germane run example/evals/retrieval-set.yaml -o report.html
 grep -q "default-src 'none'" report.html  # its modules and styles are package data
 echo "the wheel works outside the repository"

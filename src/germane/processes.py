@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-__all__ = ["ChildProcess", "Finished", "child_environment", "misplaced"]
+__all__ = ["ChildProcess", "Finished", "child_environment", "has_files", "misplaced"]
 
 _PASSED_ON = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TEMP", "VIRTUAL_ENV", "SYSTEMROOT", "PATHEXT",
                         "AGENTV_TARGET_PROXY_URL", "AGENTV_TARGET_PROXY_TOKEN"})  # fmt: skip
@@ -165,15 +165,25 @@ def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None =
     return {**passed, "PATH": path, **(own or {})}
 
 
+def has_files(command: str | Sequence[str], folder: Path) -> bool:
+    """Whether every file that a command names is there, seen from a folder."""
+    return all((folder / named).exists() for named in _files_in(command))
+
+
+def _files_in(command: str | Sequence[str]) -> list[Path]:
+    """The relative paths in a command that look like files."""
+    words = command.split() if isinstance(command, str) else command
+    named = (Path(word.strip("'\"")) for word in words)
+    return [one for one in named if one.suffix and not one.is_absolute() and "{" not in one.name]
+
+
 def misplaced(command: str | Sequence[str], cwd: str | Path) -> str | None:
     """What to write where a file that a command names is not in its folder, but in one above: `cwd: ..`."""
     folder = Path(cwd).resolve()
-    words = command.split() if isinstance(command, str) else command
-    for word in words:
-        named = Path(word.strip("'\""))
-        if named.is_absolute() or not named.suffix or (folder / named).exists():
+    for named in _files_in(command):
+        if (folder / named).exists():
             continue
         for steps, above in enumerate(folder.parents[:4], 1):
             if (above / named).is_file():
-                return f"{word} is not in {folder}, but in {above}: write `cwd: {'/'.join(['..'] * steps)}`"
+                return f"{named} is not in {folder}, but in {above}: write `cwd: {'/'.join(['..'] * steps)}`"
     return None

@@ -6,8 +6,8 @@ Every value is checked once, where it is made: no NaN, no infinity, nothing that
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 __all__ = [
@@ -148,12 +148,13 @@ class RankedPassage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One use of a tool in a message."""
+    """One use of a tool in a message; `ms` is how long it took, in milliseconds."""
 
     tool: str
     input: Json = None
     output: Json = None
     id: str | None = None
+    ms: float | None = None
 
     def __post_init__(self) -> None:
         _set(self, input=freeze(self.input), output=freeze(self.output))
@@ -232,6 +233,14 @@ class Sample:
                     raise ValueError(
                         f"a grade of sample {self.id!r} is {context.grade}, outside {low} to {high}"
                     )
+
+    def with_contexts(self, changed: Callable[[Context], Context], **more: Any) -> Sample:
+        """The sample with every context changed, in the calls too; `more` are other fields that change with them."""
+        calls = self.calls and tuple(
+            replace(call, contexts=tuple(map(changed, call.contexts))) for call in self.calls
+        )
+        contexts = None if self.contexts is None else tuple(map(changed, self.contexts))
+        return replace(self, contexts=contexts, calls=calls, **more)
 
     def places(self) -> Iterator[RankedPassage]:
         """Every place of every call; a plain sample is one call."""

@@ -1,42 +1,54 @@
-"""The example runs as its files say, on a plain install."""
+"""The example runs as its files say, on a plain install; the skill says what is true."""
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from germane.cli.init import example_folder
+from germane.cli import app
+from germane.cli.init import shipped
 from germane.evaluation.options import Options
 from germane.evaluation.run import run
+from germane.measures.measure import definitions
+from tests.cli.conftest import Cli
 
-PLAIN = [
-    "answer-relevance",
-    "bands",
-    "contextual-recall",
-    "contextual-relevance",
-    "faithfulness",
-    "standalone",
-]
+EVALS = sorted(path.stem for path in (shipped("rag-evaluation") / "evals").glob("*.yaml"))
+WITHOUT_GATES = {"retrieval-quality"}
+SKILL = shipped("skill")
 
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Path(shutil.copytree(example_folder(), tmp_path_factory.mktemp("example") / "it"))
+    return Path(shutil.copytree(shipped("rag-evaluation"), tmp_path_factory.mktemp("example") / "it"))
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_the_eval_files_that_need_no_library_pass_their_gates(
-    example: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """Each of them declares gates, and they are reached."""
+@pytest.mark.parametrize("name", EVALS)
+def test_every_eval_file_reaches_its_gates(example: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """No library but germane's own is imported, and every script finds germane."""
     monkeypatch.chdir(example)
-    report = run(Options(paths=(f"evals/{name}.yaml",), folder=f"r-{name}", ledger="ledger.sqlite"))
-    assert report.verdict.gates
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    report = run(Options(paths=(f"evals/{name}.yaml",), folder=f"r-{name}"))
+    assert bool(report.verdict.gates) is (name not in WITHOUT_GATES)
     assert report.verdict.exit_code == 0
+    assert all(summary.n for summary in report.summaries)
+
+
+def test_perfect_good_and_poor_have_the_scores_that_are_written_down(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1, 0.8333, 0.2 and 0, by the script that calls germane and by the one that stands alone."""
+    monkeypatch.chdir(example)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    for name, wanted in (("retrieval-quality", [1.0, 0.8333, 0.2, 0.0]), ("standalone", [1.0, 0.0])):
+        report = run(Options(paths=(f"evals/{name}.yaml",), folder=f"s-{name}"))
+        assert [round(score.value or 0.0, 4) for score in report.scores()] == wanted
 
 
 def test_the_standalone_evaluator_brings_its_tests(example: Path) -> None:
@@ -44,3 +56,73 @@ def test_the_standalone_evaluator_brings_its_tests(example: Path) -> None:
     words = [sys.executable, "-I", "-m", "unittest", "discover", "-s", str(example / "evaluators")]
     done = subprocess.run(words, capture_output=True, check=False, cwd=example / "evaluators")
     assert done.returncode == 0, done.stderr.decode()
+    text = (example / "evaluators/standalone_precision.py").read_text()
+    imported = re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)
+    assert set(imported) <= sys.stdlib_module_names
+
+
+def test_what_init_prints_runs(cli: Cli, tmp_path: Path) -> None:
+    """Line by line in an empty folder; scripts and runs share one ledger, and git ignores it."""
+    lines = cli("init").out.splitlines()
+    steps = [shlex.split(line, comments=True) for line in lines[lines.index("next:") + 1 :]]
+    where = tmp_path
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    for step in steps:
+        if step[0] == "cd":
+            where /= step[1]
+        elif step[0] == "germane":
+            ran = cli(*step[1:], cwd=where, env={"PATH": path})
+            assert ran.code == 0, ran.err
+        else:
+            subprocess.run(step, cwd=where, check=True, capture_output=True)
+    assert len(steps) > 3
+    assert [str(found.relative_to(where)) for found in where.rglob("*.sqlite")] in (
+        [],
+        [".germane/ledger.sqlite"],
+    )
+    assert {".germane/", "germane-reports/"} <= set((where / ".gitignore").read_text().split())
+
+
+def test_the_skill_is_written_out(inside: Cli, tmp_path: Path) -> None:
+    """Where coding agents look for it, or where it is wanted; what is there stays."""
+    assert inside("init", "--skill").code == 0
+    folder = tmp_path / ".claude/skills/rag-evaluation"
+    head = yaml.safe_load((folder / "SKILL.md").read_text().split("---")[1])
+    assert head["name"] == folder.name
+    assert 0 < len(head["description"]) <= 1024
+    assert (folder / "references/rag-evaluation.md").is_file()
+    assert inside("init", "--skill").code == 2
+    assert inside("init", "--skill", "elsewhere").code == 0
+    assert (tmp_path / "elsewhere/SKILL.md").is_file()
+
+
+def test_the_skill_knows_every_measure() -> None:
+    """And names none that there is not."""
+    page = (SKILL / "references/rag-evaluation.md").read_text()
+    rows = re.findall(r"^\| (`.*?) \|", page.partition("## The same elsewhere")[0], re.MULTILINE)
+    named = {re.split(r"[@(]", name)[0] for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    assert named == {definition.name for definition in definitions()}
+
+
+def test_every_command_of_the_skill_exists() -> None:
+    """Verbs and flags."""
+    known = {command.name: command.callback for command in app.registered_commands}
+    text = "".join(path.read_text() for path in SKILL.rglob("*.md"))
+    for line in re.findall(
+        r"germane ([a-z]+(?: --?[a-z-]+)*)", " ".join(re.findall(r"`(germane [^`]+)`", text))
+    ):
+        assert line.split()[0] in known, line
+    (block,) = re.findall(r"```sh\n(.*?)```", (SKILL / "SKILL.md").read_text(), re.DOTALL)
+    for line in block.splitlines():
+        assert shlex.split(line, comments=True)[1] in known
+
+
+def test_the_eval_file_of_the_skill_is_valid(inside: Cli, tmp_path: Path) -> None:
+    """With the files that it names."""
+    (text,) = re.findall(r"```yaml\n(.*?)```", (SKILL / "SKILL.md").read_text(), re.DOTALL)
+    (tmp_path / "e.yaml").write_text(text)
+    (tmp_path / "questions.jsonl").write_text('{"query": "a"}\n')
+    target = re.findall(r"(\{name: .*?\})", text)[0]
+    (tmp_path / "targets.yaml").write_text(f"targets: [{target}]")
+    ran = inside("validate", "e.yaml")
+    assert ran.code == 0, ran.out

@@ -235,3 +235,55 @@ def test_the_models_that_a_target_declares_stand_in_the_manifest(inside: Cli, tm
     assert ran.code == 0, ran.err
     manifest = json.loads((tmp_path / "r" / "manifest.json").read_text("utf-8"))
     assert manifest["targets"] == {"rag": {"generator": "gpt-4o", "reranker": "rerank-v3"}}
+
+
+@pytest.mark.parametrize("kind", ["report", "items.jsonl", "rows.csv", "gold.qrels"])
+def test_labels_of_a_file_are_a_judge(inside: Cli, tmp_path: Path, kind: str) -> None:
+    """`run --judge labels --labels` answers from a report's labels, JSON lines, CSV or qrels; the measure keeps its name."""
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": f"topic {n}",
+            "contexts": [{"id": f"d{n}{k}", "text": f"{n} {k}"} for k in range(2)],
+        }
+        for n in range(3)
+    ]
+    data = write_jsonl(tmp_path / "data.jsonl", *rows)
+    grades = {(f"q{n}", f"d{n}{k}"): 3 * (k <= n % 2) for n in range(3) for k in range(2)}
+    (tmp_path / "rows.csv").write_text(
+        "sample,id,grade,who\n" + "".join(f"{q},{d},{grade},ann\n" for (q, d), grade in grades.items())
+    )
+    (tmp_path / "gold.qrels").write_text("".join(f"{q} 0 {d} {grade}\n" for (q, d), grade in grades.items()))
+    words = ("run", data, "-m", "context_relevance P(labels=human)@2", "--no-cache")
+    ran = inside("run", data, "-m", "context_relevance", "--no-cache", "--judge", "lexical", "-o", "report")
+    assert ran.code == 0, ran.err
+    assert inside("label", "report", "--import", "rows.csv").code == 0
+    (tmp_path / "items.jsonl").write_bytes((tmp_path / "report" / "labels.jsonl").read_bytes())
+    ran = inside(*words, "--judge", "labels", "--labels", kind, "-o", "new", "--json")
+    assert ran.code == 0, ran.err
+    lines = ran.json["measures"]
+    assert list(lines) == ["context_relevancy(unit=context)", "P(labels=human)@2"]
+    assert [line["mean"] for line in lines.values()] == [pytest.approx(4 / 6)] * 2
+    assert lines["context_relevancy(unit=context)"]["basis"]["source"] == "human"
+    ran = inside(*words, "--judge", "labels", "--labels", "none.csv", "-o", "other")
+    assert ran.code == 2
+    assert "there is no file none.csv" in ran.err
+
+
+def test_a_passage_without_a_label_leaves_its_score_incomplete(inside: Cli, tmp_path: Path) -> None:
+    """What the file does not label is "no label", as with labels on the contexts, and another scale is kept."""
+    row = {"id": "q", "query": "x", "contexts": [{"id": "a", "text": "a"}, {"id": "b", "text": "b"}]}
+    data = write_jsonl(tmp_path / "data.jsonl", row)
+    (tmp_path / "one.qrels").write_text("q 0 a 4\n")
+    ran = inside(
+        "run",
+        data,
+        "-m",
+        "P(rel=3,labels=human)@1 P(rel=3,labels=human)@2",
+        "--labels",
+        "one.qrels",
+        "--json",
+    )
+    first, both = ran.json["measures"].values()
+    assert first["mean"] == 1.0
+    assert (both["mean"], both["incomplete"]) == (None, 1)

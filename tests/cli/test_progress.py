@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,29 @@ def test_a_bar_cuts_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, w
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= width + 1
     assert {total for _, total in counts(" ".join(text.split()))} == {120}
+
+
+def test_a_build_server_hears_of_a_run_while_nothing_is_answered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last line again, every so often; nothing with -q."""
+    monkeypatch.setattr(printing, "_HEARTBEAT", 0.1)
+    said: list[str] = []
+    heard = threading.Event()
+
+    def hear(line: str) -> None:
+        said.append(line)
+        if len(said) == 3:
+            heard.set()
+
+    monkeypatch.setattr(printing, "say", hear)
+    with printing.Progress() as watch:
+        watch.answering(2, 8)
+        assert heard.wait(20)
+    assert all(line.startswith("asking the target: 2 of 8") for line in said[1:])
+    said.clear()
+    with printing.Progress(quiet=True) as watch:
+        watch.answering(2, 8)
+        assert watch._over.wait(0.3) is False
+    assert said == []
+    capsys.readouterr()

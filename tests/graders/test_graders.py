@@ -21,6 +21,7 @@ from germane.graders import (
     LLMGrader,
     MeasureGrader,
     RubricItem,
+    SkillTrigger,
     TextAssertion,
     TokenUsage,
     ToolTrajectory,
@@ -223,6 +224,24 @@ class TestToolTrajectory:
         assert self.score(called("b", "c"), mode="subset", expected=expected).score == 0.5
         assert self.score(called(), mode="subset", expected=expected).score == 1
 
+    @pytest.mark.parametrize(
+        ("mode", "took", "score", "word"),
+        [
+            ("in_order", 100, 1.0, "a completed in 100ms (max: 200ms)"),
+            ("exact", 300, 0.5, "a took 300ms (max: 200ms)"),
+            ("exact", None, 1.0, ""),
+        ],
+    )
+    def test_how_long_a_call_may_take(self, mode: str, took: float | None, score: float, word: str) -> None:
+        """One more thing to keep, left out where the call's duration is not known; a call that was not made misses both."""
+        message = Message(role="assistant", tool_calls=(ToolCall(tool="a", ms=took),))
+        asked = Case(sample=Sample(id="q", query="q", messages=(message,)))
+        expected = [{"tool": "a", "max_duration_ms": 200}]
+        found = self.score(asked, mode=mode, expected=expected)
+        assert found.score == score
+        assert word in " ".join((*found.hits, *found.misses))
+        assert self.score(called("b"), mode="in_order", expected=expected).score == 0
+
     def test_without_messages_nothing_is_known(self) -> None:
         """Skipped; the original scores 0."""
         assert self.score(case(), mode="any_order", minimums={"a": 1}).status == "skipped"
@@ -234,6 +253,32 @@ class TestToolTrajectory:
         asked = reported(trace_summary={"tool_calls_by_name": {"a": 2}})
         assert self.score(asked, mode="any_order", minimums={"a": 2}).score == 1
         assert self.score(asked, mode="in_order", expected=[{"tool": "a"}]).status == "skipped"
+
+
+class TestSkills:
+    @pytest.mark.parametrize(
+        ("call", "used"),
+        [
+            (ToolCall(tool="Skill", input={"skill": "plugin:rag"}), True),
+            (ToolCall(tool="Read", input={"file_path": "/x/skills/rag/SKILL.md"}), True),
+            (ToolCall(tool="bash", output={"out": "skills/rag/a.md"}), True),
+            (ToolCall(tool="Skill", input={"skill": "other"}), False),
+            (ToolCall(tool="Read", input={"file_path": "/x/skills/ragged/SKILL.md"}), False),
+        ],
+    )
+    def test_a_skill_is_used_or_not(self, call: ToolCall, used: bool) -> None:
+        """By its tool, by reading one of its files, or by a tool that names one; `should_trigger: false` asks for the other."""
+        asked = Case(
+            sample=Sample(id="q", query="q", messages=(Message(role="assistant", tool_calls=(call,)),))
+        )
+        found = graded(SkillTrigger(skill="rag"), asked)
+        assert (found.score, bool(found.hits), bool(found.misses)) == (float(used), used, not used)
+        assert graded(SkillTrigger(skill="rag", should_trigger=False), asked).score == float(not used)
+
+    def test_without_messages_it_is_skipped(self) -> None:
+        """The original scores 0."""
+        assert graded(SkillTrigger(skill="rag"), case()).status == "skipped"
+        assert graded(SkillTrigger(skill="rag", compatibility="agentv"), case()).score == 0
 
 
 class TestLimits:
@@ -351,6 +396,16 @@ class TestComposite:
             (asked,) = server.asked
         assert (found.score, found.verdict, found.hits) == (0.7, "borderline", ("h",))
         assert '"a"' in asked.user
+
+    def test_the_answer_that_the_newer_generation_asks_for(self) -> None:
+        """`assertions` of a prompt of the user's are hits and misses."""
+        said = [
+            {"text": "kind", "passed": True, "evidence": "says please"},
+            {"text": "short", "passed": False},
+        ]
+        with ModelServer(answer={"llm_judge": {"score": 0.5, "assertions": said}}) as server:
+            found = graded(LLMGrader(prompt="Grade {{output}}"), case(), judge_of(server))
+        assert (found.score, found.hits, found.misses) == (0.5, ("kind - says please",), ("short",))
 
     def test_a_failed_member_is_not_hidden_from_a_script(self) -> None:
         """The script is not run on half of the results."""

@@ -69,7 +69,10 @@ def test_the_document_has_both_generations_keys() -> None:
     """Question, answers, messages and the summary of the trace, under the names of both."""
     details = told(python(ECHO, config={"k": 3}))
     assert details["question"] == "How long?"
-    assert details["candidate_answer"] == "Four minutes."
+    assert details["candidate_answer"] == details["output"] == "Four minutes."
+    assert details["trace_summary"]["llm_call_count"] == sum(
+        m["role"] == "assistant" for m in details["messages"]
+    )
     assert (details["criteria"], details["expected_outcome"]) == ("Says four minutes",) * 2
     assert details["reference_answer"] == "4 min"
     assert details["config"] == {"k": 3}
@@ -79,6 +82,7 @@ def test_the_document_has_both_generations_keys() -> None:
         "tool_calls_by_name": {"search": 2},
         "tool_calls": {"search": 2},
         "error_count": 0,
+        "llm_call_count": details["trace_summary"]["llm_call_count"],
         "token_usage": {"input": 7, "output": 3},
         "cost_usd": 0.5,
         "duration_ms": 20,
@@ -229,3 +233,12 @@ def test_the_exit_without_output_of_json_is_reported_as_json_would_be() -> None:
     """What stands on the score's row can be written and read."""
     found = shell("exit 1")
     assert json.loads(json.dumps(found.as_json()))["status"] == "error"
+
+
+def test_a_key_that_was_not_passed_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script that complains of a variable which is set here, and which it did not get, is told of `env:`."""
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    script = "echo 'pass it by the OPENAI_API_KEY environment variable' >&2; exit 1"
+    assert "write `env: [OPENAI_API_KEY]`" in str(shell(script).why)
+    assert "env:" not in str(shell(script, env=("OPENAI_API_KEY",)).why)
+    assert "secret" not in str(shell(script).why)

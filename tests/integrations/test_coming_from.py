@@ -20,4 +20,12 @@ def test_the_examples_run(title, code):
 
 def test_every_tool_has_an_example():
     """Those with a call in Python, in its own section."""
-    assert {title.split()[0] for title, _ in EXAMPLES} == {"Ragas", "DeepEval", "Mastra", "RagaAI", "LiveRAG"}
+    assert {title.split()[0] for title, _ in EXAMPLES} == {
+        "AgentV",
+        "The",
+        "Ragas",
+        "DeepEval",
+        "Mastra",
+        "RagaAI",
+        "LiveRAG",
+    }

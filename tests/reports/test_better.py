@@ -13,7 +13,6 @@ from germane.measures.labels import Settings
 from germane.measures.scoring import Grader, Job
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.tables import Part
 from germane.types import Context, Sample
 
 
@@ -51,9 +50,9 @@ def test_required():
 
     async def run(samples):
         grader = Grader(measure=Measure.parse("leaks"), required=0.8)
-        part, settings = Part(), Settings()
+        settings = Settings()
         async with Pool(lambda _: pytest.fail("nobody is asked")) as pool:
-            await judged((Job(sample=sample, graders=(grader,)) for sample in samples), settings, pool, part)
+            part = await judged((Job(sample=sample, graders=(grader,)) for sample in samples), settings, pool)
         return Report.build(part, manifest_of(settings, None, Spent()))
 
     assert run_coroutine(run(SAMPLES[:1])).verdict.exit_code == 0

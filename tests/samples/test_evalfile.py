@@ -193,8 +193,8 @@ def test_the_newer_generation(read):
     assert (a.sample.query, a.sample.reference, a.expected_outcome) == ("Why?", "Because.", "It says why.")
     assert [(g.name, g.spec["type"]) for g in a.graders] == [
         ("precision", "code-grader"),
-        ("has-steam", "contains"),
         ("rubrics", "rubrics"),
+        ("has-steam", "contains"),
     ]
     assert a.graders[0].spec["command"] == "python3 judge.py"
     assert (b.sample.query, [g.name for g in b.graders]) == ("How?", ["latency"])
@@ -262,7 +262,7 @@ def test_unknown_keys_are_said_with_their_line_and_the_nearest_known(read):
         ("- a", 1, 1, "an eval file is a list"),
         ("judge: [[a]]\ncases: [{query: a}]", 1, 9, "judge[0] is a list"),
         ("against: all\ncases: [{query: a}]", 1, 10, "against is the text 'all'"),
-        ("description: d", 1, 0, "no cases and names no data"),
+        ("description: d", 1, 1, "no cases and names no data"),
         ("data: none.jsonl", 1, 7, "no file 'none.jsonl'"),
         ("cases: {a: 1}", 1, 8, "the cases are a mapping"),
         ("evalcases: []\ntests: []", 2, 8, "two lists of cases"),
@@ -297,7 +297,109 @@ def test_values_keep_their_text_where_a_text_is_wanted(read):
     assert [(c.sample.id, c.sample.query) for c in cases] == [("no", "yes"), ("012", "2026-11-21")]
 
 
-def test_a_list_of_cases_may_stand_in_another_file(read, tmp_path):
-    """`tests: cases.jsonl` names a file of samples."""
-    (tmp_path / "evals" / "cases.jsonl").write_text('{"query": "a"}')
-    assert read("tests: cases.jsonl").data == (Path(tmp_path / "evals" / "cases.jsonl"),)
+def test_samples_may_stand_in_another_file(read, tmp_path):
+    """`samples: rows.jsonl` names a file of samples, and so does a table under `tests:`."""
+    for name in ("rows.jsonl", "rows.csv"):
+        (tmp_path / "evals" / name).write_text("query\na")
+    assert read("samples: rows.jsonl").data == (tmp_path / "evals" / "rows.jsonl",)
+    assert read("tests: rows.csv").data == (tmp_path / "evals" / "rows.csv",)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "tests: a.jsonl",
+        "tests: [file://b.yaml, {id: inline, query: i}]",
+        "tests: file://b*.yaml",
+        "tests: folder",
+    ],
+)
+def test_cases_may_stand_in_other_files(read, tmp_path, named):
+    """JSON Lines, YAML, several files by a pattern, a folder with a case.yaml in each of its folders."""
+    folder = tmp_path / "evals"
+    case = '{"id": "x", "input": "why", "criteria": "says why", "assertions": [{"type": "contains", "value": "\\u00e9"}]}'
+    (folder / "a.jsonl").write_text(f"{case}\n\n", "utf-8")
+    (folder / "b.yaml").write_text(f"- {case}\n", "utf-8")
+    (folder / "folder" / "one").mkdir(parents=True)
+    (folder / "folder" / "one" / "case.yaml").write_text(case, "utf-8")
+    found = read(named).cases
+    assert found[0].sample.id == "x"
+    assert found[0].expected_outcome == "says why"
+    assert [grader.spec["value"] for grader in found[0].graders] == ["\u00e9"]
+    assert [one.sample.id for one in found[1:]] == (["inline"] if "inline" in named else [])
+    assert Path(found[0].place.file).name in {"a.jsonl", "b.yaml", "case.yaml"}
+
+
+def test_a_fault_in_a_file_of_cases_names_that_file(read, tmp_path):
+    """The place of a fault is where it stands, and a file that is not there is named where it is asked for."""
+    (tmp_path / "evals" / "a.jsonl").write_text('{"query": "a"}\n{"query" "b"}')
+    assert "a.jsonl:2:" in str(fault(read, "tests: a.jsonl"))
+    assert "e.yaml:1:" in str(fault(read, "tests: file://none.yaml"))
+    assert "holds no cases" in str(fault(read, "tests: file://none*.yaml"))
+
+
+SHARED = """
+vars: {tone: kind, topic: tax}
+defaults: {tags: [finance], criteria: "{{tone}} about {{topic}}"}
+metadata: {team: a, level: 1}
+input: [{role: system, content: "Answer about {{topic}}."}]
+input_files: [shared.md]
+assertions: [{type: llm-grader, name: judge, prompt: "{{topic}} {{output}}"}]
+tests:
+  - {id: one, input: "Why {{topic}} {{unknown}}?", metadata: {level: 2}}
+  - {id: two, vars: {topic: law, page: {number: 7}}, input: "What is on {{ page.number }}?",
+     criteria: "own {{topic}}", expected_output: "{{page}}", tags: [b], input_files: [own.md]}
+  - {id: three, input: alone, execution: {skip_defaults: true}}
+"""
+
+
+def test_defaults_and_variables(read):
+    """A file's defaults, variables, metadata and input hold for its cases, whose own go first; graders keep their variables."""
+    file = read(SHARED)
+    one, two, three = file.cases
+    assert (one.sample.query, one.expected_outcome, one.sample.tags) == (
+        "Why tax {{unknown}}?",
+        "kind about tax",
+        ("finance",),
+    )
+    assert one.input_messages[0] == Message(role="system", content="Answer about {{topic}}.")
+    assert dict(one.sample.metadata) == {"team": "a", "level": 2}
+    assert (two.sample.query, two.expected_outcome, two.sample.tags) == ("What is on 7?", "own law", ("b",))
+    assert two.reference_answer == '{"number": 7}'
+    assert [Path(name).name for name in two.input_files] == ["shared.md", "own.md"]
+    assert len(three.input_messages) == 1
+    assert (three.input_files, three.graders) == ((), ())
+    assert one.graders[0].spec["prompt"] == "{{topic}} {{output}}"
+
+
+def test_the_environment_in_an_eval_file(read, monkeypatch):
+    """`${{ NAME }}` is the variable's value, a number where it stands alone and unquoted; one that is not set is a fault."""
+    monkeypatch.setenv("RUNS", "3")
+    file = read("trials: ${{ RUNS }}\ntarget: t\ncases: [{query: 'q${{RUNS}}', id: '${{ RUNS }}'}]")
+    assert (file.trials, file.cases[0].sample.query, file.cases[0].sample.id) == (3, "q3", "3")
+    monkeypatch.delenv("RUNS")
+    assert "e.yaml:2:10: the environment variable RUNS is not set" in str(
+        fault(read, "cases:\n- query: ${{ RUNS }}")
+    )
+
+
+def test_assertions_may_be_included(read, tmp_path):
+    """`- include: NAME` reads .agentv/templates/NAME.yaml, in composites too; plain texts join the rubric; no circles."""
+    templates = tmp_path / ".agentv" / "templates"
+    templates.mkdir(parents=True)
+    (templates / "safe.yaml").write_text(
+        "assertions: [Is safe, {type: contains, value: a}, {include: short}]"
+    )
+    (templates / "short.yaml").write_text("assertions: [{type: is-json, name: short}]")
+    (case,) = read(
+        "tests: [{query: q, assertions: [{include: safe}, Is kind, {type: composite, name: both, assertions: [{include: short}]}]}]"
+    ).cases
+    found = {grader.name: grader.spec for grader in case.graders}
+    assert found.keys() == {"contains-a", "short", "both", "rubrics"}
+    assert found["rubrics"]["rubrics"] == ("Is safe", "Is kind")
+    assert found["both"]["assertions"] == ({"type": "is-json", "name": "short"},)
+    (templates / "short.yaml").write_text("assertions: [{include: safe}]")
+    assert "go round" in str(fault(read, "tests: [{query: q, assertions: [{include: safe}]}]"))
+    assert "there is no .agentv/templates/none.yaml" in str(
+        fault(read, "tests: [{query: q, assertions: [{include: none}]}]")
+    )

@@ -199,3 +199,32 @@ def test_a_command_sees_few_variables_of_the_environment(command, monkeypatch):
     assert answer(command(show)).response == "why? none C path"
     assert answer(command(show, env="[SECRET_KEY, NOT_SET_ANYWHERE]")).response == "why? sk-1 C path"
     assert answer(command(show, env="{SECRET_KEY: mine}")).response == "why? mine C path"
+
+
+def test_the_messages_of_the_newer_generation(command):
+    """AgentV 4 calls them `output`; how long a tool took is kept."""
+    program = (
+        "import sys, json\n"
+        "said = [{'role': 'assistant', 'tool_calls': [{'tool': 'read', 'duration_ms': 12}]},\n"
+        "        {'role': 'assistant', 'content': 'said'}]\n"
+        "json.dump({'output': said, 'output_messages': []}, open(sys.argv[1], 'w'))\n"
+    )
+    got = answer(command(f"{PYTHON} rag.py {{OUTPUT_FILE}} {{PROMPT}}", program))
+    assert (got.response, got.messages[0].tool_calls[0].ms) == ("said", 12)
+
+
+def test_a_command_starts_where_its_files_are(tmp_path):
+    """In the targets file's folder, else in the eval file's, where AgentV starts it."""
+    for name in (".agentv", "evals", "agents"):
+        (tmp_path / name).mkdir()
+    (tmp_path / ".agentv" / "targets.yaml").write_text(
+        "targets:\n"
+        f"- {{name: eval, provider: cli, command: '{PYTHON} rag.py {{PROMPT}}'}}\n"
+        f"- {{name: cwd, provider: cli, command: '{PYTHON} rag.py {{PROMPT}}', cwd: ../agents}}\n"
+        f"- {{name: root, provider: cli, command: '{PYTHON} top.py {{PROMPT}}'}}\n"
+    )
+    (tmp_path / ".git").mkdir()
+    for place in ("evals/rag.py", "agents/rag.py", "top.py"):
+        (tmp_path / place).write_text(f"print({place!r})")
+    for name, place in (("eval", "evals/rag.py"), ("cwd", "agents/rag.py"), ("root", "top.py")):
+        assert answer(open_target(name, tmp_path / "evals")).response == place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -10,48 +11,69 @@ import typer
 
 from germane.errors import InputError
 
-__all__ = ["example_folder", "init", "write_example"]
+__all__ = ["init", "shipped", "write_shipped"]
 
 _LEFT_OUT = {"__pycache__", ".germane", "germane-reports"}
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to write it.")] = Path(
-        "rag-evaluation"
-    ),
+    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="Where to write it.")] = None,
+    skill: Annotated[
+        bool, typer.Option("--skill", help="Write the skill for coding agents instead: SKILL.md.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
 ) -> None:
-    """Write out a runnable example: eval files, a small RAG system, labels, a grading script."""
-    written = write_example(folder, force=force)
+    """Write out a runnable example: eval files, a small RAG system, labels, a grading script.
+
+    It goes to rag-evaluation, the skill to .claude/skills/rag-evaluation, where no folder is named.
+    """
+    if skill:
+        folder = folder or Path(".claude/skills/rag-evaluation")
+        written = write_shipped("skill", folder, force=force)
+        print(
+            f"wrote {len(written)} files to {folder}: {', '.join(str(path.relative_to(folder)) for path in written)}"
+        )
+        return
+    folder = folder or Path("rag-evaluation")
+    written = write_shipped("rag-evaluation", folder, force=force)
     print(f"wrote {len(written)} files to {folder}")
-    print(f"next:  cd {folder} && germane run evals/retrieval-quality.yaml")
+    before = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))}\n  "
+    print(f"next:\n  {before}" + "\n  ".join(_NEXT))
 
 
-def example_folder() -> Path:
-    """Where the example's files stand; InputError where this installation has none."""
-    here = Path(__file__).resolve().parent.parent
-    for folder in (here / "_example", here.parent.parent / "examples" / "rag-evaluation"):
-        if (folder / "README.md").is_file():
-            return folder
-    raise InputError("this installation of germane has no example in it", fix="install it from a wheel")
+_NEXT = (
+    "germane run evals/retrieval-quality.yaml      # four fixed answers whose right scores are known",
+    "germane run evals/retrieval-set.yaml          # a live system on 38 questions, with gates",
+    "germane report -o report.html                 # what came out, as a page",
+    "python3 -m unittest discover evaluators       # the tests of the evaluator to copy",
+)
 
 
-def write_example(folder: Path, *, force: bool = False) -> list[Path]:
-    """Copy the example into a folder; InputError, before anything is written, where files are in the way."""
-    source = example_folder()
-    names = [
+def shipped(name: str, folder: str = "examples") -> Path:
+    """A file or folder that stands beside src/ in the repository and that a wheel brings; InputError where it did not."""
+    package = Path(__file__).resolve().parent.parent
+    for path in (package / "_shipped" / name, package.parent.parent / folder / name):
+        if path.exists():
+            return path
+    raise InputError(f"this installation of germane has no {name} in it", fix="install it from a wheel")
+
+
+def write_shipped(name: str, folder: Path, *, force: bool = False) -> list[Path]:
+    """Copy a folder that is shipped into another; InputError, before anything is written, where files are in the way."""
+    source = shipped(name)
+    files = [
         path.relative_to(source)
         for path in sorted(source.rglob("*"))
         if path.is_file() and not _LEFT_OUT & set(path.relative_to(source).parts)
     ]
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file", fix="name a folder")
-    in_the_way = [folder / name for name in names if (folder / name).exists()]
+    in_the_way = [folder / file for file in files if (folder / file).exists()]
     if in_the_way and not force:
         raise InputError(
             f"{in_the_way[0]} exists already", fix="name another folder, or overwrite it with --force"
         )
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / name, folder / name)
-    return [folder / name for name in names]
+    for file in files:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / file, folder / file)
+    return [folder / file for file in files]

@@ -36,6 +36,14 @@ Judge = Annotated[
         "--judge", help="labels | gold | lexical | openai:gpt-4o-mini | ...; several are a panel and vote."
     ),
 ]
+Labels = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels",
+        metavar="FILE",
+        help="People's labels, for --judge labels and labels=human: .jsonl, .csv, TREC qrels, or a report.",
+    ),
+]
 Repeat = Annotated[
     int, typer.Option("--repeat", help="Ask each judge so many times; the answers vote.", min=1)
 ]

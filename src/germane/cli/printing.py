@@ -6,8 +6,9 @@ import json
 import logging
 import os
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -26,12 +27,23 @@ from germane.reports import formats
 from germane.reports.ci import github_commands
 from germane.reports.data import ReportData
 from germane.reports.report import Report
+from germane.types import Json
 
 if TYPE_CHECKING:
     from germane.comparison.planning import RankedSystems
     from germane.reports.schema import RankingLine
 
-__all__ = ["Progress", "finish", "print_console", "print_json", "ranking_lines", "ranking_of", "say", "write"]
+__all__ = [
+    "Progress",
+    "finish",
+    "print_console",
+    "print_document",
+    "print_json",
+    "ranking_lines",
+    "ranking_of",
+    "say",
+    "write",
+]
 
 
 @contextmanager
@@ -75,9 +87,14 @@ def finish(
 
 
 def write(
-    report: ReportData, paths: Sequence[Path], *, baseline: ReportData | None = None, text: bool = True
+    report: ReportData,
+    paths: Sequence[Path],
+    *,
+    baseline: ReportData | None = None,
+    comparison: Mapping[str, Json] | None = None,
+    text: bool = True,
 ) -> None:
-    """Write report files; a page with the audit of its judge, a JSON document with the systems in order."""
+    """Write report files; a page with the audit of its judge and the comparison to a baseline, a JSON document with the systems in order."""
     from germane.labelling.audit import audit_judge
 
     judged = any(summary.basis.source == "judge" for summary in report.summaries)
@@ -89,6 +106,7 @@ def write(
             baseline=baseline,
             text=text,
             audit=audit_judge(report) if page and judged else None,
+            comparison=comparison,
             ranking=ranking_lines(report) if document else (),
         )
         say(f"wrote {path}")
@@ -137,6 +155,11 @@ def print_console(shown: RenderableType) -> None:
     console.print(shown)
 
 
+def print_document(document: object) -> None:
+    """One JSON document on one line; no text in it is a command of a build server."""
+    print(clean_json(json.dumps(document, ensure_ascii=False, allow_nan=False)))
+
+
 def print_json(report: ReportData) -> None:
     """The document that scripts rely on."""
     print(
@@ -170,7 +193,9 @@ class Progress(Watch):
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._next = time.monotonic() + _FIRST
+        self._said = time.monotonic() - _HEARTBEAT + _FIRST
+        self._line: Callable[[], str] = lambda: "starting"
+        self._over = threading.Event()
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         self._log = _Warnings(self)
@@ -192,12 +217,24 @@ class Progress(Watch):
             self._bar = Bar(*columns, console=console, transient=True, expand=True)
             self._bar.start()
             self._task = self._bar.add_task("starting", total=None, more="")
+        elif not self._quiet:
+            threading.Thread(target=self._beat, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         logging.getLogger("germane").removeHandler(self._log)
+        self._over.set()
         if self._bar is not None:
             self._bar.stop()
+
+    def _beat(self) -> None:
+        """The last line again where nothing has been answered for a while: a build server ends what is silent."""
+        silent = time.monotonic()
+        while not self._over.wait(max(0.05, silent + _HEARTBEAT - time.monotonic())):
+            silent = max(silent, self._said)
+            if time.monotonic() >= silent + _HEARTBEAT:
+                silent = self._said = time.monotonic()
+                say(self._line())
 
     def warn(self, text: str) -> None:
         """One warning, above the bar."""
@@ -251,18 +288,21 @@ class Progress(Watch):
     def _show(self, what: str, done: int, total: int, more: str = "") -> None:
         now = time.monotonic()
         began = self._began.setdefault(what, now)
-        if self._bar is None and (self._quiet or now < self._next):
-            return
+        self._line = lambda: f"{what}: {self._how_far(what, done, total, more, time.monotonic() - began)}"
+        if self._bar is not None and self._task is not None:
+            said = self._how_far(what, done, total, more, now - began)
+            self._bar.update(self._task, description=what, completed=done, total=total, more=said)
+        elif not self._quiet and now >= self._said + _HEARTBEAT:
+            self._said = now
+            say(self._line())
+
+    def _how_far(self, what: str, done: int, total: int, more: str, seconds: float) -> str:
+        """How much is done, how long the rest will take, what it has cost."""
         about = "~" if self._expected is not None and not self._expected.exact and what == "judging" else ""
         words = [f"{done:,} of {about}{total:,}"]
         if 0 < done < total:
-            words.append(f"{_clock((now - began) / done * (total - done))} left")
-        said = ", ".join([*words, *([more] if more else [])])
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, description=what, completed=done, total=total, more=said)
-        else:
-            self._next = now + _HEARTBEAT
-            say(f"{what}: {said}")
+            words.append(f"{_clock(seconds / done * (total - done))} left")
+        return ", ".join([*words, *([more] if more else [])])
 
 
 def _clock(seconds: float) -> str:

@@ -38,6 +38,7 @@ def report(
     """
     from germane.cli.printing import finish, write
     from germane.cli.values import latest, opened
+    from germane.comparison.compare import comparison_of
     from germane.reports.report import Report
 
     shown = opened(folder or latest())
@@ -47,6 +48,7 @@ def report(
     before = Report.open(baseline) if baseline is not None else None
     shows_more = {".html", ".md"}
     pages = [path for path in output or () if path.suffix.lower() in shows_more]
-    write(shown, pages, baseline=before, text=not no_text)
+    comparison = comparison_of(before, shown) if before is not None and pages else None
+    write(shown, pages, baseline=before, comparison=comparison, text=not no_text)
     others = [path for path in output or () if path not in pages]
     finish(shown, others, as_json=json, code=False)

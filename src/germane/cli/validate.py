@@ -8,24 +8,35 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from germane.errors import InputError
+from germane.errors import InputError, Place
 
 if TYPE_CHECKING:
     from germane.samples.evalfile import EvalFile
 
 
 def validate(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Eval files, or folders of them.")],
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATH...", help="Eval files, or folders of them.")
+    ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of eval files, for editors.")
+    ] = False,
 ) -> None:
     """Say everything that is wrong in eval files, each with its line and column. Nothing in them is imported or run.
 
     Exit code 0 where nothing is wrong, 2 where something is; what looks like a mistake is a warning and changes nothing.
     """
     from germane.clean import clean
+    from germane.cli.init import shipped
     from germane.cli.printing import say
     from germane.evaluation.plan import load_suite
     from germane.samples.files import Notices
 
+    if schema:
+        print(shipped("schema/evalfile.schema.json", "docs").read_text("utf-8"), end="")
+        return
+    if not paths:
+        raise InputError("nothing to look at", fix="name an eval file or a folder")
     warnings = Notices(lambda notice: say(f"warning: {notice}"))
     found: dict[str, None] = {}
     files, _ = load_suite(paths, warnings, read=False)
@@ -34,10 +45,11 @@ def validate(
         found.update(dict.fromkeys(map(str, faults)))
     for fault in found:
         print(clean(fault))
+    some = "1 file" if len(files) == 1 else f"{len(files)} files"
     if found:
-        say(f"{len(found)} faults in {len(files)} files")
+        say(f"{len(found)} {'fault' if len(found) == 1 else 'faults'} in {some}")
         raise typer.Exit(2)
-    say(f"{len(files)} files are valid")
+    say(f"{some}: valid")
 
 
 def _place(fault: InputError) -> tuple[str, int, int]:
@@ -57,9 +69,8 @@ def faults_of(path: Path, warn: Callable[..., None]) -> Iterator[InputError]:
         return
     yield from faults
     names: set[str] = set()
-    wrong = list(_of_graders(file, names, warn))
-    yield from wrong
-    yield from _of_gates(file, set() if wrong else names)
+    yield from _of_graders(file, names, warn)
+    yield from _of_gates(file, names)
     yield from _of_targets(file, warn)
     yield from _of_data(file)
 
@@ -78,6 +89,7 @@ def _of_graders(file: EvalFile, names: set[str], warn: Callable[..., None]) -> I
         try:
             (grader,) = graders_of_specs([spec], file, Settings(), warn)
         except InputError as fault:
+            names.add(spec.name)
             yield fault
         else:
             names |= {grader.name, str(grader.measure)}
@@ -99,16 +111,32 @@ def _of_targets(file: EvalFile, warn: Callable[..., None]) -> Iterator[InputErro
     from germane.targets.targetsfile import check_target
 
     where = file.targets_file or file.path.resolve().parent
-    for name in dict.fromkeys([file.target, *(case.target for case in file.cases)]):
+    for name in dict.fromkeys([*file.targets, *(case.target for case in file.cases)]):
         try:
             if name:
                 check_target(name, where, warn=warn)
         except InputError as fault:
+            inside = fault.place is not None and fault.place.line
             yield (
                 fault
-                if fault.place is not None
-                else InputError(f"{file.path}: {fault.problem}", fix=fault.fix)
+                if inside
+                else InputError(fault.problem, fix=fault.fix, place=_asked_at(file, name or ""))
             )
+
+
+def _asked_at(file: EvalFile, name: str) -> Place:
+    """Where an eval file names a target first."""
+    from germane.samples.files import read_text
+    from germane.samples.yamltext import parse_yaml
+
+    nodes = [parse_yaml(read_text(file.path), str(file.path))]
+    while nodes:
+        node = nodes.pop(0)
+        asked = (node.pairs or {}).get("target")
+        if asked is not None and asked.text == name:
+            return asked.place
+        nodes[:0] = [*(node.pairs or {}).values(), *(node.items or [])]
+    return Place(str(file.path))
 
 
 def _of_data(file: EvalFile) -> Iterator[InputError]:

@@ -150,19 +150,12 @@ def _with_labels(sample: Sample, other: Sample) -> Sample:
         if context.grade is not None or context.relevant is not None
     }
 
-    def labelled(contexts: tuple[Context, ...]) -> tuple[Context, ...]:
-        return tuple(
-            replace(context, grade=label[0], relevant=label[1])
-            if (label := labels.get(context.text or context.id)) is not None
-            else context
-            for context in contexts
-        )
+    def labelled(context: Context) -> Context:
+        label = labels.get(context.text or context.id)
+        return context if label is None else replace(context, grade=label[0], relevant=label[1])
 
-    return replace(
-        sample,
-        contexts=None if sample.contexts is None else labelled(sample.contexts),
-        calls=sample.calls
-        and tuple(replace(call, contexts=labelled(call.contexts)) for call in sample.calls),
+    return sample.with_contexts(
+        labelled,
         qrels=other.qrels,
         gold=other.gold,
         evidence=other.evidence,

@@ -11,15 +11,15 @@ from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, filled, read_config
 from germane.judges.judge import Judge, Judges
 from germane.judges.panel import panel_of
-from germane.judges.script import ScriptJudge
 from germane.ledger.store import place_from
-from germane.measures.measure import Measure
 from germane.measures.scoring import Grader
 from germane.questions.question import AnyQuestion
 from germane.questions.script import ScriptGrade
 from germane.types import Json
 
 if TYPE_CHECKING:
+    from germane.judges.loopback import AskJudge
+    from germane.judges.script import ScriptJudge
     from germane.judging.pool import Pool
 
 __all__ = [
@@ -44,17 +44,22 @@ class Router:
 
     def __init__(self, judge: Judge | None) -> None:
         self.judge = judge
-        self.scripts = ScriptJudge()
+        self._scripts: ScriptJudge | None = None
+        self._ask: AskJudge | None = None
 
     def lend(self, pool: Pool) -> None:
         """Let scripts that ask for a judge ask this evaluation's, through its pool."""
         if self.judge is not None:
-            self.scripts.ask = pool.judge
+            self._ask = pool.judge
 
     def __call__(self, question: AnyQuestion) -> Judge:
         """The judge of this question."""
         if isinstance(question, ScriptGrade):
-            return self.scripts
+            if self._scripts is None:
+                from germane.judges.script import ScriptJudge
+
+                self._scripts = ScriptJudge(ask=self._ask)
+            return self._scripts
         if self.judge is None:
             raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
         return self.judge
@@ -65,13 +70,10 @@ def needs_judge(graders: Iterable[Grader]) -> bool:
     return any(
         grader.by.asks
         if grader.by is not None
-        else grader.measure.definition.asks or _reads_verdicts(grader.measure)
+        else grader.measure.definition.asks
+        or (grader.measure.definition.family == "ranked" and grader.measure.labels in {"judge", "best"})
         for grader in graders
     )
-
-
-def _reads_verdicts(measure: Measure) -> bool:
-    return measure.definition.family == "ranked" and measure.labels in {"judge", "best"}
 
 
 def resolve_judge(judge: Judges | None) -> Judge:
@@ -120,9 +122,7 @@ def pick_judge(
     _check(asked)
     words, trusted = judge_words(flag, in_file)
     if words:
-        from germane.judges.naming import (
-            judge_named,  # the model judge is imported only where a judge is named
-        )
+        from germane.judges.naming import judge_named  # imported only where a judge is named
 
         names = words.split()
         keywords = _keywords(asked, several=len(names) > 1)
@@ -147,6 +147,8 @@ def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
     retry = options.timeout and RetryPolicy(
         read=options.timeout, deadline=max(RetryPolicy().deadline, 5 * options.timeout)
     )
+    in_flight = options.jobs if several else None
+    limited = any(limit is not None for limit in (options.rpm, options.tpm, in_flight))
     given: dict[str, Json] = {
         "base_url": options.base_url,
         "headers": dict(options.headers),
@@ -155,7 +157,7 @@ def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
         "reasoning": options.reasoning,
         "parameters": dict(options.parameters),
         "concurrency": options.jobs,
-        "limiter": RateLimiter(rpm=options.rpm, tpm=options.tpm, in_flight=options.jobs if several else None),
+        "limiter": RateLimiter(rpm=options.rpm, tpm=options.tpm, in_flight=in_flight) if limited else None,
         "retry": retry,
         "price": options.price and Price(input=options.price[0], output=options.price[1]),
     }

@@ -25,13 +25,12 @@ from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.samples.reading import SampleSource, rows_of, samples_from
 from germane.tables.labels import by_people
-from germane.tables.part import Part
 
 __all__ = ["aevaluate", "evaluate", "rescore"]
 
 T = TypeVar("T")
 
-_OF_ROWS = {"graders", "notes", "prompts", "reads", "asked", "files", "status", "changes"}
+_OF_ROWS = {"graders", "notes", "beside", "prompts", "reads", "asked", "files", "status", "changes"}
 """What a manifest says of its rows, which are others once a report is scored again."""
 
 
@@ -123,7 +122,6 @@ async def aevaluate(
     parsed = [Gate.parse(gate) for gate in gates]
     budget = Budget(max_cost, max_calls)
     jobs = (Job(sample=sample, graders=graders) for sample in samples_from(rows_of(samples)))
-    tables = Part()
     if replay is not None and ledger is not None:
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
     opened = open_for_replay(replay) if replay is not None else None
@@ -133,8 +131,8 @@ async def aevaluate(
     missing = ""
     try:
         async with Pool(Router(who), store, budget=budget, replay=str(replay or "")) as pool:
-            await judged(jobs, settings, pool, tables)
-        if store is not None:
+            tables = await judged(jobs, settings, pool)
+        if store is not None and pool.missing:
             missing = missing_in_words(store, str(replay), pool.missing, tables.items)
     finally:
         if opened is not None:
@@ -172,9 +170,8 @@ def rescore(
     settings = settings_of(report)
     answers = Recorded(report.judgements())
     graders = graders_of(tuple(measures))
-    tables = Part()
     jobs = (Job(sample=sample, graders=graders) for sample in report.samples())
-    run_coroutine(judged(jobs, settings, answers, tables))
+    tables = run_coroutine(judged(jobs, settings, answers))
     tables.labels.extend(filter(by_people, report.labels()))
     entry = {**(report.manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
     kept = {name: value for name, value in report.manifest.items() if name not in _OF_ROWS}

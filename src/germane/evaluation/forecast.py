@@ -206,7 +206,7 @@ class Forecaster:
         receipts: Receipts | None = None,
     ) -> None:
         self._judge, self._settings = judge, settings
-        self._known, self._ledger, self._receipts = known or {}, ledger, receipts or Receipts()
+        self._known, self._ledger, self._receipts = known or {}, ledger, receipts
         self._found = Forecast(judge.name if judge is not None else "none needed")
         self._tally = Tally(self._receipts)
         self._key_of = Keyring()
@@ -258,7 +258,7 @@ class Forecaster:
             self._asked.setdefault(line.measure, []).append((asked.judge, asked.question))
         elif not asked.answer.usable:
             self._found.failed += asked.calls
-        elif asked.key in self._receipts:
+        elif self._receipts is not None and asked.key in self._receipts:
             self._found.paid += asked.calls
         else:
             line.cached += asked.calls

@@ -27,7 +27,6 @@ from germane.reports.report import Report
 from germane.samples.contexts import find_contexts
 from germane.samples.evalfile import Case
 from germane.samples.reading import samples_from
-from germane.tables.part import Part
 from germane.types import Json, Message, Sample, Score, freeze
 
 if TYPE_CHECKING:
@@ -245,11 +244,10 @@ async def _graded(
     *,
     replay: str = "",
 ) -> Report:
-    tables = Part()
     router = Router(judge)
     async with Pool(router, ledger, replay=replay) as pool:
         router.lend(pool)
-        await judged([Job(sample=sample, graders=(grader,), case=case)], settings, pool, tables)
+        tables = await judged([Job(sample=sample, graders=(grader,), case=case)], settings, pool)
     if pool.missing and ledger is not None:
         raise JudgeError(missing_in_words(ledger, replay, pool.missing, tables.items))
     return Report.build(tables, manifest_of(settings, judge, pool.spent))

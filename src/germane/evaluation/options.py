@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from germane.errors import InputError, Place
 from germane.judging.spending import Spent
@@ -21,11 +21,13 @@ from germane.types import FrozenDict, Json
 
 __all__ = [
     "ASKED",
+    "SETTINGS",
     "Config",
     "Counts",
     "Expected",
     "JudgeOptions",
     "Options",
+    "Setting",
     "Watch",
     "filled",
     "read_config",
@@ -37,21 +39,36 @@ ASKED = ("repeat", "vote", "batch", "reading")
 _CONFIGURED = ("against", "scale", "rubric", "max_unmeasured", "jobs", "gates")
 """Options of a run that the config may set."""
 
-_KEYS: dict[str, tuple[type, ...]] = {
-    "judge": (str, list),
-    "repeat": (int,),
-    "vote": (str,),
-    "batch": (int,),
-    "reading": (str,),
-    "measures": (list, str),
-    "gates": (list, str),
-    "ledger": (str,),
-    "against": (str,),
-    "scale": (str,),
-    "rubric": (str,),
-    "max_unmeasured": (float, int),
-    "jobs": (int,),
+
+class Setting(NamedTuple):
+    """One setting of the config: the kinds of value that it may have, and what it means."""
+
+    kinds: tuple[type, ...]
+    meaning: str
+
+
+SETTINGS = {
+    "judge": Setting(
+        (str, list), "Who judges: `labels`, `lexical`, `openai:gpt-4o-mini`, ...; several are a panel."
+    ),
+    "repeat": Setting((int,), "How often each judge is asked; the answers vote."),
+    "vote": Setting((str,), "How a panel votes: `majority` or `mean`."),
+    "batch": Setting((int,), "Passages of one query in one request."),
+    "reading": Setting((str,), "`fused`: one request asks all that concerns a text; `single`: one question."),
+    "measures": Setting((list, str), "Measures of data files that name none."),
+    "gates": Setting((list, str), "What every run must reach: see gates.md."),
+    "ledger": Setting((str,), "Where answers are kept, relative to this file."),
+    "against": Setting(
+        (str,), "What relevance is judged against: `auto`, `query`, `reference`, `response`, `criterion`."
+    ),
+    "scale": Setting((str,), "`graded` (0-3) or `binary`."),
+    "rubric": Setting((str,), "What the grades mean: `trec` or `usefulness`."),
+    "max_unmeasured": Setting(
+        (float, int), "Share of scores that may be missing, 0 to 1; 0.05 without this."
+    ),
+    "jobs": Setting((int,), "Judge requests in flight at most, in all."),
 }
+"""Every setting of germane.toml."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +112,12 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
         key = name.replace("-", "_")
         key = "measures" if key == "metrics" else key
         place = Place(str(file))
-        if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, n=1)
-            fix = f"did you mean {near[0]}?" if near else f"known settings: {', '.join(_KEYS)}"
+        if key not in SETTINGS:
+            near = difflib.get_close_matches(key, SETTINGS, n=1)
+            fix = f"did you mean {near[0]}?" if near else f"known settings: {', '.join(SETTINGS)}"
             raise InputError(f"there is no setting {name!r}", fix=fix, place=place)
-        if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
-            wanted = " or ".join(kind.__name__ for kind in _KEYS[key])
+        if not isinstance(value, SETTINGS[key].kinds) or isinstance(value, bool):
+            wanted = " or ".join(kind.__name__ for kind in SETTINGS[key].kinds)
             raise InputError(f"{name} must be {wanted}, not {value!r}", fix="mend the value", place=place)
         known[key] = value
     return FrozenDict(known)
@@ -143,6 +160,7 @@ class Options(JudgeOptions):
     paths: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
     judge: str | None = None
+    labels: str | None = None
     against: str | None = None
     scale: str | None = None
     rubric: str | None = None

@@ -6,19 +6,24 @@ Everything that can be wrong in the input is found here, before anything is aske
 from __future__ import annotations
 
 import fnmatch
+import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
+from typing import TypeVar, cast
 
 from germane.errors import InputError, Place
 from germane.evaluation.answers import PlannedCase, prepared
 from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
 from germane.evaluation.options import ASKED, Options, filled, read_config
+from germane.evaluation.unit import PlainMeasures
 from germane.judges.judge import Judge
 from germane.judging.spending import check_price
+from germane.labelling.files import LabelFile
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
@@ -27,10 +32,13 @@ from germane.reports.gates import Gate
 from germane.samples.contexts import compile_rule
 from germane.samples.evalfile import Case, EvalFile, GraderSpec, read_eval_file
 from germane.samples.files import Notice, Notices, Warn, without_scheme
-from germane.samples.reading import data_files, read_samples
+from germane.samples.reading import data_files, read_rows
+from germane.samples.rows import PlainRow
 from germane.types import Json, Sample
 
 __all__ = ["Feasibility", "Plan", "Suite", "load_suite"]
+
+T = TypeVar("T")
 
 _YAML = (".yaml", ".yml")
 _CHECKED_BYTES = 100_000_000
@@ -68,7 +76,11 @@ class Suite:
 
         InputError where `--filter` leaves none.
         """
-        chosen: Iterable[PlannedCase] = self._matching()
+        return cast("Iterator[PlannedCase]", self.cases_or_rows(plain=False))
+
+    def cases_or_rows(self, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
+        """The cases as `cases` has them; with `plain`, those of data whose rows have a plain shape as these rows."""
+        chosen: Iterable[PlannedCase | PlainRow] = self._matching(plain=plain)
         if self.sample is not None:
             chosen = _drawn(chosen, self.sample, self.seed)
         count = 0
@@ -81,17 +93,18 @@ class Suite:
                 f"--filter {self.wanted!r} leaves no case", fix="match an id or a tag, e.g. 'q1*'"
             )
 
-    def _matching(self) -> Iterator[PlannedCase]:
+    def _matching(self, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
         seen: dict[int, int] = {}
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         for number, path in enumerate(self.paths):
-            for planned in self._of(path):
-                if self.wanted is None or _matches(planned.sample, self.wanted):
+            for planned in self._of(path, plain=plain):
+                sample = planned if isinstance(planned, PlainRow) else planned.sample
+                if self.wanted is None or _matches(sample, self.wanted):
                     if several:  # within one file the reader has checked it
-                        self._once(planned.sample, number, seen)
+                        self._once(sample, number, seen)
                     yield planned
 
-    def _once(self, sample: Sample, number: int, seen: dict[int, int]) -> None:
+    def _once(self, sample: Sample | PlainRow, number: int, seen: dict[int, int]) -> None:
         known = len(seen)
         first = seen.setdefault(hash((sample.id, sample.system, sample.trial)), number)
         if len(seen) == known:
@@ -106,19 +119,19 @@ class Suite:
         """The rule that makes document ids of chunk ids: by flag, else the files' own."""
         return compile_rule(self.doc_id or self.setting("doc_id"))
 
-    def _of(self, path: Path) -> Iterator[PlannedCase]:
+    def _of(self, path: Path, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
         file = self.files.get(path)
         if file is None:
             if not (self.measures or self.usual):
                 raise InputError(
                     f"{path}: no measure was asked for", fix='name one: -m "context_precision@5 nDCG@10"'
                 )
-            yield from self._data(path, None, path)
+            yield from self._data(path, None, path, plain=plain)
             return
         for case in file.cases:
             yield from self._case(file, case)
         for data in file.data:
-            yield from self._data(data, file, path)
+            yield from self._data(data, file, path, plain=plain)
 
     def _case(self, file: EvalFile, case: Case) -> Iterator[PlannedCase]:
         graders = graders_of(self.measures) if self.measures else self.graders(case.graders, file)
@@ -128,22 +141,38 @@ class Suite:
             )
         yield from self._planned(case.sample, graders, file, file.path, case)
 
-    def _data(self, data: Path, file: EvalFile | None, path: Path) -> Iterator[PlannedCase]:
-        specs = () if file is None else file.measures
-        replacing = self.measures or (self.usual if file is None else ())
-        graders = graders_of(replacing) if replacing else self.graders(specs, file)
+    def _data(
+        self, data: Path, file: EvalFile | None, path: Path, *, plain: bool
+    ) -> Iterator[PlannedCase | PlainRow]:
+        graders = self._of_data(file)
         if not graders:
             raise InputError(
                 f"{path}: no measure was asked for", fix="write measures: [...] in the file, or -m"
             )
         columns = {**(dict(file.columns) if file else {}), **self.columns}
-        samples: Iterable[Sample] = self.stdin
+        samples: Iterable[Sample | PlainRow] = self.stdin
         if str(data) != "-" or not self.stdin:
-            samples = read_samples(data, columns=columns, warn=self.warn)
-        if str(data) == "-":  # it is read twice: to be checked, and to be judged
-            samples = self.stdin = self.stdin or list(samples)
+            samples = read_rows(data, columns=columns, warn=self.warn, plain=plain)
+        if str(data) == "-" and not plain:  # it is read twice: to be checked, and to be judged
+            samples = self.stdin = self.stdin or list(cast("Iterable[Sample]", samples))
         for sample in samples:
-            yield from self._planned(sample, graders, file, path)
+            if isinstance(sample, PlainRow):
+                yield sample
+            else:
+                yield from self._planned(sample, graders, file, path)
+
+    def _of_data(self, file: EvalFile | None) -> tuple[Grader, ...]:
+        """The graders of the data that a file names, or of a file of data itself (None)."""
+        replacing = self.measures or (self.usual if file is None else ())
+        return graders_of(replacing) if replacing else self.graders(file.measures if file else (), file)
+
+    def graders_of_all(self) -> tuple[Grader, ...]:
+        """The graders of all data of the one path, where none of it is asked for live; () where there is more."""
+        path, *others = self.paths
+        file = self.files.get(path)
+        if others or self.asks_targets or (file is not None and file.cases):
+            return ()
+        return self._of_data(file)
 
     def _planned(
         self,
@@ -154,8 +183,8 @@ class Suite:
         case: Case | None = None,
     ) -> Iterator[PlannedCase]:
         """One planned case per system to ask; only several systems need telling apart by name."""
-        declared = (case.target if case else None) or (file.target if file else None)
-        targets = self.targets or ((declared,) if declared else ())
+        declared = (case.target,) if case and case.target else file.targets if file else ()
+        targets = self.targets or declared
         trials = (self.trials or (file.trials if file else None) or 1) if targets else 1
         for target, trial in product(targets or ("",), range(trials)):
             system = target if len(targets) > 1 else sample.system
@@ -210,9 +239,7 @@ class Suite:
                 if spec.name not in names and (command := code_in(spec.spec)):
                     problem = f"the grader {spec.name} runs {command!r}, and this file is not trusted"
                     raise InputError(problem, fix=f"look at it, then: --allow {spec.name}", place=spec.place)
-            targets = (
-                {file.target, *(case.target for case in file.cases)} if not self.targets else self.targets
-            )
+            targets = self.targets or {*file.targets, *(case.target for case in file.cases)}
             where = self.targets_file or file.targets_file or file.path.parent
             wanted |= {(target, where) for target in targets if target}
         for path in self.paths if self.targets else ():
@@ -245,7 +272,7 @@ class Suite:
     def asks_targets(self) -> bool:
         """Whether any case needs a live answer."""
         return bool(self.targets) or any(
-            file.target or any(case.target for case in file.cases) for file in self.files.values()
+            file.targets or any(case.target for case in file.cases) for file in self.files.values()
         )
 
     @property
@@ -268,11 +295,11 @@ class Suite:
         return next(iter(found), None)
 
 
-def _matches(sample: Sample, pattern: str) -> bool:
+def _matches(sample: Sample | PlainRow, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(text, pattern) for text in (sample.id, *sample.tags))
 
 
-def _drawn(cases: Iterable[PlannedCase], size: int, seed: int) -> list[PlannedCase]:
+def _drawn(cases: Iterable[T], size: int, seed: int) -> list[T]:
     """`size` cases drawn without replacement, in their original order; the same for the same seed."""
     everything = list(cases)
     if size >= len(everything):
@@ -282,7 +309,11 @@ def _drawn(cases: Iterable[PlannedCase], size: int, seed: int) -> list[PlannedCa
 
 
 def load_suite(
-    paths: Sequence[str | Path], warn: Warn, *, read: bool = True
+    paths: Sequence[str | Path],
+    warn: Warn,
+    *,
+    read: bool = True,
+    environ: Mapping[str, str] | None = None,
 ) -> tuple[tuple[Path, ...], dict[Path, EvalFile]]:
     """The files that these paths name, and the eval files among them, read.
 
@@ -301,7 +332,11 @@ def load_suite(
             raise InputError("there is no such file or folder", fix="check the path", place=Place(str(path)))
         else:
             found.append(path)
-    files = {path: read_eval_file(path, warn=warn) for path in found if read and path.suffix in _YAML}
+    files = {
+        path: read_eval_file(path, warn=warn, environ=environ)
+        for path in found
+        if read and path.suffix in _YAML
+    }
     return tuple(dict.fromkeys(found)), files
 
 
@@ -382,13 +417,23 @@ class Plan:
         """Who judges; None where no measure asks."""
         check_price(self.judge, self.options.max_cost)
         self._document_ids = self.suite.document_ids()
+        self._labels = LabelFile(Path(self.options.labels)) if self.options.labels else None
 
     def job(self, planned: PlannedCase, notes: Counter[str] | None = None) -> Job:
         """An answered case, ready to be judged and scored; `notes` count what a reader should know."""
         planned = prepared(planned, self._document_ids, Counter() if notes is None else notes)
         sample, case = planned.sample, planned.case
+        if self._labels is not None:
+            sample = self._labels.on(sample)
         case = Case(sample=sample) if case is None else replace(case, sample=sample)
         return Job(sample=sample, graders=planned.graders, case=case)
+
+    @cached_property
+    def plain(self) -> PlainMeasures | None:
+        """How rows are scored from the labels that stand in them; None where a measure or the data needs more."""
+        if self.suite.setting("doc_id") or self.options.doc_id or self._labels is not None:
+            return None
+        return PlainMeasures.of(self.suite.graders_of_all(), self.settings, self.judge)
 
     def check(self, jobs: Iterable[Job] | None, look: Callable[[Job], None] = lambda _: None) -> None:
         """InputError for a bad line of data, or a measure that no sample can have: before anything is paid.
@@ -408,7 +453,11 @@ class Plan:
         options = self.options
         if not options.paths:
             raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
-        paths, files = load_suite(options.paths, self.notices)
+        environ = {name: os.environ[name] for name in options.allowed if name in os.environ}
+        shown = (
+            environ if options.untrusted else None
+        )  # a file that is not trusted reads no secret into a question
+        paths, files = load_suite(options.paths, self.notices, environ=shown)
         return Suite(
             paths=paths,
             files=files,

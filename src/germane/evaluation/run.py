@@ -32,6 +32,7 @@ from germane.questions.question import AnyQuestion
 from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
+from germane.samples.rows import PlainRow
 from germane.tables.folder import ReportFolder
 from germane.types import Json
 
@@ -71,7 +72,7 @@ def forecast(
     plan = Plan(options, (watch or Watch()).warn, stored, dry=True)
     options = plan.options
     place = ledger_of(options, resume, stored)
-    receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else Receipts()
+    receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else None
     known = answers_so_far(resume, stored, errors=not retry_errors)
     reading = contextlib.nullcontext()
     if options.replay:
@@ -118,7 +119,9 @@ class _Run:
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
         self.models = models_of(cases or ())
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
-        session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors)
+        session = Session(
+            self.options, folder, self.stored, retry_errors=self.retry_errors, recall=self.plan.plain is None
+        )
         try:
             session.write("running", self._made(session))
             asyncio.run(self._work(cases, session))
@@ -141,6 +144,7 @@ class _Run:
         notes = session.folder.start().notes
         jobs: list[Job] | None = None
         if cases is not None:
+            self.watch.answering(0, len(cases))
             asking = answered(cases, session.path, self.watch.answering, resumed=session.resumed)
             jobs = [self._job(planned, notes) for planned in await _interruptibly(asking)]
         router = Router(self.plan.judge)
@@ -154,13 +158,14 @@ class _Run:
             before_asking=partial(self._check, jobs, session),
             on_progress=self.watch.judging,
         )
-        todo = (self._job(planned, notes) for planned in self.plan.suite.cases()) if jobs is None else jobs
+        todo = self._jobs(notes) if jobs is None else jobs
+        units = plan(todo, self.plan.settings, plain=self.plan.plain)
         router.lend(pool)
         done = 0
         try:
             with interruptible(partial(self._stop, pool), pool.abort):
                 async with pool:
-                    async for part in evaluated(plan(todo, self.plan.settings), pool):
+                    async for part in evaluated(units, pool):
                         session.folder.add(part)
                         done += len(part.samples)
                         self.watch.scored(done)
@@ -185,6 +190,15 @@ class _Run:
         """A case, ready to be judged, counted to its file."""
         self.counts[planned.source] += 1
         return self.plan.job(planned, notes)
+
+    def _jobs(self, notes: Counter[str]) -> Iterator[Job | PlainRow]:
+        """Everything that needs no live answer, as it is read."""
+        for one in self.plan.suite.cases_or_rows(plain=self.plan.plain is not None):
+            if isinstance(one, PlainRow):
+                self.counts[self.plan.suite.paths[0]] += 1
+                yield one
+            else:
+                yield self._job(one, notes)
 
     def _stop(self, pool: Pool) -> None:
         pool.stop()

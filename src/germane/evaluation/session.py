@@ -74,6 +74,7 @@ class Session:
         folder: The report folder.
         stored: The manifest of the sessions before; {} where this is the first.
         retry_errors: Whether what failed before is asked again.
+        recall: Whether what was answered before is needed: labels are read again.
 
     Raises:
         InputError: Another evaluation's report stands in the folder, or another process writes to it.
@@ -81,7 +82,13 @@ class Session:
     """
 
     def __init__(
-        self, options: Options, folder: Path, stored: dict[str, Json], *, retry_errors: bool = False
+        self,
+        options: Options,
+        folder: Path,
+        stored: dict[str, Json],
+        *,
+        retry_errors: bool = False,
+        recall: bool = True,
     ) -> None:
         self.options, self.path, self.resumed = options, folder, bool(stored)
         self.created: str = stored.get("created") or now()
@@ -97,7 +104,7 @@ class Session:
             self.replaces: bool = stored.get("replaces", False) if stored else self.folder.has_rows()
             if not stored:
                 self.folder.forget_killed()
-            self.known = answers_so_far(folder, stored, errors=not retry_errors)
+            self.known = answers_so_far(folder, stored, errors=not retry_errors) if recall else {}
             if options.no_cache and not stored:
                 _remove_ledger(Path(place))
             self.ledger: Ledger = open_for_replay(options.replay) if options.replay else open_ledger(place)

@@ -9,7 +9,7 @@ from germane.graders.llm_grader import LLMGrader, RubricItem
 from germane.graders.measure_grader import MeasureGrader
 from germane.graders.specs import Where, grader_list, grader_of
 from germane.graders.text_assertion import TextAssertion
-from germane.graders.tool_trajectory import ExpectedCall, ToolTrajectory
+from germane.graders.tool_trajectory import ExpectedCall, SkillTrigger, ToolTrajectory
 
 __all__ = [
     "Aggregator",
@@ -26,6 +26,7 @@ __all__ = [
     "Latency",
     "MeasureGrader",
     "RubricItem",
+    "SkillTrigger",
     "TextAssertion",
     "TokenUsage",
     "ToolTrajectory",

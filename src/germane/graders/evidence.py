@@ -124,6 +124,8 @@ def trace_summary(case: Case) -> dict[str, Json] | None:
         "tool_calls_by_name": dict(calls),
     }
     found["error_count"] = 0
+    if spoken := sum(message.role == "assistant" for message in case.sample.messages):
+        found["llm_call_count"] = spoken
     if isinstance(told, Mapping) and not calls:
         found |= told
     usage = _told(case, "token_usage", "tokenUsage")
@@ -175,9 +177,11 @@ def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
         "config": config or None,
         "criteria": criteria or reference,
         "expected_output": wanted or reference,
-        "output": said or answer_of(case),
+        "output": answer_of(case),
         "input": asked,
         "messages": said,
+        "file_changes": None,
+        "workspace_path": None,
         "metadata": dict(case.metadata or sample.metadata),
         "trace": None if summary is None else {**summary, "messages": said},
         "token_usage": _told(case, "token_usage", "tokenUsage"),
@@ -195,8 +199,14 @@ def message_json(message: Message) -> dict[str, Json]:
     calls = [
         {
             name: value
-            for name in ("id", "tool", "input", "output")
-            if (value := getattr(call, name)) is not None
+            for name, field in (
+                ("id", "id"),
+                ("tool", "tool"),
+                ("input", "input"),
+                ("output", "output"),
+                ("duration_ms", "ms"),
+            )
+            if (value := getattr(call, field)) is not None
         }
         for call in message.tool_calls
     ]

@@ -66,7 +66,9 @@ def _gate(value: Any) -> Any:
     return value
 
 
-Gate01 = Annotated[bool | float, PlainValidator(_gate, json_schema_input_type=bool | float)]
+Gate01 = Annotated[
+    bool | float, PlainValidator(_gate, json_schema_input_type=bool | Annotated[float, Field(ge=0, le=1)])
+]
 
 
 def verdict_of(score: float, least: float = PASS) -> Verdict:
@@ -264,7 +266,13 @@ class ParameterError(InputError):
             "greater_than_equal": "write a number from {ge:g}",
             "greater_than": "write a number above {gt:g}",
             "less_than_equal": "write a number up to {le:g}",
-        }.get(first["type"], first["msg"].removeprefix("Value error, ").replace("Input should be", "write"))
+        }.get(
+            first["type"],
+            first["msg"]
+            .removeprefix("Value error, ")
+            .replace("Input should be", "write")
+            .replace("valid tuple", "list"),
+        )
         fix = (
             fix.format_map(first.get("ctx") or {})
             if first["type"] in {"greater_than_equal", "greater_than", "less_than_equal"}

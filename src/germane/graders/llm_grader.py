@@ -85,12 +85,30 @@ class Opinion(NamedTuple):
 
 
 class OpinionPayload(PayloadModel):
-    """`{reasoning, hits, misses, score}`."""
+    """`{reasoning, hits, misses, score}`; a prompt of the user's may ask for `{score, assertions}` instead, as AgentV 4 does."""
 
     reasoning: Reason = ""
     hits: list[StrictStr] = Field(default_factory=list)
     misses: list[StrictStr] = Field(default_factory=list)
     score: Zero1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _asserted(cls, given: Any) -> Any:
+        """`assertions: [{text, passed, evidence}]` as hits and misses."""
+        listed = given.get("assertions") if isinstance(given, Mapping) else None
+        if not isinstance(listed, list | tuple) or not all(isinstance(one, Mapping) for one in listed):
+            return given
+        found: dict[bool, list[str]] = {True: [], False: []}
+        for one in listed:
+            said = " - ".join(str(one[name]) for name in ("text", "evidence") if one.get(name))
+            found[bool(one.get("passed"))].append(said)
+        kept = {name: value for name, value in given.items() if name not in {"assertions", "details"}}
+        return {
+            **kept,
+            "hits": [*given.get("hits", ()), *found[True]],
+            "misses": [*given.get("misses", ()), *found[False]],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

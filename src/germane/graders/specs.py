@@ -18,7 +18,7 @@ from germane.graders.limits import Cost, ExecutionMetrics, Latency, TokenUsage
 from germane.graders.llm_grader import LLMGrader, RubricItem, ScoreRange
 from germane.graders.measure_grader import MeasureGrader
 from germane.graders.text_assertion import Test, TextAssertion
-from germane.graders.tool_trajectory import ExpectedCall, ToolTrajectory
+from germane.graders.tool_trajectory import ExpectedCall, SkillTrigger, ToolTrajectory
 from germane.measures.declaration import named
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure, definitions
@@ -51,6 +51,7 @@ _TYPES: dict[str, type[CaseGrader]] = {
     "cost": Cost,
     "token_usage": TokenUsage,
     "execution_metrics": ExecutionMetrics,
+    "skill_trigger": SkillTrigger,
     "composite": Composite,
 }
 _ALIASES = {

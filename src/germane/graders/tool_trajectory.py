@@ -1,18 +1,20 @@
-"""Tool trajectory: which tools an agent called, how often, in which order, with which arguments."""
+"""What an agent's tool calls were: which, how often, in which order, with which arguments; and which skill they used."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from germane.graders.evidence import plain_number, same, tool_calls, trace_summary
-from germane.graders.grader import DirectGrader, FrozenMap, GraderResult
+from germane.graders.grader import DirectGrader, Flag, FrozenMap, GraderResult, Number
 from germane.samples.evalfile import Case
+from germane.samples.messages import plain
 from germane.types import Json, ToolCall
 
-__all__ = ["ExpectedCall", "ToolTrajectory"]
+__all__ = ["ExpectedCall", "SkillTrigger", "ToolTrajectory"]
 
 ArgsMatch: TypeAlias = Literal["exact", "superset", "subset", "ignore"] | tuple[str, ...]
 
@@ -24,6 +26,8 @@ class ExpectedCall(BaseModel):
         tool: The tool's name.
         args: Arguments that it must have; absent or "any": whatever they are.
         args_match: How they are compared, where this call differs from the others.
+        max_duration_ms: Milliseconds that it may take (`in_order` and `exact`): a check of its own, left out where the
+            call's duration is not known.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -31,6 +35,7 @@ class ExpectedCall(BaseModel):
     tool: Annotated[str, Field(min_length=1)]
     args: Literal["any"] | FrozenMap | None = None
     args_match: ArgsMatch | None = None
+    max_duration_ms: Number | None = None
 
 
 class ToolTrajectory(DirectGrader):
@@ -99,7 +104,7 @@ class ToolTrajectory(DirectGrader):
     def _in_order(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> GraderResult:
         met: list[str] = []
         unmet: list[str] = []
-        at = 0
+        at, total = 0, len(expected) + _limits(expected)
         for place, one in enumerate(expected):
             while at < len(calls) and calls[at].tool != one.tool:
                 at += 1
@@ -108,14 +113,16 @@ class ToolTrajectory(DirectGrader):
                 continue
             if self._matches(one, calls[at]):
                 met.append(f"Found {one.tool} at position {at}")
+                total -= _untimed(one, calls[at], met, unmet)
             else:
                 unmet.append(f"Expected {one.tool} at position {place}: tool found at {at} but args mismatch")
             at += 1
-        return self._share(met, unmet, len(expected))
+        return self._share(met, unmet, total)
 
     def _exact(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> GraderResult:
         met: list[str] = []
         unmet: list[str] = []
+        total = _limits(expected) + (len(expected) if self.agentv else max(len(expected), len(calls)))
         if len(calls) != len(expected):
             unmet.append(f"Expected {len(expected)} tool calls, got {len(calls)}")
         for place, (one, call) in enumerate(zip(expected, calls, strict=False)):
@@ -123,11 +130,11 @@ class ToolTrajectory(DirectGrader):
                 unmet.append(f"Position {place}: expected {one.tool}, got {call.tool}")
             elif self._matches(one, call):
                 met.append(f"Position {place}: {one.tool}")
+                total -= _untimed(one, call, met, unmet)
             else:
                 unmet.append(f"Position {place}: {one.tool} args mismatch")
         absent = enumerate(expected[len(calls) :], len(calls))
         unmet += [f"Position {place}: expected {one.tool}, got nothing" for place, one in absent]
-        total = len(expected) if self.agentv else max(len(expected), len(calls))
         return self._share(met, unmet, total)
 
     def _superset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> GraderResult:
@@ -180,6 +187,67 @@ class ToolTrajectory(DirectGrader):
             return all(key in given and same(value, given[key]) for key, value in made.items())
         wanted = {path: value for path in how if (value := _at(given, path)) is not _ABSENT}
         return all(same(value, _at(made, path)) for path, value in wanted.items())
+
+
+def _limits(expected: Sequence[ExpectedCall]) -> int:
+    """How many calls have a longest duration: each is one more thing to keep."""
+    return sum(one.max_duration_ms is not None for one in expected)
+
+
+def _untimed(one: ExpectedCall, call: ToolCall, met: list[str], unmet: list[str]) -> int:
+    """1 where a limit cannot be checked, for the call's duration is not known; else the outcome is added."""
+    most = one.max_duration_ms
+    if most is None or call.ms is None:
+        return int(most is not None)
+    took, most_ms = plain_number(call.ms), plain_number(most)
+    if call.ms <= most:
+        met.append(f"{one.tool} completed in {took}ms (max: {most_ms}ms)")
+    else:
+        unmet.append(f"{one.tool} took {took}ms (max: {most_ms}ms)")
+    return 0
+
+
+class SkillTrigger(DirectGrader):
+    """1 where an agent used a skill (or, with `should_trigger: false`, did not), else 0.
+
+    A skill is used by a call of the tool Skill whose `skill` names it, by reading a file under `skills/NAME/`, or by a
+    tool whose output names such a file. Skipped where no message of the system is known.
+
+    Attributes:
+        skill: The skill's name.
+        should_trigger: Whether it should be used.
+    """
+
+    type: ClassVar[str] = "skill_trigger"
+
+    skill: Annotated[str, Field(min_length=1)]
+    should_trigger: Flag = True
+
+    def check(self, case: Case) -> GraderResult:
+        """The tool calls, searched for the skill."""
+        calls = tool_calls(case)
+        if not case.sample.messages and not self.agentv:
+            return GraderResult.skipped("the answer came without messages, so no tool calls are known")
+        used = next(filter(None, map(self._used_by, calls)), "")
+        passed, name = bool(used) == self.should_trigger, f'Skill "{self.skill}"'
+        if self.should_trigger:
+            absent = f"{name} not found in {len(calls)} tool call(s)" if calls else "No tool calls recorded"
+            said = used or absent
+        else:
+            said = used or f"{name} correctly did not trigger"
+        return GraderResult(score=float(passed), hits=(said,) * passed, misses=(said,) * (not passed))
+
+    def _used_by(self, call: ToolCall) -> str:
+        """How a call uses the skill; "" where it does not."""
+        given: Mapping[str, Json] = call.input if isinstance(call.input, Mapping) else {}
+        file, tool = f"skills/{self.skill}/", call.tool.lower()
+        named, path = str(given.get("skill") or ""), str(given.get("file_path") or given.get("path") or "")
+        if tool == "skill" and self.skill in named:
+            return f'Skill tool invoked with skill="{named}"'
+        if tool == "read" and file in path:
+            return f"Read tool loaded skill file: {path}"
+        output = call.output if isinstance(call.output, str) else json.dumps(plain(call.output))
+        return f'Tool "{call.tool}" output referenced skill file for "{self.skill}"' if file in output else ""
 
 
 _ABSENT = object()

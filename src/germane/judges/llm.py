@@ -110,7 +110,8 @@ class LLMJudge(Judge):
             raise InputError(
                 "no header is sent to a URL that stands in a file", fix="give the URL by --base-url"
             )
-        check_headers(headers or {})
+        if headers:
+            check_headers(headers)
         self.name = service.name
         self.prompts = Prompts(prompts)
         self.retry = retry or RetryPolicy()
@@ -128,7 +129,8 @@ class LLMJudge(Judge):
         self._price = price
         self._pricing: Future[Price | None] | None = None
         self._priced = price is not None or bool(service.custom)
-        self._key, self._limiter = api_key, limiter or RateLimiter(rpm=rpm, tpm=tpm)
+        limited = rpm is not None or tpm is not None
+        self._key, self._limiter = api_key, RateLimiter(rpm=rpm, tpm=tpm) if limited else limiter
         self._headers = {name: value.strip() for name, value in (headers or {}).items()}
         self._client: ModelClient | None = None
         self._calls, self._closing = 0, False
@@ -157,16 +159,21 @@ class LLMJudge(Judge):
     def ready(self) -> ModelClient:
         """The client, opened; JudgeError where the key is missing, MissingPart an extra. Nothing is sent."""
         if self._client is None:
-            transport = self._transport()
+            transport: Transport
+            if self.service.extra:
+                transport = self._foreign()
+            else:
+                transport = HTTPTransport(
+                    self.service.completions,
+                    self.service.headers(self._key, self._headers),
+                    connect=self.retry.connect,
+                    most=self.requests.limit,
+                )
             self._client = ModelClient(transport, self.capabilities, self.retry, self.requests, self._limiter)
         return self._client
 
-    def _transport(self) -> Transport:
-        if not self.service.extra:
-            headers = self.service.headers(self._key, self._headers)
-            return HTTPTransport(
-                self.service.completions, headers, connect=self.retry.connect, most=self.requests.limit
-            )
+    def _foreign(self) -> Transport:
+        """A provider with a protocol of its own."""
         from germane.judges.client.foreign import ForeignTransport
 
         foreign = ForeignTransport(self.service, self.service.secret(self._key), self._headers)

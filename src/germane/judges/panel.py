@@ -195,8 +195,9 @@ class UsableMembers:
 
 def panel_of(judges: Sequence[Judge], repeat: int = 1, vote: str = "majority") -> Judge:
     """One judge as it is; several, and several samples of each, as a panel. InputError says what cannot be."""
-    check_vote(vote)
-    members = [member for judge in judges for member in repeated(judge, repeat)]
+    if vote != "majority":
+        check_vote(vote)
+    members = judges if repeat == 1 else [member for judge in judges for member in repeated(judge, repeat)]
     if not members:
         raise InputError("there is no judge in the list", fix="name one or more")
     return PanelJudge(members, vote) if len(members) > 1 else members[0]

@@ -8,6 +8,8 @@ score is an error, never a score of 0.
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -122,10 +124,21 @@ def _exited(question: ScriptGrade, code: int, said: str) -> tuple[str, str]:
     hint = misplaced(question.command, question.cwd)
     if hint is None and code == 127:
         hint = "is the program installed and on PATH? (`env: [NAME]` passes more variables on)"
+    elif hint is None and (withheld := _withheld(said, question.env)):
+        hint = f"{withheld} is set here and was not passed on: write `env: [{withheld}]`"
     why = f"`{shlex.join(question.argv)}` ended with exit code {code}{f' ({hint})' if hint else ''}"
     theirs = f"Code evaluator exited with code {code}"
     said = f"...(truncated, last {TAIL} chars)\n{said}" if len(said) == TAIL and question.agentv else said
     return f"{why}: {said or 'nothing on stderr'}", f"{theirs}: {said}" if said else theirs
+
+
+_NAME = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+
+
+def _withheld(said: str, passed: Sequence[str]) -> str:
+    """A variable of the environment that a program's last words name and that it did not get; "" where there is none."""
+    known = child_environment(passed)
+    return next((name for name in _NAME.findall(said) if name in os.environ and name not in known), "")
 
 
 def _failed(question: ScriptGrade, why: str, theirs: str, finished: Finished | None = None) -> Reply:

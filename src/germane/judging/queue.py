@@ -34,7 +34,7 @@ class Pending:
     def answer(self, reply: Reply) -> Answer:
         """The judgement that a reply makes, and its typed answer; a reply that cannot be read or stored is an error."""
         try:
-            answer = answered(self.question, _judgement(self.key, self.question, self.judge, reply))
+            answer = answered(self.question, judgement_of(self.key, self.question, self.judge, reply))
             children = tuple(self._child(question, child) for question, child in reply.children)
         except Exception as error:  # noqa: BLE001 - whatever somebody's own judge put into it
             why = f"what the judge {self.judge.name} said cannot be read: {type(error).__name__}: {error}"
@@ -46,7 +46,7 @@ class Pending:
     def _child(self, question: AnyQuestion, reply: Reply) -> Judgement:
         """A window of this question, under a key of its own."""
         key = key_of(question, self.judge.identity, self.judge.prompt_hash(question))
-        return _judgement(key, question, self.judge, reply, parent=self.key)
+        return judgement_of(key, question, self.judge, reply, parent=self.key)
 
     def settle(self, answer: Answer) -> None:
         """Hand the answer to everybody who waits for it."""
@@ -60,7 +60,7 @@ class Pending:
             self.future.exception()  # retrieved, even where nobody waits any more
 
 
-def _judgement(
+def judgement_of(
     key: str, question: AnyQuestion, judge: Judge, reply: Reply, parent: str | None = None
 ) -> Judgement:
     """The row of a reply; TypeError or ValueError where it is no JSON and cannot be stored."""

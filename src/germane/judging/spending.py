@@ -76,27 +76,29 @@ _NAMES = tuple(field.name for field in fields(Spent))
 _values = attrgetter(*_NAMES)
 
 
-class Receipts:
-    """What one evaluation has paid for, over all of its sessions: which questions, and what they cost.
+_NOTHING = Spent()
 
-    With a path, one line is written for each group of answers before they are used: the next session knows what a killed
-    one has paid.
+
+class Receipts:
+    """What an evaluation has paid for over its sessions: which questions, and what they cost.
+
+    One line is written for each group of answers before they are used: the next session knows what a killed one has paid.
 
     Args:
-        path: The file of lines; None keeps them in memory.
+        path: The file of lines.
         resumed: Whether earlier sessions' lines hold; else the file begins anew.
     """
 
-    def __init__(self, path: Path | None = None, *, resumed: bool = False) -> None:
+    def __init__(self, path: Path, *, resumed: bool = False) -> None:
         self.earlier = Spent()
         self.failed: set[int] = set()
         """The questions that nobody has answered yet, by short key: an answer that comes later removes its own."""
         self._keys: set[int] = set()
         self._path, self._pending = path, b""
         self._file: IO[bytes] | None = None
-        if path is not None and not resumed:
+        if not resumed:
             path.unlink(missing_ok=True)
-        for line in path.read_bytes().splitlines() if path is not None and path.exists() else ():
+        for line in path.read_bytes().splitlines() if path.exists() else ():
             with suppress(KeyError, TypeError, ValueError, AttributeError):  # a line that a kill has cut off
                 row = json.loads(line)
                 keys, failed = ({int(key, 16) for key in row.pop(name)} for name in ("keys", "failed"))
@@ -106,16 +108,14 @@ class Receipts:
     def __contains__(self, key: str) -> bool:
         return bool(self._keys) and _short(key) in self._keys
 
-    def add(self, keys: Iterable[str], spent: Spent | None = None, failed: Iterable[str] = ()) -> None:
+    def add(self, keys: Iterable[str], spent: Spent = _NOTHING, failed: Iterable[str] = ()) -> None:
         """These questions were paid for together, or with what was paid before (no `spent`). Some may have failed."""
         paid, lost = set(map(_short, keys)), set(map(_short, failed))
         self._note(paid, lost)
-        if self._path is None:
-            return
-        cost = {name: value for name in _NAMES if (value := getattr(spent or _NOTHING, name))}
+        cost = {name: value for name in _NAMES if (value := getattr(spent, name))}
         row = {**cost, "keys": [f"{key:x}" for key in paid], "failed": [f"{key:x}" for key in lost]}
         self._pending += encode(row) + b"\n"
-        self._write(self._path)
+        self._write()
 
     def _note(self, paid: set[int], failed: set[int]) -> None:
         self._keys |= paid
@@ -124,26 +124,24 @@ class Receipts:
 
     def answered(self, key: str) -> None:
         """This question has an answer, whoever paid for it."""
-        self.failed.discard(_short(key))
+        if self.failed:
+            self.failed.discard(_short(key))
 
-    def _write(self, path: Path) -> None:
+    def _write(self) -> None:
         """Write what is pending, every line at once; an evaluation that pays nothing has no file."""
         if self._file is None:
-            self._file = path.open("ab", buffering=0)
+            self._file = self._path.open("ab", buffering=0)
             self._pending = b"\n" + self._pending  # ends a line that a killed run left half written
         while self._pending:
             self._pending = self._pending[self._file.write(self._pending) or 0 :]
 
     def close(self) -> None:
         """Nothing more is paid. What found no room is tried once more: there may be some by now."""
-        if self._path is not None and self._pending:
+        if self._pending:
             with suppress(OSError):
-                self._write(self._path)
+                self._write()
         if self._file is not None:
             self._file.close()
-
-
-_NOTHING = Spent()
 
 
 def _short(key: str) -> int:
@@ -155,12 +153,13 @@ class Tally:
     """Counts what one session asks, what it need not ask, and what it pays.
 
     Args:
-        receipts: What earlier sessions of the same evaluation have paid for, and where this one writes it down.
+        receipts: What earlier sessions of the same evaluation have paid for, and where this one writes it down; None for
+            an evaluation that cannot be continued.
     """
 
     def __init__(self, receipts: Receipts | None = None) -> None:
         self.spent = Spent()
-        self._receipts = receipts or Receipts()
+        self._receipts = receipts
         self._seen: set[int] = set()
 
     def first(self, key: str) -> bool:
@@ -185,9 +184,9 @@ class Tally:
         if not self.first(key):
             self.shared(judge, question)
         elif answer.usable:
-            if self._receipts.failed:
+            if self._receipts is not None:
                 self._receipts.answered(key)
-            if key not in self._receipts:
+            if self._receipts is None or key not in self._receipts:
                 self.spent.cached += judge.paid_calls(question)
 
     def paid(self, judge: Judge, judgements: Sequence[Judgement], *, stopped: bool = False) -> None:
@@ -204,13 +203,14 @@ class Tally:
             paid.estimated += judgement.provenance.get("tokens") == "estimated"
             paid.add(judgement.usage)
         self.spent += paid
-        if judge.stored or failed:
+        if self._receipts is not None and (judge.stored or failed):
             self._receipts.add(keys if paid.calls else [], paid, failed)
 
     def combined(self, key: str, votes: Iterable[str]) -> None:
         """A panel's answer was made of these: it is paid for where one of them is."""
-        if any(vote in self._receipts for vote in votes):
-            self._receipts.add([key])
+        receipts = self._receipts
+        if receipts is not None and any(vote in receipts for vote in votes):
+            receipts.add([key])
 
 
 def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:
@@ -246,6 +246,7 @@ class Budget:
             if limit is not None and not 0 <= limit < inf:
                 raise InputError(f"{name}={limit} is no limit", fix="write a number from 0, or leave it out")
         self._max_cost, self._max_calls = max_cost, max_calls
+        self._unlimited = max_cost is None and max_calls is None
         self._calls = self._flying = self._priced = 0
         self._paid = self._open = 0.0
         self._expected = self._actual = 0.0
@@ -254,7 +255,7 @@ class Budget:
 
     def reserve(self, judge: Judge, questions: Sequence[AnyQuestion]) -> float | None:
         """Set aside the estimate of these questions; None where their likely cost would exceed a limit."""
-        if not judge.stored:
+        if self._unlimited or not judge.stored:
             return 0.0
         estimate = self._estimate(judge, questions)
         unsure = estimate > 0 and self._priced < _FEW
@@ -272,7 +273,7 @@ class Budget:
 
     def settle(self, judge: Judge, estimate: float, usages: Iterable[Usage], *, spared: int = 0) -> None:
         """Put what was paid in the place of what was set aside, as far as it is known; `spared` were not asked after all."""
-        if not judge.stored:
+        if self._unlimited or not judge.stored:
             return
         paid = [usage.cost_usd for usage in usages if usage.requests or usage.cost_usd is not None]
         known = [cost for cost in paid if cost is not None]
@@ -333,8 +334,9 @@ def _dollars(cost: float) -> str:
 
 def check_price(judge: Judge | None, max_cost: float | None) -> None:
     """InputError where a limit in dollars is set and nobody knows what the judge costs."""
-    members = members_of(judge) if judge is not None else ()
-    for member in members if max_cost is not None else ():
+    if judge is None or max_cost is None:
+        return
+    for member in members_of(judge):
         if hasattr(member, "forecast") and getattr(member, "price", None) is None:
             raise InputError(
                 f"--max-cost: the price of {member.name} is not known",

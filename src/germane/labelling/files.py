@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from germane.errors import InputError, Place
 from germane.measures.labels import turns
 from germane.reports.data import ReportData
 from germane.samples.trec import read_qrels
-from germane.tables.labels import Label, dump_label, load_label, passage_of, relevance_item
-from germane.types import Json, Sample
+from germane.tables.labels import Label, LabelBook, dump_label, load_label, passage_of, relevance_item
+from germane.types import Context, Json, Sample
 
-__all__ = ["ImportedLabels", "export_labels", "import_labels"]
+__all__ = ["ImportedLabels", "LabelFile", "export_labels", "import_labels"]
 
 _COLUMNS = (
     "sample",
@@ -52,18 +52,9 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
     Raises:
         InputError: The file cannot be read, or no row is about anything in the report.
     """
-    suffix = path.suffix.lower()
-    if not path.is_file():
-        raise InputError(f"there is no file {path}", fix="name a .jsonl, .csv or qrels file")
-    if suffix == ".jsonl":
-        rows: Iterable[tuple[int, Mapping[str, Json]]] = _json_rows(path)
-    elif suffix == ".csv":
-        rows = _csv_rows(path)
-    else:
-        rows = _qrels_rows(path)
     known = _Known(report)
     found, others = [], 0
-    for number, row in rows:
+    for number, row in _rows(path):
         labels = known.labels(row, Place(str(path), number), who, guideline)
         found += labels
         others += not labels
@@ -73,6 +64,51 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
             fix="rows name an item of the report, or a sample's id and a document's id",
         )
     return ImportedLabels(tuple(found), others)
+
+
+class LabelFile:
+    """People's labels of passages in a file, for samples that are read: they become the labels on the contexts themselves.
+
+    A folder is a report, of which labels.jsonl is read. Rows name the item, or the sample's id and the document's. The label
+    that counts is that of a LabelBook; it stands in the place of one that the context had. InputError where the file holds
+    no label of a passage.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path = path / "labels.jsonl" if path.is_dir() else path
+        found = []
+        for number, row in _rows(path):
+            if row.get("kind", "relevance") != "relevance":
+                continue
+            answer, scale = _answer(row, place := Place(str(path), number))
+            item = row.get("item") or _document(*_named(row, place))
+            label = Label(item=item, kind="relevance", answer=answer, scale=scale)
+            found.append(replace(label, who=row.get("who"), at=row.get("at")))
+        self._book = LabelBook(found)
+        if not len(self._book):
+            raise InputError(f"{path} holds no label of a passage", fix="name a file of labels, or a report")
+        others = [label.scale for label in self._book if label.scale not in {"graded", "binary"}]
+        self._scale = tuple(map(int, others[0].split("-"))) if others else None
+
+    def on(self, sample: Sample) -> Sample:
+        """The sample with these labels on its contexts."""
+        history = turns(sample)
+
+        def labelled(context: Context) -> Context:
+            label = self._book.get(relevance_item(sample.query, passage_of(context), history))
+            if label is None and context.id is not None:
+                label = self._book.get(_document(sample.id, context.id))
+            if label is None:
+                return context
+            if label.scale == "binary":
+                return replace(context, grade=None, relevant=bool(label.answer))
+            return replace(context, grade=int(label.answer), relevant=None)
+
+        return sample.with_contexts(labelled, grade_scale=self._scale or sample.grade_scale)
+
+
+def _document(sample: str, document: str) -> str:
+    return f"{sample}\n{document}"
 
 
 class _Known:
@@ -111,13 +147,18 @@ class _Known:
             if item not in self.kinds:
                 return []
             return [_full(row, self.kinds[item], said, place)]
-        sample, document = row.get("sample"), row.get("id")
-        if sample is None or document is None:
-            raise InputError(
-                "this row does not say what it is about", fix="name item, or sample and id", place=place
-            )
-        of_document = self.documents.get((str(sample), str(document)), {})
+        of_document = self.documents.get(_named(row, place), {})
         return [replace(label, **said) for label in of_document.values()]
+
+
+def _named(row: Mapping[str, Json], place: Place) -> tuple[str, str]:
+    """The sample and the document that a row without an item is about."""
+    sample, document = row.get("sample"), row.get("id")
+    if sample is None or document is None:
+        raise InputError(
+            "this row does not say what it is about", fix="name item, or sample and id", place=place
+        )
+    return str(sample), str(document)
 
 
 def _full(row: Mapping[str, Json], kind: str, said: Mapping[str, Json], place: Place) -> Label:
@@ -155,6 +196,14 @@ def _value(given: Json) -> int | bool | None:
         text = given.strip().casefold()
         return _YES_NO[text] if text in _YES_NO else int(text) if text.isdecimal() else None
     return given if isinstance(given, int) else None
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
+    """The rows of a file of labels with their numbers, by its extension."""
+    if not path.is_file():
+        raise InputError(f"there is no file {path}", fix="name a .jsonl, .csv or qrels file")
+    readers = {".jsonl": _json_rows, ".csv": _csv_rows}
+    return readers.get(path.suffix.lower(), _qrels_rows)(path)
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
@@ -220,8 +269,6 @@ def _ids(report: ReportData) -> set[tuple[tuple[str, str], str]]:
 
 
 def _to_qrels(path: Path, report: ReportData, labels: list[Label]) -> int:
-    from germane.tables.labels import LabelBook
-
     book = LabelBook(labels)
     lines = []
     for (sample, document), items in _Known(report).documents.items():

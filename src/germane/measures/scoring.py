@@ -104,6 +104,7 @@ _GRADERS = {
     "cost": "1 within the budget, else 0",
     "token_usage": "1 within the limits, else 0",
     "execution_metrics": "limits that are kept / limits",
+    "skill_trigger": "1 where the agent used the skill as it should",
     "composite": "what the aggregator makes of the members' scores",
     **dict.fromkeys(
         ("contains", "contains_any", "contains_all", "icontains", "icontains_any", "icontains_all", "starts_with",
@@ -128,6 +129,8 @@ for _name, _formula in _GRADERS.items():
 
 _ABSENT = {"contexts": "contexts are not known", "gold": "no gold groups", "forbidden": "no forbidden ids"}
 _UNANSWERABLE = "unanswerable: nothing can be relevant"
+NO_QRELS, NOTHING_RELEVANT = "no qrels", "no relevant document is known"
+REPEATED = "contexts repeat a document that stands higher in the same list (the first counts)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,13 +219,9 @@ def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | N
     source = measure.labels
     if source == "gold":
         if sample.qrels is None:
-            return "no qrels"
+            return NO_QRELS
         least = measure.settings.get("rel") or 1
-        return (
-            None
-            if any(grade >= least for grade in sample.qrels.values())
-            else "no relevant document is known"
-        )
+        return None if any(grade >= least for grade in sample.qrels.values()) else NOTHING_RELEVANT
     if source in {"human", "best"}:
         refusal = _off_scale(measure, human_scales(sample, settings), settings)
         if refusal or source == "human":
@@ -340,8 +339,7 @@ class Block:
         if mixed:
             self.notes["samples have labels on two scales: all count as yes or no"] += len(mixed)
         if repeated := sum(one.repeated for one in labelled.values()):
-            what = "contexts repeat a document that stands higher in the same list (the first counts)"
-            self.notes[what] += repeated
+            self.notes[REPEATED] += repeated
         for measure, wanted in self._wanted.items():
             if wanted:
                 mine = labelled[reading_of(measure)]

@@ -27,7 +27,7 @@ from germane.reports.correct import corrected_in_words
 from germane.reports.data import FileReport, ReportData, Slice, slice_lines, sliced
 from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult
-from germane.reports.manifest import spent_in_words
+from germane.reports.manifest import circular, spent_in_words
 from germane.reports.page.data import Pages
 from germane.reports.page.render import page_html
 from germane.reports.plots.figures import charts_of
@@ -223,6 +223,7 @@ def notes_of(report: ReportData) -> Iterator[str]:
     yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
     if asked := asked_in_words(report.manifest):
         yield asked
+    yield from circular(report.manifest)
 
 
 def _reasons(summary: MeasureSummary) -> list[tuple[str, int]]:
@@ -265,7 +266,7 @@ def _failed(report: ReportData) -> Iterator[Text]:
     )  # else a case is a line of data, without a verdict
     failed = list(failed_cases(report)) if declared else []
     if failed:
-        yield Text(f"{len(failed)} failed cases", style="red")
+        yield Text(f"{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}", style="red")
     for case, rows in failed[:_WORST]:
         score = "-" if case.score is None else f"{case.score:.4f}"
         yield Text(f"  {score}  {shorten(_case_name(case), 60)}")
@@ -433,6 +434,7 @@ def _csv(report: ReportData) -> Iterator[str]:
     for end, name in enumerate(("interval_low", "interval_high")):
         columns[name] = [summary.interval and summary.interval[end] for summary in of_row]
     columns["interval_method"] = [summary.interval_method for summary in of_row]
+    columns["remarks"] = ["; ".join(summary.basis.remarks()) for summary in of_row]
     yield _row(list(columns))
     for values in zip(*columns.values(), strict=True):
         yield _row(list(map(cell, values)))
@@ -492,7 +494,7 @@ def failed_cases(report: ReportData) -> Iterator[tuple[CaseResult, list[ResultRo
 def _failed_in_markdown(report: ReportData) -> Iterator[str]:
     failed = list(failed_cases(report))
     if failed:
-        yield f"\n{len(failed)} failed cases:\n\n| case | score | misses |\n| --- | --- | --- |\n"
+        yield f"\n{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}:\n\n| case | score | misses |\n| --- | --- | --- |\n"
     for case, rows in failed[:_MOST_FAILED]:
         said = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
         score = "-" if case.score is None else f"{case.score:.4f}"
@@ -573,14 +575,18 @@ def html(
     *,
     text: bool = True,
     audit: Mapping[str, Json] | None = None,
+    comparison: Mapping[str, Json] | None = None,
 ) -> Iterator[str]:
     """The report as one HTML file, beside a baseline where one is given; without `text` no query, passage or reason.
 
-    `audit` is what `germane audit --json` says of its judge.
+    `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it.
     """
     remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
-    extra = {"remarks": remarks, "notes": list(notes_of(report)), "audit": audit}
+    extra = {"remarks": remarks, "notes": list(notes_of(report)), "audit": audit, "comparison": comparison}
     pages = Pages(report, baseline, text=text, extra=extra)
+    with suppress(InputError):
+        charts = charts_of(report, strips=pages.strips, baseline=baseline)
+        return page_html(pages.data, pages.blocks, {chart.kind: chart.svg(alone=False) for chart in charts})
     return page_html(pages.data, pages.blocks)
 
 
@@ -608,13 +614,14 @@ def write(
     baseline: ReportData | None = None,
     text: bool = True,
     audit: Mapping[str, Json] | None = None,
+    comparison: Mapping[str, Json] | None = None,
     ranking: Sequence[RankingLine] = (),
 ) -> None:
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
-    in HTML and in the pictures; `text` says whether texts are in the HTML,
-    `audit` how far its judge can be trusted; `ranking`, the systems in order, is for JSON.
+    in HTML and in the pictures. Of the HTML `text` says whether texts are in it, `audit` how far its judge can be trusted,
+    `comparison` how it differs from the baseline; `ranking`, the systems in order, is for JSON.
     """
     if path.suffix.lower() not in FORMATS:
         raise InputError(
@@ -625,7 +632,7 @@ def write(
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         if path.suffix.lower() == ".html":
-            file.writelines(html(report, baseline, text=text, audit=audit))
+            file.writelines(html(report, baseline, text=text, audit=audit, comparison=comparison))
         elif path.suffix.lower() == ".json":
             file.writelines(_json(report, ranking))
         else:

@@ -146,18 +146,21 @@ _BY_CASE = (
                r"(?P<after>\)\s*by\s+[\w.-]+)\s*\)" + _ENDS),
 )  # fmt: skip
 """Gates that read the scores of the cases: a percentile, a share, the least or largest mean of a slice."""
-FUNCTIONS = (
-    "mean",
-    "min",
-    "max",
-    "lower",
-    "upper",
-    "corrected",
-    "change",
-    "p10",
-    "share(MEASURE>=0.5)",
-    "min(mean(MEASURE) by tag)",
-)
+FUNCTIONS = {
+    "mean(MEASURE)": "the mean of the cases",
+    "min(MEASURE)": "the least value of a case",
+    "max(MEASURE)": "the largest value of a case",
+    "p10(MEASURE)": "a percentile of the cases' values, p1 to p99",
+    "share(MEASURE>=0.5)": "the share of the cases whose value is so",
+    "min(mean(MEASURE) by tag)": "the least (`max`: the largest) mean of a slice: a tag, `tags` or a field of the metadata; a slice of "
+    "fewer than five cases is undecided",
+    "lower(MEASURE)": "the lower end of the mean's interval: a gate that luck does not pass; `lower(mean(MEASURE))` too",
+    "upper(MEASURE)": "the upper end of the mean's interval",
+    "corrected(MEASURE)": "the mean corrected by people's labels; `lower(corrected(MEASURE))` is the lower end of its interval",
+    "change(MEASURE)": "the paired difference to `--baseline`, over its whole interval: `change(nDCG@10)>-0.02`",
+}
+"""What a gate compares, by how it is written."""
+_FORMS = ", ".join(form.removesuffix("(MEASURE)") for form in FUNCTIONS)
 _FUNCTION = re.compile(r"(\w+)\((.*)\)")
 _FIX = "write e.g. mean(nDCG@10)>=0.7, lower(nDCG@10)>=0.65 or change(nDCG@10)>-0.02"
 Outcome = Literal["passed", "failed", "undecided"]
@@ -211,7 +214,7 @@ class Gate:
             have = ", ".join(names) or "none"
             inner = _FUNCTION.fullmatch(self.measure)
             if inner and _canonical(inner[2]) in names:
-                problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {', '.join(FUNCTIONS)}"
+                problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {_FORMS}"
                 raise InputError(problem, fix=fix, place=self.place)
             raise InputError(
                 f"the gate {self} names {self.measure}, which is not measured",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -12,8 +13,20 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Val
 
 from germane.errors import InputError, Place
 from germane.samples.contexts import only_contexts
-from germane.samples.files import Notice, Notices, Warn, fold, nearest, read_text, without_scheme
-from germane.samples.messages import content_text, input_files, messages_at
+from germane.samples.files import (
+    JsonFault,
+    Notice,
+    Notices,
+    Warn,
+    decode,
+    fold,
+    nearest,
+    place_in,
+    read_lines,
+    read_text,
+    without_scheme,
+)
+from germane.samples.messages import content_text, input_files, messages_at, repository_root
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import RowReader, check_columns
 from germane.samples.validation import Wrong, say
@@ -22,12 +35,16 @@ from germane.samples.yamltext import (
     JsonMapping,
     Node,
     Scalar,
+    Texts,
     WholeNumber,
     YamlModel,
     as_list,
+    node_of,
     parse_yaml,
     plain_value,
     read_model,
+    with_environment,
+    with_variables,
 )
 from germane.types import FrozenDict, Json, Message, Sample, freeze
 
@@ -137,20 +154,91 @@ def _rubrics(items: Any) -> tuple[GraderSpec, ...]:
 def _assertions(items: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
     """In the newer generation's list a text is no measure's name, but something that must be true.
 
-    All of them are one rubric, which weighs as much as they are many.
+    All of them are one rubric in the place of the first, which weighs as much as they are many.
     """
     stated = [node for node in items if node.pairs is None]
-    graders = tuple(_spec(node) for node in items if node.pairs is not None)
-    return (*graders, _rubric(stated, len(stated))) if stated else graders
+    found: list[GraderSpec] = []
+    for node in items:
+        if node.pairs is not None:
+            found.append(_spec(node))
+        elif node is stated[0]:
+            found.append(_rubric(stated, len(stated)))
+    return tuple(found)
 
 
-_Items = tuple[Annotated[Any, PlainValidator(_node)], ...]
-Graders = Annotated[_Items, BeforeValidator(as_list), AfterValidator(_measures)]
-Assertions = Annotated[_Items, BeforeValidator(as_list), AfterValidator(_assertions)]
+_MEMBERS = ("evaluators", "assertions", "assert", "graders", "members")
+_DEEPEST = 3
+"""Files of assertions that may include each other, one in the other."""
+
+
+def _listed(value: Any, info: ValidationInfo) -> list[Node]:
+    """The nodes of a list of graders, those of the files that it includes in their places."""
+    nodes = []
+    for number, item in enumerate(as_list(value)):
+        try:
+            nodes.append(_node(item))
+        except Wrong as wrong:
+            raise wrong.under(number) from None
+    return _included(nodes, _folder(info))
+
+
+def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ()) -> list[Node]:
+    """`- include: NAME` stands for the assertions of .agentv/templates/NAME.yaml, or of a file with that path."""
+    found: list[Node] = []
+    for node in nodes:
+        pairs = node.pairs or {}
+        name = pairs["include"].text if pairs.keys() == {"include"} else None
+        if name:
+            file = _template(name, folder, above, node.place)
+            listed = (parse_yaml(read_text(file), str(file)).pairs or {}).get("assertions")
+            if listed is None or listed.items is None:
+                fix = "write assertions: [...] in it"
+                raise InputError(f"{file} holds no assertions", fix=fix, place=node.place)
+            found += _included(listed.items, folder, (*above, file))
+        else:
+            members = {
+                key: replace(inner, items=_included(inner.items, folder, above))
+                for key, inner in pairs.items()
+                if fold(key) in _MEMBERS and inner.items is not None
+            }
+            found.append(replace(node, pairs={**pairs, **members}) if members else node)
+    return found
+
+
+def _template(name: str, folder: Path, above: tuple[Path, ...], place: Place) -> Path:
+    """The file of assertions that is included."""
+    bare = not name.startswith(".") and not any(sign in name for sign in "/\\")
+    names = [f".agentv/templates/{name}{suffix}" for suffix in (".yaml", ".yml")] if bare else [name]
+    root = repository_root(folder)
+    folders = [*(file.parent for file in above[-1:]), folder, *folder.parents]
+    for one in folders:
+        for path in (one / spelt for spelt in names):
+            if path.is_file():
+                if path in above or len(above) == _DEEPEST:
+                    chain = " -> ".join(map(str, (*above, path)))
+                    fix = f"include each file once, and no more than {_DEEPEST} one in the other"
+                    raise InputError(f"the included files go round: {chain}", fix=fix, place=place)
+                return path
+        if one == root:
+            break
+    raise InputError(
+        f"there is no {names[0]} to include, in {folder} or above", fix="check the name", place=place
+    )
+
+
+_Items = tuple[Annotated[Any, PlainValidator(_node, json_schema_input_type=str | dict[str, Any])], ...]
+Graders = Annotated[_Items, BeforeValidator(_listed), AfterValidator(_measures)]
+Assertions = Annotated[_Items, BeforeValidator(_listed), AfterValidator(_assertions)]
 
 
 class GraderLists(YamlModel):
-    """The graders that a mapping lists, under any of the names for it."""
+    """The graders that a mapping lists, under any of the names for it.
+
+    Attributes:
+        measures: Measures by name (several in one text too), or graders; they apply to every case and all data.
+        evaluators: The same, as AgentV 2 names it.
+        assertions: The same, as AgentV 4 names it; a text here is a statement that must be true of the answer.
+    """
 
     aliases: ClassVar = {"measures": ("metrics",), "assertions": ("assert",)}
 
@@ -158,9 +246,9 @@ class GraderLists(YamlModel):
     evaluators: Graders = ()
     assertions: Assertions = ()
 
-    def graders(self) -> tuple[GraderSpec, ...]:
+    def graders(self, faults: list[InputError] | None = None) -> tuple[GraderSpec, ...]:
         """All of them, with names that differ."""
-        return by_name((*self.measures, *self.evaluators, *self.assertions))
+        return by_name((*self.measures, *self.evaluators, *self.assertions), faults)
 
 
 def _trials(value: Any) -> int | None:
@@ -176,24 +264,44 @@ Trials = Annotated[int | None, PlainValidator(_trials, json_schema_input_type=in
 
 
 class Execution(GraderLists):
-    """What `execution:` of a file or a case sets."""
+    """What `execution:` of a file or a case sets.
+
+    Attributes:
+        target: The system to ask, by its name in the targets file.
+        targets: Several systems to ask: they are compared.
+        trials: How often each case is asked; `{count: 3}` too.
+        skip_defaults: Of a case: the file's graders do not apply to it.
+    """
 
     what = "execution"
 
     target: str | None = None
+    targets: Annotated[tuple[str, ...], BeforeValidator(as_list)] = ()
     trials: Trials = None
     skip_defaults: Flag = False
 
 
-def by_name(graders: Iterable[GraderSpec]) -> tuple[GraderSpec, ...]:
-    """The graders with names that differ: equal ones are one, two that differ under one written name are an error."""
+def by_name(graders: Iterable[GraderSpec], faults: list[InputError] | None = None) -> tuple[GraderSpec, ...]:
+    """The graders with names that differ: equal ones are one, two that differ under one written name are an error.
+
+    Written names are kept; a name that follows from the type gets a number where it is taken. With `faults` the error is
+    added to these, unless it is there already.
+    """
+    listed = tuple(graders)
+    written: dict[str, GraderSpec] = {}
+    for grader in listed:
+        if grader.named and written.setdefault(grader.name, grader).spec != grader.spec:
+            problem = f"two graders are named {grader.name!r}"
+            fault = InputError(problem, fix="give one of them another name", place=grader.place)
+            if faults is None:
+                raise fault
+            faults += [fault] if str(fault) not in map(str, faults) else []
     found: dict[str, GraderSpec] = {}
-    for grader in graders:
+    for grader in listed:
         name, number = grader.name, 1
-        while (first := found.get(name)) is not None and first.spec != grader.spec:
-            if first.named or grader.named:
-                problem = f"two graders are named {grader.name!r}"
-                raise InputError(problem, fix="give one of them another name", place=grader.place)
+        while (
+            not grader.named and (first := found.get(name) or written.get(name)) and first.spec != grader.spec
+        ):
             number += 1
             name = f"{grader.name}-{number}"
         found.setdefault(name, grader if name == grader.name else replace(grader, name=name))
@@ -249,6 +357,7 @@ def _judges(value: Any) -> str:
     return " ".join(names)
 
 
+_ASKED = ("question", "query", "inputmessages", "input")
 _CASES = ("evalcases", "tests", "cases", "samples")
 
 
@@ -257,57 +366,117 @@ class EvalFile(GraderLists):
 
     `gates` are conditions as they stand (`mean(nDCG@10)>=0.7`) with their places; `columns` maps our field names
     to those of the data; `judge` are names with spaces between them; None everywhere = the file does not say.
+
+    Attributes:
+        description: What the file is about.
+        dataset: A name for the cases, for people.
+        judge: Who judges: `labels`, `gold`, `lexical`, `openai:gpt-4o-mini`, ...; several are a panel.
+        repeat: How often each judge is asked; the answers vote.
+        vote: How a panel votes.
+        batch: Passages of one query in one request.
+        reading: Whether one request asks all that concerns a text (`fused`), or one question (`single`).
+        against: What relevance is judged against; `auto` is the query, and the reference where there is one.
+        gates: What must be reached, see gates.md: `mean(nDCG@10)>=0.7`.
+        data: Files of samples, relative to this file.
+        target: The system to ask, by its name in the targets file.
+        trials: How often each case is asked; `{count: 3}` too.
+        targets_file: The targets file; else targets.yaml is searched from this folder upwards.
+        compatibility: `agentv` gives the values of AgentV 2.1 where they differ.
+        contexts_from: Where the contexts in an answer are looked for; `text` splits it at blank lines.
+        doc_id: A regular expression for the document id inside a chunk's id.
+        columns: Our names of fields, and those in the data: `{query: Question}`.
+        execution: AgentV 2's place for `target`, `trials` and `evaluators`.
+        defaults: Keys of a case, for cases without them.
+        vars: What `{{name}}` in the texts of a case stands for, where its own `vars` say nothing else.
+        metadata: Metadata of every case.
+        input: Messages before those of every case.
+        input_files: Files that every case comes with.
     """
 
     what = "an eval file"
     aliases: ClassVar = {**GraderLists.aliases, "targets_file": ("targets",)}
-    computed = ("path", "cases")
-    ignored = ("name", "version", "tags", "metadata", "author", "license", "requires", "category", *_CASES)
+    computed = ("path", "cases", "targets")
+    ignored = ("name", "version", "tags", "author", "license", "requires", "category", *_CASES)
 
     path: Path = Path()
     cases: tuple[Case, ...] = ()
     description: str | None = None
     dataset: str | None = None
-    judge: Annotated[str, PlainValidator(_judges)] | None = None
+    judge: Annotated[str, PlainValidator(_judges, json_schema_input_type=str | list[str])] | None = None
     repeat: Annotated[WholeNumber, Field(ge=1)] | None = None
     vote: Literal["majority", "mean"] | None = None
     batch: Annotated[WholeNumber, Field(ge=1)] | None = None
     reading: Literal["fused", "single"] | None = None
     against: Literal["auto", "query", "reference", "response", "criterion"] | None = None
     gates: Annotated[
-        tuple[Annotated[tuple[str, Place], PlainValidator(_gate)], ...], BeforeValidator(as_list)
+        tuple[Annotated[tuple[str, Place], PlainValidator(_gate, json_schema_input_type=str)], ...],
+        BeforeValidator(as_list),
     ] = ()
-    data: Annotated[tuple[Annotated[Path, PlainValidator(_existing)], ...], BeforeValidator(as_list)] = ()
+    data: Annotated[
+        tuple[Annotated[Path, PlainValidator(_existing, json_schema_input_type=str)], ...],
+        BeforeValidator(as_list),
+    ] = ()
     target: str | None = None
     trials: Trials = None
-    targets_file: Annotated[Path, PlainValidator(_below)] | None = None
+    targets_file: Annotated[Path, PlainValidator(_below, json_schema_input_type=str)] | None = None
     compatibility: Literal["agentv"] | None = None
     contexts_from: Literal["auto", "text"] = "auto"
     doc_id: str | None = None
-    columns: Annotated[FrozenDict, PlainValidator(_columns)] = FrozenDict()
+    columns: Annotated[FrozenDict, PlainValidator(_columns, json_schema_input_type=dict[str, str])] = (
+        FrozenDict()
+    )
     execution: Execution = Execution()
+    targets: tuple[str, ...] = ()
+    defaults: Any = None
+    vars: JsonMapping = FrozenDict()
+    metadata: JsonMapping = FrozenDict()
+    input: Any = None
+    input_files: Texts = ()
+
+    @classmethod
+    def complete(
+        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
+    ) -> None:
+        """What every case gets stays a node until its case is read."""
+        super().complete(values, others, node, info)
+        for name in ("defaults", "input"):
+            if name in values:
+                values[name] = (node.pairs or {})[node.spelt[name]]
+        if "defaults" in values and values["defaults"].pairs is None:
+            raise Wrong("is no mapping", "write defaults: {tags: [tax]}", "defaults")
 
 
 def read_eval_file(
-    path: str | Path, *, warn: Warn | None = None, faults: list[InputError] | None = None
+    path: str | Path,
+    *,
+    warn: Warn | None = None,
+    faults: list[InputError] | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> EvalFile:
     """The content of an eval file, checked; paths in it are absolute afterwards.
 
-    `warn` gets a Notice for each key that is not known. Raises InputError with file, line and column; with `faults` all
-    that can be told apart are added to these, and what is sound is returned.
+    `${{ NAME }}` in it is taken from `environ`, the process's own where none is given. `warn` gets a Notice for each key
+    that is not known. Raises InputError with file, line and column; with `faults` all that can be told apart are added to
+    these, and what is sound is returned.
     """
     path = Path(path)
     folder = path.resolve().parent
     warn = None if warn is None else Notices(warn)
-    root = parse_yaml(read_text(path), str(path))
-    inline, listed, replaced = _where_cases_are(root)
+    known = os.environ if environ is None else environ
+
+    def parsed(file: Path) -> Node:
+        return with_environment(parse_yaml(read_text(file), str(file)), known, strict=faults is None)
+
+    root = parsed(path)
+    inline, listed, replaced = _where_cases_are(root, folder, parsed)
     file = read_model(EvalFile, root, faults, folder=folder, warn=warn)
-    graders = by_name((*file.graders(), *file.execution.graders()))
+    graders = by_name((*file.graders(faults), *file.execution.graders(faults)), faults)
     file = file.model_copy(
         update={
             "path": path,
             "measures": graders,
             "target": file.target or file.execution.target,
+            "targets": file.execution.targets or tuple(filter(None, [file.target or file.execution.target])),
             "trials": file.trials or file.execution.trials,
             "data": (*(_existing_at(node, folder) for node in listed), *file.data),
         }
@@ -315,21 +484,26 @@ def read_eval_file(
     found = []
     for number, node in enumerate(inline, 1):
         try:
-            found.append(_case(node, number, file, warn, replaced=replaced))
+            found.append(_case(node, number, file, warn, faults, replaced=replaced))
         except InputError as fault:
             if faults is None:
                 raise
             faults.append(fault)
     cases = tuple(found)
-    _check_ids(cases)
+    _check_ids(cases, faults)
     if not inline and not file.data and not faults:
         fix = "write data: samples.jsonl, or cases under evalcases:"
-        raise InputError("this file has no cases and names no data", fix=fix, place=Place(str(path), 1))
+        raise InputError("this file has no cases and names no data", fix=fix, place=Place(str(path), 1, 1))
     return file.model_copy(update={"cases": cases})
 
 
-def _where_cases_are(root: Node) -> tuple[list[Node], list[Node], bool]:
-    """The cases in the file, the nodes that name files with more, and whether a case's graders replace the file's."""
+def _where_cases_are(
+    root: Node, folder: Path, parsed: Callable[[Path], Node]
+) -> tuple[list[Node], list[Node], bool]:
+    """The cases, the nodes that name data, and whether a case's graders replace the file's.
+
+    Cases stand in the file, or in files that it names.
+    """
     found = {
         fold(key): inner
         for key, inner in (root.pairs or {}).items()
@@ -342,15 +516,66 @@ def _where_cases_are(root: Node) -> tuple[list[Node], list[Node], bool]:
     if node is None:
         return [], [], False
     if node.text is not None:
-        return [], [node], False
+        cases = _cases_in(node, folder, parsed) if name != "samples" else None
+        return ([], [node], False) if cases is None else (cases, [], name == "evalcases")
     if node.items is None:
         raise InputError(f"the cases are {node.kind}", fix="write a list: - id: ...", place=node.place)
-    return node.items, [], name == "evalcases"
+    inline: list[Node] = []
+    for item in node.items:
+        named = (item.text or "").startswith("file://")
+        cases = _cases_in(item, folder, parsed) if named else [item]
+        if cases is None:
+            raise InputError(
+                f"{item.text} holds no cases", fix="write data: FILE for samples", place=item.place
+            )
+        inline += cases
+    return inline, [], name == "evalcases"
+
+
+def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[Node] | None:
+    """The cases in the files that a text names, in YAML or JSON Lines; None where these are files of samples.
+
+    It names a file, several (`cases/*.yaml`), or a folder with a case.yaml in each of its folders.
+    """
+    name = without_scheme(node.text or "")
+    paths = sorted(folder.glob(name)) if any(sign in name for sign in "*?[") else [folder / name]
+    paths = [one for path in paths for one in (sorted(path.glob("*/case.y*ml")) or [path])]
+    cases: list[Node] = []
+    for path in paths:
+        if path.suffix in {".yaml", ".yml"} and path.is_file():
+            root = parsed(path)
+            one_case = path.stem == "case" and root.pairs is not None
+            inside = [root] if one_case else root.items or (root.pairs or {}).get("tests", root).items
+            if inside is None:
+                raise InputError("this file holds no list of cases", fix="write - id: ...", place=root.place)
+            cases += inside
+        elif path.suffix in {".jsonl", ".ndjson"} and path.is_file():
+            cases += [
+                node_of(_json(path, number, line), Place(str(path), number))
+                for number, line in read_lines(path)
+                if line.strip()
+            ]
+        elif path.exists():
+            return None
+        else:
+            raise InputError(f"there is no file {name!r} in {folder}", fix="check the path", place=node.place)
+    if not cases:
+        raise InputError(f"{name} holds no cases", fix="check the path", place=node.place)
+    return cases
+
+
+def _json(path: Path, number: int, line: str) -> Json:
+    try:
+        return decode(line.strip())
+    except JsonFault as fault:
+        raise InputError(
+            fault.problem, fix=fault.fix, place=place_in(path, line, fault.offset, number)
+        ) from None
 
 
 def _existing_at(node: Node, folder: Path) -> Path:
-    path = (folder / (node.text or "")).resolve()
-    if not path.is_file():
+    path = (folder / without_scheme(node.text or "")).resolve()
+    if not path.exists():
         raise InputError(
             f"there is no file {node.text!r} in {folder}", fix="check the path", place=node.place
         )
@@ -358,7 +583,23 @@ def _existing_at(node: Node, folder: Path) -> Path:
 
 
 class CaseEntry(GraderLists):
-    """One case as it is written: the graders of its own, its messages, and every other key as a node."""
+    """One case as it is written: the graders of its own, its messages, and every other key as a node.
+
+    Attributes:
+        id: Its name; else its number.
+        question: The query; else the last message of a user.
+        input_messages: Messages to the system: `{role, content}`, or a text.
+        expected_messages: What a good system answers; the last one's content is the reference.
+        criterion: What a good answer does.
+        reference_answer: The reference, where no message gives it.
+        conversation_id: Cases of one conversation share it.
+        target: The system to ask for this case.
+        rubrics: Statements that must be true of the answer; one grader, asked of a model.
+        metadata: Anything; slices and targets may read it.
+        vars: What `{{name}}` in the texts of this case stands for; those of graders keep their own variables.
+        input_files: Files that the case comes with, relative to the eval file.
+        execution: `target`, `evaluators` and `skip_defaults` of this case.
+    """
 
     what = "a case"
     aliases: ClassVar = {
@@ -378,8 +619,13 @@ class CaseEntry(GraderLists):
     reference_answer: str | None = None
     conversation_id: str | None = None
     target: str | None = None
-    rubrics: Annotated[tuple[GraderSpec, ...], PlainValidator(_rubrics)] = ()
+    rubrics: Annotated[
+        tuple[GraderSpec, ...],
+        PlainValidator(_rubrics, json_schema_input_type=list[str | dict[str, Any]]),
+    ] = ()
     metadata: JsonMapping = FrozenDict()
+    vars: JsonMapping = FrozenDict()
+    input_files: Texts = ()
     execution: Execution | None = None
     others: dict[str, Node] = Field(default_factory=dict)
 
@@ -401,11 +647,24 @@ class CaseEntry(GraderLists):
                 warn(Notice(f"a case has no key {key!r}: it is kept as metadata", fix, node.keys[key]))
 
 
-def _case(node: Node, number: int, file: EvalFile, warn: Warn | None, *, replaced: bool) -> Case:
-    """One case; `number` is its id where it has none."""
+def _case(
+    node: Node,
+    number: int,
+    file: EvalFile,
+    warn: Warn | None,
+    faults: list[InputError] | None,
+    *,
+    replaced: bool,
+) -> Case:
+    """One case; `number` is its id where it has none. With `faults` its faults are added to these, as far as can be."""
     folder = file.path.resolve().parent
-    entry = read_model(CaseEntry, node, folder=folder, warn=warn)
+    node = _completed(node, file)
+    known = len(faults or ())
+    entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)
+    alone = entry.execution is not None and entry.execution.skip_defaults
     asked = messages_at(entry.input_messages, "user", folder)
+    if not alone:
+        asked = (*messages_at(file.input, "user", folder), *asked)
     expected = messages_at(entry.expected_messages, "assistant", folder)
     query, history = _asked(entry.question, asked)
     last = next((message.content for message in reversed(expected) if message.content is not None), None)
@@ -416,20 +675,35 @@ def _case(node: Node, number: int, file: EvalFile, warn: Warn | None, *, replace
         "query": query or None,
         "criterion": entry.criterion,
         **fields,
-        "metadata": {**entry.metadata, **more},
+        "metadata": {**file.metadata, **entry.metadata, **more},
     }
     if not any(SPELLINGS[key] == "reference" and row[key] is not None for key in fields):
         row["reference"] = (
             entry.reference_answer or ("" if only_contexts(last) else content_text(last)) or None
         )
-    sample = RowReader(warn=warn).read(row, number, node.at)
+    if not query and all(SPELLINGS[key] != "query" for key in fields):
+        fault = InputError(
+            "a case has no query", fix='write query: "the question that was asked"', place=node.place
+        )
+        if faults is None:
+            raise fault
+        said = len(faults) > known and any(fold(key) in _ASKED for key in node.pairs or {})
+        faults += [] if said else [fault]
+        row["query"] = "-"
+    reader = RowReader(warn=warn)
+    if faults is not None and (wrong := reader.faults_of(row, number, node.at)):
+        faults += wrong
+        row = {"id": row["id"], "query": "-"}
+    sample = reader.read(row, number, node.at)
     if history and not sample.history:
         sample = replace(sample, history=history)
     guidelines, files = input_files(asked)
+    named = (*(() if alone else file.input_files), *entry.input_files)
+    files = tuple(dict.fromkeys((*files, *(str((folder / name).resolve()) for name in named))))
     return Case(
         sample=sample,
-        graders=_graders(entry, file, replaced=replaced),
-        target=entry.target or (entry.execution.target if entry.execution else None) or file.target,
+        graders=_graders(entry, file, faults, replaced=replaced),
+        target=entry.target or (entry.execution.target if entry.execution else None),
         place=node.place,
         question=query,
         expected_outcome=entry.criterion or "",
@@ -443,14 +717,46 @@ def _case(node: Node, number: int, file: EvalFile, warn: Warn | None, *, replace
     )
 
 
-def _graders(entry: CaseEntry, file: EvalFile, *, replaced: bool) -> tuple[GraderSpec, ...]:
+_OF_GRADERS = frozenset(map(fold, ("vars", "defaults", "execution", "rubrics", *GraderLists.spellings())))
+
+
+def _completed(node: Node, file: EvalFile) -> Node:
+    """The case with the file's defaults, and with values in the place of its variables.
+
+    The texts of graders stay as they are: their variables stand for the answer.
+    """
+    if node.pairs is None:
+        return node
+    names = {fold(spelt): field for spelt, field in CaseEntry.spellings().items()}
+    own = {names.get(fold(key), key) for key in node.pairs}
+    usual = file.defaults.pairs if isinstance(file.defaults, Node) and file.defaults.pairs else {}
+    given = {key: inner for key, inner in usual.items() if names.get(fold(key), key) not in own}
+    pairs = {**given, **node.pairs}
+    keys = {**{key: file.defaults.keys[key] for key in given}, **node.keys}
+    values = {**file.vars, **_vars_of(pairs)}
+    if values:
+        pairs = {
+            key: inner if fold(key) in _OF_GRADERS else with_variables(inner, values)
+            for key, inner in pairs.items()
+        }
+    return replace(node, pairs=pairs, keys=keys)
+
+
+def _vars_of(pairs: Mapping[str, Node]) -> dict[str, Json]:
+    found = pairs["vars"].json() if "vars" in pairs else None
+    return found if isinstance(found, dict) else {}
+
+
+def _graders(
+    entry: CaseEntry, file: EvalFile, faults: list[InputError] | None, *, replaced: bool
+) -> tuple[GraderSpec, ...]:
     """The graders of a case: its own, with the file's; no mapping of its own voids the file's."""
     execution = entry.execution or Execution()
-    own = by_name((*entry.graders(), *execution.graders()))
+    own = by_name((*entry.graders(faults), *execution.graders(faults)), faults)
     if not (execution.skip_defaults or (own and replaced)):
         names = {grader.name for grader in own}
         own = (*(grader for grader in file.measures if grader.name not in names), *own)
-    return by_name((*own, *entry.rubrics))
+    return by_name((*own, *entry.rubrics), faults)
 
 
 def _asked(question: str | None, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
@@ -461,11 +767,14 @@ def _asked(question: str | None, messages: tuple[Message, ...]) -> tuple[str, tu
     return question or (content_text(messages[last].content) if users else ""), history
 
 
-def _check_ids(cases: tuple[Case, ...]) -> None:
+def _check_ids(cases: tuple[Case, ...], faults: list[InputError] | None) -> None:
     seen: dict[tuple[str, str, int], Case] = {}
     for case in cases:
         first = seen.setdefault((case.sample.id, case.sample.system, case.sample.trial), case)
         if first is not case:
             line = first.place.line if first.place else 0
             problem = f"the case {case.sample.id!r} is there already, on line {line}"
-            raise InputError(problem, fix="give each case its own id", place=case.place)
+            fault = InputError(problem, fix="give each case its own id", place=case.place)
+            if faults is None:
+                raise fault
+            faults.append(fault)

@@ -246,11 +246,17 @@ def _tool_call(value: Json) -> ToolCall:
         raise Wrong("does not name its tool", fix)
     given = value.get("input", value.get("args", function.get("arguments")))
     number = value.get("id")
+    took = next(
+        (value[name] for name in ("ms", "duration_ms", "durationMs") if value.get(name) is not None), None
+    )
+    if took is not None and (isinstance(took, bool) or not isinstance(took, int | float) or took < 0):
+        raise Wrong(f"took {say(took)}", "write its duration in milliseconds: 120")
     return ToolCall(
         tool=tool,
         input=frozen(given),
         output=frozen(value.get("output")),
         id=None if number is None else str(number),
+        ms=took,
     )
 
 

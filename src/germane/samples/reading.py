@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import functools
 import re
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from germane.errors import InputError, Place
+from germane.numberset import NumberSet
 from germane.samples.files import (
     JsonFault,
     Notices,
     Warn,
     decode,
+    decoded,
     locate,
+    opened,
     place_in,
     read_lines,
     read_text,
@@ -26,7 +30,7 @@ from germane.samples.files import (
 )
 from germane.samples.frames import parquet_batches, records
 from germane.samples.models import SPELLINGS
-from germane.samples.rows import Columns, RowReader, Where
+from germane.samples.rows import Columns, PlainRow, RowReader, Where, plain_row
 from germane.samples.trec import read_qrels
 from germane.samples.validation import Wrong
 from germane.types import Json, Sample, Step
@@ -54,6 +58,19 @@ def read_samples(
     that is probably misspelt, once each. A sample without an id has `prefix` and its number for one. Raises InputError,
     with file, line and column, at the first thing that is wrong; for a missing file, at once.
     """
+    found = read_rows(path, columns=columns, warn=warn, prefix=prefix, plain=False)
+    return cast("Iterator[Sample]", found)
+
+
+def read_rows(
+    path: str | Path,
+    *,
+    columns: Columns | None = None,
+    warn: Warn | None = None,
+    prefix: str = "",
+    plain: bool = True,
+) -> Iterator[Sample | PlainRow]:
+    """The samples of a file as `read_samples` has them; those of plain shape in JSON Lines as rows where that is asked."""
     path = Path(path)
     if (path / "queries.jsonl").exists() and (path / "qrels").is_dir():
         return samples_from(_beir_rows(path), warn=warn)
@@ -63,7 +80,11 @@ def read_samples(
     if not path.exists() and str(path) != "-":
         raise InputError("there is no such file", fix="check the path", place=Place(str(path)))
     rows = _row_reader(columns, warn, prefix)
-    return _samples(reader(path, rows.field_of), rows, Place(shown_name(path)), unit)
+    if reader is _read_jsonl:
+        found = _read_jsonl(path, rows.field_of, plain=plain and not columns)
+    else:
+        found = reader(path, rows.field_of)
+    return _samples(found, rows, Place(shown_name(path)), unit)
 
 
 def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
@@ -138,7 +159,8 @@ def samples_from(
     rows: Iterable[Mapping[str, Json] | Sample], *, columns: Columns | None = None, warn: Warn | None = None
 ) -> Iterator[Sample]:
     """The samples that dicts describe, by the same rules as a line of JSONL; a Sample passes as it is."""
-    return _samples(_numbered(rows), _row_reader(columns, warn), Place("samples"), "row")
+    found = _samples(_numbered(rows), _row_reader(columns, warn), Place("samples"), "row")
+    return cast("Iterator[Sample]", found)
 
 
 def _row_reader(columns: Columns | None, warn: Warn | None, prefix: str = "") -> RowReader:
@@ -163,13 +185,15 @@ def _at(place: Place, _: Sequence[Step]) -> Place:
     return place
 
 
-def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> Iterator[Sample]:
+def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> Iterator[Sample | PlainRow]:
     """The rows, read, each identity once."""
-    seen: dict[int, int] = {}  # the hash of an identity takes less memory than the identity
+    seen, numbers = NumberSet(), array("i")  # hashes take less memory than identities
     for number, row, where in rows:
-        sample = row if isinstance(row, Sample) else reader.read(row, number, where)
-        first = seen.setdefault(hash((sample.id, sample.system, sample.trial)), number)
-        if first != number:
+        sample = row if isinstance(row, Sample | PlainRow) else reader.read(row, number, where)
+        if seen.add(identity := hash((sample.id, sample.system, sample.trial))):
+            numbers.append(number)
+        else:
+            first = numbers[seen.index(identity)]
             more = f", system {sample.system!r}" if sample.system else ""
             more += f", trial {sample.trial}" if sample.trial else ""
             problem = f"the id {sample.id!r}{more} is there already, on {unit} {first}"
@@ -181,20 +205,25 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> 
     reader.warn_of_absent(file)
 
 
-def _read_jsonl(path: Path, _: FieldOf) -> Iterator[Row]:
-    """JSON Lines: one object per line; blank lines are passed over."""
-    for number, line in read_lines(path):
-        if line.isspace():
-            continue
-        try:
-            row = decode(line.rstrip("\r\n"))
-        except JsonFault as fault:
-            fix = fault.fix
-            if number == 1 and line.strip() in {"[", "{"}:
-                fix = "this looks like one JSON document: name the file .json, or write one object a line"
-            place = place_in(path, line, fault.offset, number)
-            raise InputError(fault.problem, fix=fix, place=place) from None
-        yield number, row, functools.partial(_line_place, path, number, line)
+def _read_jsonl(path: Path, _: FieldOf, *, plain: bool = False) -> Iterator[Row]:
+    """JSON Lines: one object per line; blank lines are passed over. `plain` rows come as they are."""
+    with opened(path) as file:
+        for number, raw in enumerate(file, 1):
+            if plain and (found := plain_row(raw, number)) is not None:
+                yield number, found, functools.partial(_line_place, path, number, "")
+                continue
+            line = decoded(raw, shown_name(path), number)
+            if line.isspace():
+                continue
+            try:
+                row = decode(line.rstrip("\r\n"))
+            except JsonFault as fault:
+                fix = fault.fix
+                if number == 1 and line.strip() in {"[", "{"}:
+                    fix = "this looks like one JSON document: name the file .json, or write one object a line"
+                place = place_in(path, line, fault.offset, number)
+                raise InputError(fault.problem, fix=fix, place=place) from None
+            yield number, row, functools.partial(_line_place, path, number, line)
 
 
 def _line_place(path: Path, number: int, line: str, steps: Sequence[Step]) -> Place:

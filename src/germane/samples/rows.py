@@ -1,18 +1,20 @@
-"""Dicts to samples and back: one row in, one Sample out, whatever file or table it came from."""
+"""Dicts to samples and back: one row in, one Sample out, whatever file or table it came from; plain rows as columns."""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import orjson
 from pydantic import ValidationError
 
 from germane.encoding import encode
 from germane.errors import InputError, Place
-from germane.samples.files import Notice, Warn, nearest
+from germane.samples.files import JsonFault, Notice, Warn, decode, nearest
 from germane.samples.models import SPELLINGS, SampleLine
 from germane.samples.validation import Wrong, frozen, say, wrong_in
 from germane.types import Context, FrozenDict, Json, Sample, Step
@@ -73,6 +75,22 @@ class RowReader:
             return self._sample(row, number, where)
         except Wrong as wrong:
             raise wrong.error(where(wrong.path)) from None
+
+    def faults_of(self, row: dict[str, Json], number: int, where: Where) -> list[InputError]:
+        """Every fault of a row: each is looked for in what the others leave."""
+        found: list[InputError] = []
+        left = dict(row)
+        while True:
+            try:
+                self._sample(left, number, where)
+            except Wrong as wrong:
+                found.append(wrong.error(where(wrong.path)))
+                key = wrong.path[0] if wrong.path else None
+                if key not in left or SPELLINGS.get(str(key)) == "query":
+                    return found
+                del left[str(key)]
+            else:
+                return found
 
     def _sample(self, row: Json, number: int, where: Where) -> Sample:
         if not isinstance(row, dict):
@@ -251,3 +269,217 @@ def _fields(kind: Any) -> tuple[list[str], list[object], Callable[[Any], tuple[A
     names = [f.name for f in fields(kind)]
     defaults = [f.default if f.default_factory is MISSING else f.default_factory() for f in fields(kind)]
     return names, defaults, attrgetter(*names)
+
+
+class PlainContexts(NamedTuple):
+    """The contexts of a plain row: as they are written, and as columns, of which None = they have none.
+
+    `grades` are people's: whole numbers from 0 to 3, or True and False. `keys` counts the keys of all of them in the file.
+    """
+
+    shown: list[dict[str, Json]]
+    texts: list[str] | None = None
+    ids: list[str] | None = None
+    grades: list[int] | None = None
+    keys: int = 0
+
+
+class PlainRow(NamedTuple):
+    """A sample of one ranking, checked as `RowReader` checks it, without an object for each passage.
+
+    `shown` is its line as `sample_to_json` writes it.
+    """
+
+    id: str
+    system: str
+    trial: int
+    query: str
+    shown: dict[str, Json]
+    contexts: PlainContexts
+    qrels: dict[str, int] | None
+    tags: Sequence[str]
+
+    @property
+    def reference(self) -> str | None:
+        """The answer that is known to be right."""
+        return self.shown.get("reference")
+
+    @property
+    def criterion(self) -> str | None:
+        """What a good answer does."""
+        return self.shown.get("criterion")
+
+    @property
+    def sample(self) -> Sample:
+        """The sample, made when somebody looks at it."""
+        return RowReader().read(self.shown, 0, lambda _: Place("samples"))
+
+
+_TEXT_FIELDS = ("query", "system", "reference", "criterion", "response", "cluster")
+_ORDER = (
+    "id",
+    "query",
+    "system",
+    "trial",
+    "contexts",
+    "reference",
+    "criterion",
+    "response",
+    "qrels",
+    "tags",
+    "cluster",
+)
+"""The fields of a plain row, as a line of samples.jsonl has them."""
+_PLAIN_FIELDS = {*_ORDER, _IDS}
+_OF_CONTEXT = ("text", "id", "score", "grade", "relevant")
+_HIGHEST = 3
+_STR = {str}
+
+
+class _Odd(Exception):
+    """A row is not plain."""
+
+
+def plain_row(line: bytes, number: int) -> PlainRow | None:
+    """The row in a line of JSONL; None where it is anything but plain: the careful reader then says what it is.
+
+    `number` is its id where it has none.
+    """
+    try:
+        row = orjson.loads(line)
+        return _plain(row, line, number) if type(row) is dict else None
+    except (ValueError, _Odd):
+        return None
+
+
+def _plain(row: dict[str, Json], line: bytes, number: int) -> PlainRow:
+    names = _named(tuple(row))
+    if names is None:
+        raise _Odd
+    known = dict(zip(names, row.values(), strict=True))
+    get = known.get
+    for field in _TEXT_FIELDS:
+        if field in known and type(known[field]) is not str:
+            raise _Odd
+    name, trial, tags = _name(get("id", str(number))), get("trial", 0), get("tags", ())
+    if type(trial) is not int or trial < 0 or not _shows(known["query"]):
+        raise _Odd
+    if tags != () and not (type(tags) is list and {*map(type, tags)} <= _STR):
+        raise _Odd
+    qrels = _gold(known["qrels"]) if "qrels" in known else None
+    columns = _of_ids(known[_IDS]) if _IDS in known else _contexts(known["contexts"])
+    if not _each_key_once(
+        line, len(row) + columns.keys + len(known["qrels"] if type(get("qrels")) is dict else ())
+    ):
+        raise _Odd
+    known["id"], known["contexts"], known["qrels"] = name, columns.shown, qrels
+    shown = {key: known[key] for key in _ORDER if key in known and known[key] is not None}
+    for field, default in (("system", ""), ("trial", 0), ("tags", [])):
+        if field in shown and shown[field] == default:
+            del shown[field]
+    return PlainRow(name, get("system", ""), trial, known["query"], shown, columns, qrels, tags)
+
+
+@functools.lru_cache(maxsize=1000)
+def _named(keys: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The fields that these keys mean; None where one is no field of a plain row, or two mean the same."""
+    names = tuple(SPELLINGS.get(key, "") for key in keys)
+    ranked = ("contexts" in names) + (_IDS in names)
+    plain = set(names) <= _PLAIN_FIELDS and len(set(names)) == len(names) and "query" in names
+    return names if plain and ranked == 1 else None
+
+
+def _name(value: Json) -> str:
+    if type(value) is str and value:
+        return value
+    if type(value) is int:
+        return str(value)
+    raise _Odd
+
+
+def _gold(value: Json) -> dict[str, int]:
+    if type(value) is dict and "" not in value and {*map(type, value.values())} <= {int}:
+        return value
+    if type(value) is list and _are_ids(value):
+        return dict.fromkeys(value, 1)
+    raise _Odd
+
+
+def _are_ids(values: list[Json]) -> bool:
+    return {*map(type, values)} <= _STR and "" not in values
+
+
+def _shows(text: str) -> bool:
+    """Whether a text surely shows something: its first character that is no white space can be printed."""
+    return text[:1].isalnum() or ((start := text.strip()[:1]) != "" and start.isprintable())
+
+
+def _of_ids(ids: Json) -> PlainContexts:
+    if type(ids) is not list or not _are_ids(ids):
+        raise _Odd
+    return PlainContexts([{"id": one} for one in ids], None, ids)
+
+
+def _contexts(values: Json) -> PlainContexts:
+    """The contexts, where they are all alike."""
+    if type(values) is not list:
+        raise _Odd
+    kinds = {*map(type, values)}
+    if kinds <= _STR:
+        _check_passages(values)
+        return PlainContexts([{"text": text} for text in values], values)
+    if kinds != {dict}:
+        raise _Odd
+    keys = tuple(values[0])
+    try:
+        columns = {key: [value[key] for value in values] for key in keys}
+    except KeyError:
+        raise _Odd from None
+    if {*map(len, values)} != {len(keys)}:
+        raise _Odd
+    order = _ordered(keys)
+    texts, ids = columns.get("text"), columns.get("id")
+    if texts is not None:
+        _check_passages(texts)
+    if ids is not None and not _are_ids(ids):
+        raise _Odd
+    grades = _checked_numbers(columns)
+    shown = values if order == keys else [{key: value[key] for key in order} for value in values]
+    return PlainContexts(shown, texts, ids, grades, len(keys) * len(values))
+
+
+@functools.lru_cache(maxsize=1000)
+def _ordered(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The keys of a plain context in the order in which they are written."""
+    order = tuple(key for key in _OF_CONTEXT if key in keys)
+    if len(order) != len(keys) or not {"text", "id"} & set(keys) or {"grade", "relevant"} <= set(keys):
+        raise _Odd
+    return order
+
+
+def _check_passages(texts: list[Json]) -> None:
+    if not ({*map(type, texts)} <= _STR and all(map(_shows, texts))):
+        raise _Odd
+
+
+def _checked_numbers(columns: Mapping[str, list[Json]]) -> list[int] | None:
+    """The grades, where there are any: whole numbers from 0 to 3, or True and False."""
+    scores, grades, relevant = columns.get("score"), columns.get("grade"), columns.get("relevant")
+    if scores is not None and not ({*map(type, scores)} == {float} and all(map(math.isfinite, scores))):
+        raise _Odd
+    if grades is not None and ({*map(type, grades)} != {int} or min(grades) < 0 or max(grades) > _HIGHEST):
+        raise _Odd
+    if relevant is not None and {*map(type, relevant)} != {bool}:
+        raise _Odd
+    return relevant if grades is None else grades
+
+
+def _each_key_once(line: bytes, keys: int) -> bool:
+    """Whether no key comes twice in an object, which orjson passes over; `keys` are left of all in the line."""
+    if line.count(b'":') == keys and b" :" not in line and b"\t:" not in line and b"\r:" not in line:
+        return True
+    try:
+        decode(line.decode())
+    except (JsonFault, UnicodeDecodeError):
+        return False
+    return True

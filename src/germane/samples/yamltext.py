@@ -7,6 +7,7 @@ booleans, only decimal, `0o` and `0x` are whole numbers; and a text that is want
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -128,6 +129,71 @@ def _plain_value(node: Node) -> Json:
     return text
 
 
+def node_of(value: Json, place: Place) -> Node:
+    """A JSON value as a node, all of it at one place."""
+    if isinstance(value, Mapping):
+        pairs = {str(key): node_of(inner, place) for key, inner in value.items()}
+        return Node(place, pairs=pairs, keys=dict.fromkeys(pairs, place))
+    if isinstance(value, list | tuple):
+        return Node(place, items=[node_of(inner, place) for inner in value])
+    if isinstance(value, str):
+        return Node(place, text=value)
+    return Node(place, text=json.dumps(value), plain=True)
+
+
+_VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+_SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
+
+
+def with_environment(node: Node, environ: Mapping[str, str], *, strict: bool = True) -> Node:
+    """The node with every `${{ NAME }}` replaced by the environment's variable.
+
+    InputError where one is not set; without `strict` it then stays as it is.
+    """
+    if node.pairs is not None:
+        pairs = {key: with_environment(inner, environ, strict=strict) for key, inner in node.pairs.items()}
+        return replace(node, pairs=pairs)
+    if node.items is not None:
+        items = [with_environment(inner, environ, strict=strict) for inner in node.items]
+        return replace(node, items=items)
+    text = node.text or ""
+    for variable in _VARIABLE.findall(text) if strict else ():
+        if variable not in environ:
+            problem = f"the environment variable {variable} is not set"
+            fix = f"export {variable}=... (of a file that is not trusted also --allow {variable})"
+            raise InputError(problem, fix=fix, place=node.place)
+    return replace(node, text=_VARIABLE.sub(lambda found: environ.get(found[1], found[0]), text))
+
+
+def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
+    """The node with every `{{name}}` (or `{{name.key}}`) that `values` hold replaced; others stay as they are.
+
+    A text that is nothing but one of them becomes its value.
+    """
+    if node.pairs is not None:
+        return replace(node, pairs={key: with_variables(inner, values) for key, inner in node.pairs.items()})
+    if node.items is not None:
+        return replace(node, items=[with_variables(inner, values) for inner in node.items])
+    text = node.text or ""
+    whole = _SLOT.fullmatch(text.strip())
+    if whole and (value := _looked_up(values, whole[1])) is not None:
+        return node_of(value, node.place)
+
+    def shown(found: re.Match[str]) -> str:
+        value = _looked_up(values, found[1])
+        if value is None:
+            return found[0]
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+    return replace(node, text=_SLOT.sub(shown, text))
+
+
+def _looked_up(values: Json, name: str) -> Json:
+    for step in name.split("."):
+        values = values.get(step) if isinstance(values, Mapping) else None
+    return values
+
+
 def parse_yaml(text: str, file: str) -> Node:
     """The one document of a YAML text; InputError where it is none, or more than one."""
     if control := _CONTROL.search(text):
@@ -141,7 +207,7 @@ def parse_yaml(text: str, file: str) -> Node:
         raise _syntax(error, text, file) from None
     if node is None or node.is_null():
         raise InputError(
-            "the file is empty", fix="write what to evaluate; see `germane init`", place=Place(file)
+            "the file is empty", fix="write what to evaluate; see `germane init`", place=Place(file, 1, 1)
         )
     return node
 
@@ -304,7 +370,7 @@ Positive = Annotated[Number, Field(ge=0.001), _plain]
 WholeNumber = Annotated[Whole, Field(strict=True, ge=0), _plain]
 Texts = Annotated[tuple[str, ...], BeforeValidator(as_list)]
 Plain = Annotated[Any, _plain]
-JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping)]
+JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping, json_schema_input_type=dict[str, Any])]
 
 
 class YamlModel(BaseModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,15 +17,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _OK, _SKIPPED = STATUSES.index("ok"), STATUSES.index("skipped")
-
-
-def _coded(names: Iterable[str]) -> tuple[dict[str, int], Ints]:
-    """The number of each distinct name, in order of first appearance, and those of all names."""
-    listed = list(names)
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(listed))}
-    if len(numbers) == len(listed):
-        return numbers, np.arange(len(listed))
-    return numbers, np.fromiter(map(numbers.__getitem__, listed), np.int64, len(listed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +54,24 @@ class CaseScores:
     """
 
     def __init__(self, table: ScoreTable) -> None:
-        self.value, self.status, self.why = table.value, table.status, table.why
-        self.whys, self.measures = table.whys, table.measures
-        self._low, self._high = table.low, table.high
-        self._measure, self._sample = table.measure, table.sample
-        samples = table.samples
-        systems, self._system = _coded(key[1] for key in samples)
-        cases, self._case = _coded(key[0] for key in samples)
-        self.systems, self._cases = list(systems), cases
-        self._trials = any(key[2] for key in samples)
+        self.table, self.measures, self.whys = table, table.measures, table.whys
+        self.systems, system = table.keys.systems()
+        self._system = system.astype(np.int64)
+
+    @cached_property
+    def _cases(self) -> dict[str, int]:
+        numbers: dict[str, int] = {}
+        for case in self.table.keys.ids():
+            numbers.setdefault(case, len(numbers))
+        return numbers
+
+    @cached_property
+    def _case(self) -> Ints:
+        """The number of the case of each sample."""
+        if len(self.systems) < 2 and not self.table.keys.trials:
+            return np.arange(len(self.table.keys), dtype=np.int64)
+        cases = self._cases
+        return np.array([cases[case] for case in self.table.keys.ids()], np.int64)
 
     @cached_property
     def cases(self) -> list[str]:
@@ -98,9 +98,16 @@ class CaseScores:
 
         `keep` says which of the table's samples count, shape (samples,).
         """
+        width = self.table.width
+        if width is not None and len(self.systems) == 1:
+            samples = np.arange(len(self.table.keys)) if keep is None else np.flatnonzero(keep)
+            for number in range(width if len(samples) else 0):
+                yield self.systems[0], number, samples * width + number
+            return
+        sample, measure = self.table.sample, self.table.measure
         width = max(1, len(self.measures))
-        kept = np.arange(len(self._sample)) if keep is None else np.flatnonzero(keep[self._sample])
-        for group, rows in _groups(self._system[self._sample[kept]] * width + self._measure[kept]):
+        kept = np.arange(len(sample)) if keep is None else np.flatnonzero(keep[sample])
+        for group, rows in _groups(self._system[sample[kept]] * width + measure[kept]):
             system, number = divmod(group, width)
             yield self.systems[system], number, kept[rows]
 
@@ -114,13 +121,14 @@ class CaseScores:
 
     def of_rows(self, rows: Ints, span: tuple[float, float]) -> CaseValues:
         """The cases in these rows of one system and measure; `span` bounds a score of which nothing is known."""
-        due = rows[self.status[rows] != _SKIPPED]
-        ok = self.status[due] == _OK
-        value, low, high = self.value[due], self._low[due], self._high[due]
+        found = self.table.taken(rows)
+        due = found.status != _SKIPPED
+        ok = found.status[due] == _OK
+        value, low, high = found.value[due], found.low[due], found.high[due]
         low = np.where(ok, value, np.where(np.isnan(low), span[0], low))
         high = np.where(ok, value, np.where(np.isnan(high), span[1], high))
-        case = self._case[self._sample[due]]
-        if not self._trials:
+        case = self._case[self._sample_of(rows[due])]
+        if not self.table.keys.trials:
             return CaseValues(case, low, high, ok, value[ok])
         names, first, codes = np.unique(case, return_index=True, return_inverse=True)
         order = np.argsort(np.argsort(first))  # from sorted cases to those in order of appearance
@@ -133,6 +141,16 @@ class CaseScores:
             np.bincount(codes, ~ok, len(names)) == 0,
             measured[counted],
         )
+
+    def _sample_of(self, rows: Ints) -> Ints:
+        """The number of the sample of each row."""
+        width = self.table.width
+        return rows // width if width else self.table.sample[rows].astype(np.int64)
+
+    def reasons(self, rows: Ints) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+        """The status of each row, and the number of its reason in `whys`."""
+        found = self.table.taken(rows)
+        return found.status, found.why
 
     def clusters_of(self, case: Ints, clusters: Mapping[str, str] | None) -> NDArray[np.generic] | None:
         """The cluster of each of these cases, a case without one alone in its own; None where none has one."""

@@ -10,16 +10,18 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Self, TypeAlias
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, Place
+from germane.numberset import NumberSet
 from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement
 from germane.tables.labels import Label, LabelTable, by_people, dump_label, load_label
 from germane.tables.lock import WriterLock
-from germane.tables.part import GraderSet, Part
+from germane.tables.part import GraderSet, JudgementLines, Part, WrittenPart
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Json, Judgement, Sample, Step
 
@@ -31,6 +33,8 @@ SCHEMA_VERSION = 2
 _TABLES = ("samples", "items", "judgements", "scores")
 _LABELS, _MANIFEST = "labels.jsonl", "manifest.json"
 _PART, _EARLIER = ".part", ".earlier"
+_AT_ONCE = 1000
+"""Lines that are written together."""
 
 OWN = (*(f"{name}.jsonl" for name in _TABLES), _LABELS, _MANIFEST)
 """The files that are a report folder's own: nothing else is written under these names."""
@@ -48,7 +52,7 @@ class ReportFolder:
         self._lock = WriterLock(self.path / ".lock")
         self._files: dict[str, _HashedFile] = {}
         self._end = ""
-        self._written: set[int] = set()
+        self._written = NumberSet()
         self._asked: AskedCounts | None = None
         self._numbers: dict[bytes, int] = {}
         self.graders: list[GraderSet] = []
@@ -89,15 +93,26 @@ class ReportFolder:
         self._set_aside()
         self._end = _PART
         self._files = {name: _HashedFile(self._path(name)) for name in (*_TABLES, "labels")}
-        self._written, self._asked = set(), AskedCounts()
+        self._written, self._asked = NumberSet(), AskedCounts()
         self._numbers, self.graders = {}, []
         for name in ("items", "labels"):
             self.__dict__.pop(name, None)
         self.__dict__["scores"] = ScoreTable()
         return self
 
-    def add(self, part: Tables) -> None:
+    def add(self, part: Tables | WrittenPart) -> None:
         """Append the rows of a part; a judgement that was written before is not written again."""
+        if isinstance(part, WrittenPart):
+            self._add_written(part)
+        else:
+            self._add_rows(part)
+        self._files["scores"].writelines(part.scores.lines())
+        self.scores.extend(part.scores, distinct=True)
+        self.notes.update(part.notes)
+        for measure, kinds in part.reads.items():
+            self.reads.setdefault(measure, set()).update(kinds)
+
+    def _add_rows(self, part: Tables) -> None:
         from germane.samples.rows import sample_to_json
 
         numbers, graded = [self._number(graders) for graders in part.graders], part.grader_numbers()
@@ -106,12 +121,23 @@ class ReportFolder:
         self._write("items", part.items.records())
         self._write("judgements", map(dump_judgement, self._new(part.judgements)))
         self._write("labels", part.labels.records())
-        self._files["scores"].writelines(part.scores.lines())
-        self.scores.extend(part.scores)
-        self.notes.update(part.notes)
         self.prompts.update(part.prompts)
-        for measure, kinds in part.reads.items():
-            self.reads.setdefault(measure, set()).update(kinds)
+
+    def _add_written(self, part: WrittenPart) -> None:
+        self._number(part.graders)
+        self._files["samples"].writelines(part.samples)
+        self._files["items"].writelines(part.items)
+        self._files["labels"].writelines(part.labels)
+        for some in part.judgements:
+            self._files["judgements"].writelines(self._new_lines(some))
+
+    def _new_lines(self, some: JudgementLines) -> list[bytes]:
+        assert self._asked is not None
+        add = self._written.add
+        new = [line for key, line in zip(some.keys, some.lines, strict=True) if add(hash(key))]
+        for counted in count_asked(AskedCounts(), some.example):
+            self._asked[counted] += len(new)
+        return new
 
     def _number(self, graders: GraderSet) -> int:
         number = self._numbers.setdefault(encode(graders), len(self.graders))
@@ -122,10 +148,7 @@ class ReportFolder:
     def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
         assert self._asked is not None
         for judgement in judgements:
-            if (
-                short := hash(judgement.key)
-            ) not in self._written:  # 64 bits of a digest, at half of its memory
-                self._written.add(short)
+            if self._written.add(hash(judgement.key)):  # 64 bits of a digest tell them apart
                 count_asked(self._asked, judgement)
                 yield judgement
 
@@ -352,9 +375,10 @@ class _HashedFile:
 
     def writelines(self, lines: Iterable[bytes]) -> None:
         """Write lines."""
-        for line in lines:
-            self._hash.update(line)
-            self._file.write(line)
+        remaining = iter(lines)
+        while some := b"".join(islice(remaining, _AT_ONCE)):
+            self._hash.update(some)
+            self._file.write(some)
 
     def flush(self) -> None:
         """Everything that was written is on disk after this."""

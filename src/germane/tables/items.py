@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, NamedTuple, Protocol
 
+from germane.encoding import encode
 from germane.tables.columns import Kind, RowTable
 from germane.types import Json, RankedPassage, Sample
 
-__all__ = ["ItemRow", "ItemTable", "item_rows"]
+__all__ = ["ItemRow", "ItemTable", "item_lines", "item_rows"]
 
 
 class ItemRow(NamedTuple):
@@ -88,3 +89,14 @@ def item_rows(sample: Sample, questions: Iterable[AskedQuestion]) -> Iterator[It
             yield ItemRow(item, kind, *key)
         for number, part in enumerate(question.parts(), 1):
             yield ItemRow(part, kind, *key, of=item, part=number)
+
+
+def item_lines(key: tuple[str, str, int], items: Iterable[str]) -> list[bytes]:
+    """The lines of items.jsonl for the relevance of the places of one ranking, best first, each another passage."""
+    middle = b'","kind":"relevance","sample":%b,"system":%b,"trial":%d,"call":1,"rank":' % (
+        encode(key[0]),
+        encode(key[1]),
+        key[2],
+    )
+    end = b',"of":null,"part":null}\n'
+    return [b'{"item":"%b%b%d%b' % (item.encode(), middle, rank, end) for rank, item in enumerate(items, 1)]

@@ -97,8 +97,8 @@ def judgement_columns(judgements: Iterable[Judgement]) -> dict[str, Sequence[Jso
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def count_asked(counts: AskedCounts, judgement: Judgement) -> None:
-    """Count a judgement by each way in which it was asked.
+def count_asked(counts: AskedCounts, judgement: Judgement) -> AskedCounts:
+    """Count a judgement by each way in which it was asked; returns the counts.
 
     What a judgement was asked against counts once per verdict that a measure reads: not for the members of a panel.
     """
@@ -120,6 +120,7 @@ def count_asked(counts: AskedCounts, judgement: Judgement) -> None:
                 counts[kind, field, str(name)] += 1
         elif field != "list_size" or value != 1:
             counts[kind, field, str(value)] += 1
+    return counts
 
 
 def asked_json(counts: AskedCounts) -> dict[str, Json]:

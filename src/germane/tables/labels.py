@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
-from germane.encoding import digest
+from germane.encoding import digest, encode
 from germane.tables.columns import Kind, RowTable
 from germane.types import Context, FrozenDict, Json, Sample, freeze
 
@@ -16,9 +18,11 @@ __all__ = [
     "LabelTable",
     "by_people",
     "dump_label",
+    "label_lines",
     "label_rows",
     "load_label",
     "relevance_item",
+    "relevance_items",
 ]
 
 Queue = Literal["random", "stratified", "targeted", "import"]
@@ -134,6 +138,38 @@ def relevance_item(query: str, passage: str, history: Iterable[tuple[str, str]] 
     """The item of the question whether a passage is relevant to a query."""
     turns = [list(turn) for turn in history]
     return digest({"kind": "relevance", "query": query, "passage": passage, "history": turns})
+
+
+def relevance_items(query: str, passages: Iterable[str]) -> list[str]:
+    """The items of the questions whether these passages are relevant to a query: `relevance_item` of each."""
+    end = b',"query":%b}' % encode(query)
+    return [
+        hashlib.sha256(b'{"history":[],"kind":"relevance","passage":' + encode(passage) + end).hexdigest()[
+            :32
+        ]
+        for passage in passages
+    ]
+
+
+def label_lines(key: tuple[str, str, int], items: Iterable[str], answers: Iterable[int]) -> list[bytes]:
+    """The lines of labels.jsonl for the labels of nobody in particular on the places of one ranking, best first.
+
+    They are `label_rows` of a sample whose `grade` (0 to 3) or `relevant` these answers are.
+    """
+    end = b'%b,"system":%b,"call":1,"rank":' % (encode(key[0]), encode(key[1]))
+    places = enumerate(zip(items, answers, strict=True), 1)
+    return [
+        b'{"item":"%b%b%b%d}\n' % (item.encode(), _between(answer, type(answer) is bool), end, rank)
+        for rank, (item, answer) in places
+    ]
+
+
+@functools.lru_cache
+def _between(answer: int, binary: bool) -> bytes:
+    """What stands in a line between the item and the sample."""
+    label = Label(item="", kind="relevance", answer=answer, scale="binary" if binary else "graded")
+    line = encode(dump_label(label))
+    return line[len(b'{"item":"') : line.index(b'"sample":') + len(b'"sample":')]
 
 
 def label_rows(sample: Sample, history: Iterable[tuple[str, str]] = ()) -> Iterator[Label]:

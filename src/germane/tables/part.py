@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from germane.encoding import canonical
 from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable
 from germane.tables.labels import LabelTable
 from germane.tables.scores import SampleKey, ScoreTable
-from germane.types import Json, Sample
+from germane.types import Json, Judgement, Sample
 
-__all__ = ["GraderSet", "Part", "merge"]
+__all__ = ["GraderSet", "JudgementLines", "Part", "WrittenPart", "merge"]
 
 GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 """The graders of a sample as JSON objects, in the order of their scores."""
@@ -87,3 +87,25 @@ def merge(parts: Iterable[Part]) -> Part:
     for part in parts:
         merged.add(part)
     return merged
+
+
+class JudgementLines(NamedTuple):
+    """Judgements that differ in nothing that is counted: one of them, and of each its key and its line."""
+
+    example: Judgement
+    keys: list[str]
+    lines: list[bytes]
+
+
+@dataclass(slots=True, kw_only=True)
+class WrittenPart:
+    """What a unit of plain rows yields: the lines of a report folder's files, and the scores. All have one grader set."""
+
+    samples: list[bytes] = field(default_factory=list)
+    items: list[bytes] = field(default_factory=list)
+    judgements: list[JudgementLines] = field(default_factory=list)
+    labels: list[bytes] = field(default_factory=list)
+    scores: ScoreTable
+    graders: GraderSet
+    notes: Counter[str] = field(default_factory=Counter)
+    reads: dict[str, set[str]] = field(default_factory=dict)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self, TypeAlias, get_args
+from typing import NamedTuple, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, Place
+from germane.numberset import NumberSet
 from germane.types import Json, Score, Status
 
 __all__ = ["STATUSES", "SampleKey", "ScoreTable", "dump_score"]
@@ -25,20 +27,164 @@ _STATUS = {name: code for code, name in enumerate(STATUSES)}
 _NAN = math.nan
 
 
+class _Runs:
+    """Whole numbers from 0, of which equal ones mostly follow each other: one entry per run of them."""
+
+    __slots__ = ("_ends", "_values")
+
+    def __init__(self) -> None:
+        self._values, self._ends = array("i"), array("q")
+
+    def append(self, value: int, times: int = 1) -> None:
+        """Add a value so many times."""
+        if self._values and self._values[-1] == value:
+            self._ends[-1] += times
+        elif times:
+            self._ends.append(len(self) + times)
+            self._values.append(value)
+
+    def extend(self, runs: Iterable[tuple[int, int]]) -> None:
+        """Add runs: each a value and how many times it stands there."""
+        for value, times in runs:
+            self.append(value, times)
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """Each value with how many times it stands there."""
+        start = 0
+        for value, end in zip(self._values, self._ends, strict=True):
+            yield value, end - start
+            start = end
+
+    def at(self, places: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The values in these places."""
+        values = np.array(self._values, dtype=np.int32)
+        if len(values) == 1:
+            return np.full(len(places), values[0], dtype=np.int32)
+        found: NDArray[np.int32] = values[np.searchsorted(np.array(self._ends), places, side="right")]
+        return found
+
+    def column(self) -> NDArray[np.int32]:
+        """All values."""
+        times = np.diff(np.array(self._ends), prepend=0)
+        return np.repeat(np.array(self._values, dtype=np.int32), times)
+
+    def __getitem__(self, place: int) -> int:
+        return self._values[bisect_right(self._ends, place)]
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+
+class _Keys:
+    """The keys of samples: each distinct one has a number, from 0 in order of first appearance."""
+
+    def __init__(self) -> None:
+        self._ids, self._ends = bytearray(), array("q")
+        self._systems: dict[str, int] = {}
+        self._system, self._trial = _Runs(), _Runs()
+        self._hashes: NumberSet | None = None  # of all keys, once one may come again
+        self._numbers: dict[SampleKey, int] | None = None
+        self._newest: SampleKey | None = None
+
+    def number(self, key: SampleKey) -> int:
+        """The number of a key, which is added where it is new."""
+        if key == self._newest:
+            return len(self) - 1
+        if self._hashes is None:
+            self._hashes = NumberSet()
+            for known in self:
+                self._hashes.add(hash(known))
+        if not self._hashes.add(hash(key)) and (number := self.find(key)) is not None:
+            return number
+        if self._numbers is not None:
+            self._numbers[key] = len(self)
+        self.extend([key])
+        return len(self) - 1
+
+    def extend(self, keys: Iterable[SampleKey]) -> None:
+        """Add keys that are all new, and of which none will come again."""
+        for key in keys:
+            self._newest = key
+            self._ids += key[0].encode(errors="surrogatepass")
+            self._ends.append(len(self._ids))
+            self._system.append(self._systems.setdefault(key[1], len(self._systems)))
+            self._trial.append(key[2])
+
+    def join(self, other: _Keys) -> None:
+        """Add the keys of another table, which are all new, and of which none will come again."""
+        start = len(self._ids)
+        self._ids += other._ids
+        self._ends.extend([start + end for end in other._ends])
+        systems = list(other._systems)
+        for system, times in other._system.runs():
+            self._system.append(self._systems.setdefault(systems[system], len(self._systems)), times)
+        self._trial.extend(other._trial.runs())
+        self._newest = other._newest or self._newest
+
+    def find(self, key: SampleKey) -> int | None:
+        """The number of a key; None where there is none."""
+        if self._numbers is None:
+            self._numbers = {key: number for number, key in enumerate(self)}
+        return self._numbers.get(key)
+
+    def ids(self) -> Iterator[str]:
+        """The ids, by number."""
+        start = 0
+        for end in self._ends:
+            yield self._ids[start:end].decode(errors="surrogatepass")
+            start = end
+
+    def systems(self) -> tuple[list[str], NDArray[np.int32]]:
+        """The distinct systems, and the place among them of each key's."""
+        return list(self._systems), self._system.column()
+
+    @property
+    def trials(self) -> bool:
+        """Whether any key has a trial other than 0."""
+        return any(trial for trial, _ in self._trial.runs())
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __iter__(self) -> Iterator[SampleKey]:
+        systems = list(self._systems)
+        numbers = (number for number, times in self._system.runs() for _ in range(times))
+        trials = (trial for trial, times in self._trial.runs() for _ in range(times))
+        for name, system, trial in zip(self.ids(), numbers, trials, strict=True):
+            yield name, systems[system], trial
+
+
+class ScoreRows(NamedTuple):
+    """Some rows of a table of scores, as arrays of shape (rows,)."""
+
+    value: NDArray[np.float64]
+    status: NDArray[np.uint8]
+    why: NDArray[np.int32]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
 class ScoreTable:
     """Scores in the order in which they were appended: input order, then measure order.
 
     `samples`, `measures` and `whys` hold what the codes of `sample`, `measure` and `why` stand for. `value`, `low` and
     `high` are NaN where there is no value and there are no bounds. The columns are copies: changing one changes no table.
+
+    A row takes the 8 bytes of its value, and more only where it is not like its neighbours: samples with the same measures
+    in the same order share one entry, so do rows with the same status and reason, and only rows with bounds have any.
     """
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
-        self._samples: dict[SampleKey, int] = {}
+        self.keys = _Keys()
         self._measures: dict[tuple[str, str], int] = {}
         self._whys: dict[str | None, int] = {None: 0}
-        self._sample, self._measure, self._why = array("i"), array("i"), array("i")
-        self._status = array("B")
-        self._value, self._low, self._high = array("d"), array("d"), array("d")
+        self._sets: dict[tuple[int, ...], int] = {}
+        self._set = _Runs()  # of each group of rows of one sample: which measures it has
+        self._group: array[int] | None = None  # and which sample it is; None = group n is sample n
+        self._open: tuple[int, list[int]] | None = None  # the last group, to which rows may be added
+        self._value = array("d")
+        self._outcome = _Runs()  # reason * number of statuses + status
+        self._bounded, self._low, self._high = array("q"), array("d"), array("d")
         for score in scores:
             self.add(score)
 
@@ -59,30 +205,76 @@ class ScoreTable:
             value = _NAN
         elif status != "ok" or not math.isfinite(value):
             raise ValueError(f"a score has a finite value exactly when it is ok: {value!r}, {status!r}")
-        low, high = bounds or (_NAN, _NAN)
-        self._sample.append(self._samples.setdefault(sample, len(self._samples)))
-        self._measure.append(self._measures.setdefault((measure, type), len(self._measures)))
+        number = self._measures.setdefault((measure, type), len(self._measures))
+        self._append(self.keys.number(sample), number, value, _STATUS[status], why, bounds)
+
+    def _append(
+        self,
+        sample: int,
+        measure: int,
+        value: float,
+        status: int,
+        why: str | None,
+        bounds: Sequence[float] | None,
+    ) -> None:
+        if self._open is None or self._open[0] != sample:
+            self._close()
+            self._open = (sample, [])
+        self._open[1].append(measure)
+        reason = 0 if why is None else self._whys.setdefault(why, len(self._whys))
+        self._outcome.append(reason * len(STATUSES) + status)
+        if bounds is not None:
+            self._bounded.append(len(self._value))
+            self._low.append(bounds[0])
+            self._high.append(bounds[1])
         self._value.append(value)
-        self._status.append(_STATUS[status])
-        self._why.append(self._whys.setdefault(why, len(self._whys)))
-        self._low.append(low)
-        self._high.append(high)
+
+    def _close(self) -> None:
+        """The last group is complete."""
+        if self._open is not None:
+            sample, measures = self._open
+            self._open = None
+            self._add_groups([sample], tuple(measures))
+
+    def _add_groups(self, samples: Sequence[int], measures: tuple[int, ...]) -> None:
+        """Groups of one set of measures; their rows are there."""
+        groups = len(self._set)
+        if self._group is None and list(samples) != list(range(groups, groups + len(samples))):
+            self._group = array("i", range(groups))
+        if self._group is not None:
+            self._group.extend(samples)
+        self._set.append(self._sets.setdefault(measures, len(self._sets)), len(samples))
 
     def add(self, score: Score) -> None:
         """Append a score."""
         key = (score.sample, score.system, score.trial)
         self.append(key, score.measure, score.type, score.value, score.status, score.why, score.bounds)
 
-    def extend(self, other: ScoreTable) -> Self:
-        """Append all rows of another table."""
-        for mine, theirs, codes, added in (
-            (self._samples, other._samples, self._sample, other.sample),
-            (self._measures, other._measures, self._measure, other.measure),
-            (self._whys, other._whys, self._why, other.why),
-        ):
-            _append_coded(mine, theirs, codes, added)
-        self._status.extend(other._status)
+    def extend(self, other: ScoreTable, *, distinct: bool = False) -> Self:
+        """Append all rows of another table. `distinct`: no sample of it is or will be in any other."""
+        self._close()
+        other._close()
+        numbers = [self._measures.setdefault(one, len(self._measures)) for one in other._measures]
+        whys = [self._whys.setdefault(why, len(self._whys)) for why in other._whys]
+        if distinct:
+            samples = list(range(len(self.keys), len(self.keys) + len(other.keys)))
+            self.keys.join(other.keys)
+        else:
+            samples = [self.keys.number(key) for key in other.keys]
+        groups = samples if other._group is None else [samples[group] for group in other._group]
+        start = 0
+        sets = list(other._sets)
+        for number, times in other._set.runs():
+            mine = tuple([numbers[measure] for measure in sets[number]])
+            some = groups[start : start + times]
+            self._add_groups(some, mine)
+            start += times
+        rows = len(self._value)
         self._value.extend(other._value)
+        for outcome, times in other._outcome.runs():
+            why, status = divmod(outcome, len(STATUSES))
+            self._outcome.append(whys[why] * len(STATUSES) + status, times)
+        self._bounded.extend([rows + row for row in other._bounded])
         self._low.extend(other._low)
         self._high.extend(other._high)
         return self
@@ -93,25 +285,41 @@ class ScoreTable:
         samples: Sequence[SampleKey],
         values: Mapping[str, NDArray[np.float64]],
         *,
-        counted: NDArray[np.bool_],
-        why: str,
+        counted: NDArray[np.bool_] | None = None,
+        why: str = "",
+        types: Mapping[str, str] | None = None,
+        refused: Mapping[str, Mapping[int, str]] | None = None,
     ) -> ScoreTable:
-        """A table of measures that were computed as arrays, one value per sample; not `counted` = skipped, and `why`."""
+        """A table of measures that were computed as arrays, one value per sample, all samples distinct.
+
+        `values` are by the name that a measure is reported under, `types` give its canonical name where that is another.
+        What is not `counted`, shape (samples,), is skipped, and `why`. `refused` says for each measure which samples are
+        skipped besides, and why.
+        """
         table = cls()
-        table._samples = {sample: number for number, sample in enumerate(samples)}
-        table._measures = {(name, name): number for number, name in enumerate(values)}
-        table._whys[why] = 1
+        table.keys.extend(samples)
+        table._measures = {(name, (types or {}).get(name, name)): at for at, name in enumerate(values)}
         shape = (len(samples), len(values))
         found = np.stack(list(values.values()), axis=1) if values else np.empty(shape)
-        kept = np.broadcast_to(counted[:, None], shape)
-        table._sample.frombytes(np.repeat(np.arange(shape[0], dtype=np.int32), shape[1]).tobytes())
-        table._measure.frombytes(np.tile(np.arange(shape[1], dtype=np.int32), shape[0]).tobytes())
-        table._value.frombytes(np.where(kept, found, _NAN).tobytes())
-        table._status.frombytes((~kept).astype(np.uint8).tobytes())
-        table._why.frombytes((~kept).astype(np.int32).tobytes())
-        nothing = np.full(shape, _NAN).tobytes()
-        table._low.frombytes(nothing)
-        table._high.frombytes(nothing)
+        outcomes = np.zeros(shape, dtype=np.int64)
+        skipped = _STATUS["skipped"]
+        if counted is not None and not counted.all():
+            table._whys[why] = 1
+            outcomes[~counted] = len(STATUSES) + skipped
+        for column, name in enumerate(values):
+            for row, reason in (refused or {}).get(name, {}).items():
+                code = table._whys.setdefault(reason, len(table._whys))
+                outcomes[row, column] = code * len(STATUSES) + skipped
+        if outcomes.any():
+            found = np.where(outcomes == 0, found, _NAN)
+        table._value.frombytes(np.ascontiguousarray(found, dtype=np.float64).tobytes())
+        flat = outcomes.ravel()
+        starts = np.flatnonzero(np.diff(flat, prepend=-1))
+        table._outcome.extend(
+            zip(flat[starts].tolist(), np.diff(starts, append=len(flat)).tolist(), strict=True)
+        )
+        if len(values):
+            table._add_groups(range(len(samples)), tuple(range(len(values))))
         return table
 
     # the columns
@@ -119,7 +327,7 @@ class ScoreTable:
     @property
     def samples(self) -> list[SampleKey]:
         """The samples, in order of first appearance."""
-        return list(self._samples)
+        return list(self.keys)
 
     @property
     def measures(self) -> list[tuple[str, str]]:
@@ -132,14 +340,29 @@ class ScoreTable:
         return list(self._whys)
 
     @property
+    def width(self) -> int | None:
+        """How many measures each sample has where all have the same in their order, once each; else None."""
+        self._close()
+        if self._group is not None or len(self._sets) != 1:
+            return None
+        (only,) = self._sets
+        return len(only) if only == tuple(range(len(self._measures))) else None
+
+    @property
     def sample(self) -> NDArray[np.int32]:
         """The number of each row's sample in `samples`."""
-        return np.array(self._sample, dtype=np.int32)
+        self._close()
+        widths = np.array([len(one) for one in self._sets], dtype=np.int64)
+        groups = np.arange(len(self._set), dtype=np.int32) if self._group is None else np.array(self._group)
+        return np.repeat(groups.astype(np.int32), widths[self._set.column()] if len(widths) else 0)
 
     @property
     def measure(self) -> NDArray[np.int32]:
         """The number of each row's measure in `measures`."""
-        return np.array(self._measure, dtype=np.int32)
+        self._close()
+        sets = list(self._sets)
+        parts = [np.tile(np.array(sets[number], np.int32), times) for number, times in self._set.runs()]
+        return np.concatenate(parts) if parts else np.empty(0, np.int32)
 
     @property
     def value(self) -> NDArray[np.float64]:
@@ -149,22 +372,41 @@ class ScoreTable:
     @property
     def status(self) -> NDArray[np.uint8]:
         """The place of each row's status in `STATUSES`."""
-        return np.array(self._status, dtype=np.uint8)
+        return (self._outcome.column() % len(STATUSES)).astype(np.uint8)
 
     @property
     def why(self) -> NDArray[np.int32]:
         """The number of each row's reason in `whys`."""
-        return np.array(self._why, dtype=np.int32)
+        return self._outcome.column() // len(STATUSES)
 
     @property
     def low(self) -> NDArray[np.float64]:
         """The lower bounds; NaN where there are none."""
-        return np.array(self._low, dtype=np.float64)
+        return self._ends(self._low)
 
     @property
     def high(self) -> NDArray[np.float64]:
         """The upper bounds; NaN where there are none."""
-        return np.array(self._high, dtype=np.float64)
+        return self._ends(self._high)
+
+    def _ends(self, ends: array[float]) -> NDArray[np.float64]:
+        column = np.full(len(self), _NAN)
+        column[np.array(self._bounded, dtype=np.int64)] = ends
+        return column
+
+    def taken(self, rows: NDArray[np.int64]) -> ScoreRows:
+        """What these rows hold, without the columns of the others."""
+        value = np.frombuffer(self._value, dtype=np.float64)[rows] if len(self) else np.empty(0)
+        outcome = self._outcome.at(rows)
+        low, high = np.full((2, len(rows)), _NAN)
+        if self._bounded:
+            bounded = np.array(self._bounded)
+            at = np.searchsorted(bounded, rows)
+            at[at == len(bounded)] = 0
+            mine = bounded[at] == rows
+            low[mine], high[mine] = np.array(self._low)[at[mine]], np.array(self._high)[at[mine]]
+        status = (outcome % len(STATUSES)).astype(np.uint8)
+        return ScoreRows(value, status, outcome // len(STATUSES), low, high)
 
     # the rows
 
@@ -176,93 +418,97 @@ class ScoreTable:
 
     def rows(self, numbers: Iterable[int]) -> Iterator[Score]:
         """The scores in these rows."""
+        places = np.fromiter(numbers, dtype=np.int64)
+        sample, measure = self.sample[places].tolist(), self.measure[places].tolist()
         samples, measures, whys = self.samples, self.measures, self.whys
-        for row in numbers:
-            (sample, system, trial), (measure, canonical) = (
-                samples[self._sample[row]],
-                measures[self._measure[row]],
-            )
-            value, low = self._value[row], self._low[row]
-            status = STATUSES[self._status[row]]
+        value_of, *others = (column.tolist() for column in self.taken(places))
+        columns = zip(sample, measure, value_of, *others, strict=True)
+        for key, number, value, code, why, low, high in columns:
+            (name, system, trial), (reported, canonical) = samples[key], measures[number]
+            status = STATUSES[code]
             yield Score(
-                sample=sample,
+                sample=name,
                 system=system,
                 trial=trial,
-                measure=measure,
+                measure=reported,
                 type=canonical,
                 value=value if status == "ok" else None,
                 status=status,
-                why=whys[self._why[row]],
-                bounds=None if math.isnan(low) else (low, self._high[row]),
+                why=whys[why],
+                bounds=None if math.isnan(low) else (low, high),
             )
 
     def of_sample(self, key: SampleKey) -> Iterator[Score]:
         """The scores of one sample."""
-        number = self._samples.get(key, -1)
-        return self.rows(np.flatnonzero(self.sample == number).tolist())
+        number = self.keys.find(key)
+        return self.rows(() if number is None else np.flatnonzero(self.sample == number).tolist())
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """The values of each field, for a DataFrame; bounds are `low` and `high`."""
         samples, measures, whys = self.samples, self.measures, self.whys
+        sample, measure = self.sample.tolist(), self.measure.tolist()
         return {
-            "sample": [samples[code][0] for code in self._sample],
-            "system": [samples[code][1] for code in self._sample],
-            "trial": [samples[code][2] for code in self._sample],
-            "measure": [measures[code][0] for code in self._measure],
-            "type": [measures[code][1] for code in self._measure],
+            "sample": [samples[code][0] for code in sample],
+            "system": [samples[code][1] for code in sample],
+            "trial": [samples[code][2] for code in sample],
+            "measure": [measures[code][0] for code in measure],
+            "type": [measures[code][1] for code in measure],
             "value": _floats(self._value),
-            "status": [STATUSES[code] for code in self._status],
-            "why": [whys[code] for code in self._why],
-            "low": _floats(self._low),
-            "high": _floats(self._high),
+            "status": [STATUSES[code] for code in self.status.tolist()],
+            "why": [whys[code] for code in self.why.tolist()],
+            "low": _floats(self.low.tolist()),
+            "high": _floats(self.high.tolist()),
         }
 
     # on disk
 
     def lines(self) -> Iterator[bytes]:
         """The rows of scores.jsonl, byte by byte the same for the same scores."""
-        samples, measures, whys = self.samples, self.measures, self.whys
-        columns = (self._sample, self._measure, self._value, self._status, self._why, self._low, self._high)
-        for sample, measure, value, status, why, low, high in zip(*columns, strict=True):
-            (key, system, trial), (name, canonical) = samples[sample], measures[measure]
-            row = _row(
-                key,
-                system,
-                trial,
-                name,
-                canonical,
-                value if status == 0 else None,
-                STATUSES[status],
-                whys[why],
-                None if low != low else [low, high],  # noqa: PLR0124 - NaN
-            )
-            yield encode(row) + b"\n"
+        heads = [
+            b'{"sample":%b,"system":%b,"trial":%d,' % (encode(k[0]), encode(k[1]), k[2]) for k in self.keys
+        ]
+        names = [b'"measure":%b,"type":%b,"value":' % (encode(one), encode(of)) for one, of in self.measures]
+        ends = {
+            number * len(STATUSES) + code: b',"status":%b,"why":%b,"bounds":' % (encode(status), encode(why))
+            for number, why in enumerate(self._whys)
+            for code, status in enumerate(STATUSES)
+        }
+        values = encode(self._value.tolist())[1:-1].split(b",")  # NaN is null
+        outcomes = (ends[outcome] for outcome, times in self._outcome.runs() for _ in range(times))
+        codes = zip(self.sample.tolist(), self.measure.tolist(), values, outcomes, strict=bool(len(self)))
+        if not self._bounded:
+            return (heads[key] + names[name] + value + end + b"null}\n" for key, name, value, end in codes)
+        return self._bounded_lines(heads, names, codes)
+
+    def _bounded_lines(
+        self, heads: Sequence[bytes], names: Sequence[bytes], codes: Iterable[tuple[int, int, bytes, bytes]]
+    ) -> Iterator[bytes]:
+        bounds = dict(zip(self._bounded, zip(self._low, self._high, strict=True), strict=True))
+        for row, (key, name, value, end) in enumerate(codes):
+            ends = encode(bounds[row]) if row in bounds else b"null"
+            yield heads[key] + names[name] + value + end + ends + b"}\n"
 
     @classmethod
     def read(cls, lines: Iterable[bytes], file: str = "scores.jsonl") -> ScoreTable:
         """The table in lines of scores.jsonl; InputError names a damaged line."""
         table = cls()
-        samples, measures, whys = table._samples, table._measures, table._whys
-        add_sample, add_measure, add_why = table._sample.append, table._measure.append, table._why.append
-        add_value, add_status = table._value.append, table._status.append
-        add_low, add_high = table._low.append, table._high.append
+        number_of, measures, append = table.keys.number, table._measures, table._append
         number = 0  # of the line being read
         try:
             for line in lines:
                 number += 1
                 row = decode(line)
-                value, why, bounds = row["value"], row["why"], row["bounds"]
-                add_sample(samples.setdefault((row["sample"], row["system"], row["trial"]), len(samples)))
-                add_measure(measures.setdefault((row["measure"], row["type"]), len(measures)))
-                add_value(_NAN if value is None else value)
-                add_status(_STATUS[row["status"]])
-                add_why(0 if why is None else whys.setdefault(why, len(whys)))
-                if bounds is None:
-                    add_low(_NAN)
-                    add_high(_NAN)
-                else:
-                    add_low(bounds[0])
-                    add_high(math.inf if bounds[1] is None else bounds[1])
+                value, bounds = row["value"], row["bounds"]
+                if bounds is not None:
+                    bounds = (bounds[0], math.inf if bounds[1] is None else bounds[1])
+                append(
+                    number_of((row["sample"], row["system"], row["trial"])),
+                    measures.setdefault((row["measure"], row["type"]), len(measures)),
+                    _NAN if value is None else value,
+                    _STATUS[row["status"]],
+                    row["why"],
+                    bounds,
+                )
         except (ValueError, KeyError, TypeError):
             raise InputError(
                 "this line is no score", fix="run the evaluation again", place=Place(file, number)
@@ -270,16 +516,7 @@ class ScoreTable:
         return table
 
 
-def _append_coded(
-    mine: dict[Any, int], theirs: dict[Any, int], codes: array[int], added: NDArray[np.int32]
-) -> None:
-    """Append another table's codes, as the codes that the same values have here."""
-    renumbered = np.array([mine.setdefault(value, len(mine)) for value in theirs], dtype=np.int32)
-    if len(added):
-        codes.frombytes(renumbered[added].tobytes())
-
-
-def _floats(values: array[float]) -> list[float | None]:
+def _floats(values: Iterable[float]) -> list[float | None]:
     return [None if math.isnan(value) else value for value in values]
 
 

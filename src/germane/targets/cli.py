@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, PrivateAttr
 
 from germane.errors import InputError, Place, TargetError
-from germane.processes import MAX_STDOUT, ChildProcess, child_environment, misplaced
+from germane.processes import MAX_STDOUT, ChildProcess, child_environment, has_files, misplaced
 from germane.samples.evalfile import Case
 from germane.samples.yamltext import Positive, plain_value
 from germane.targets.target import Asked, Target, complete, sample_of
@@ -25,6 +25,7 @@ __all__ = ["CliTarget"]
 
 _SLOT = re.compile(r"\{(PROMPT|EVAL_ID|ATTEMPT|FILES|OUTPUT_FILE)\}")
 _TAIL = 2000
+_ANSWERS = {"text", "output_messages", "outputMessages", "output"}
 _PASSED_ON = ("TMP", "TZ", "SHELL", "USER", "LOGNAME", "COMSPEC", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
 """Variables of the environment that a command gets besides those of every program: none of them is a secret."""
 
@@ -41,6 +42,9 @@ def _environment(value: Any) -> Json:
 class CliTarget(Target):
     """Runs a command for each query, in `cwd`, for at most `timeout` seconds.
 
+    `cwd` is relative to the targets file's folder; where the files that the command names stand in the eval file's
+    folder instead (AgentV starts there), to that one.
+
     The command sees an allow-list of the environment's variables, and those that `env` names or sets.
     """
 
@@ -55,7 +59,7 @@ class CliTarget(Target):
     env: Annotated[dict[str, str], BeforeValidator(_environment)] = Field(default_factory=dict)
     _folder: Path = PrivateAttr(default_factory=Path)
 
-    def open(self, place: Place, folder: Path) -> None:
+    def open(self, place: Place, folder: Path, evals: Path) -> None:
         """The command must take the question, and its folder exist."""
         template = self.command_template
         if not template:
@@ -66,7 +70,8 @@ class CliTarget(Target):
             fix = "put {PROMPT} where the question belongs; it comes quoted"
             raise InputError(f"the command of {self.name} is told no question", fix=fix, place=place)
         usual = folder.parent if folder.name == ".agentv" else folder
-        self._folder = (folder / self.cwd).resolve() if self.cwd else usual
+        starts = [(start / self.cwd).resolve() for start in ((folder, evals) if self.cwd else (usual, evals))]
+        self._folder = next((one for one in starts if one.is_dir() and has_files(template, one)), starts[0])
         if not self._folder.is_dir():
             problem = f"the target {self.name} starts in {self._folder}, which is no folder"
             raise InputError(problem, fix="name a folder, relative to the targets file", place=place)
@@ -120,10 +125,10 @@ def _filled(template: str, asked: Asked, output: Path) -> str:
 
 
 def _read(output: Path) -> Json:
-    """The content of an output file: an object with text or output_messages, else its raw text."""
+    """The content of an output file: an object with text, output_messages or output, else its raw text."""
     text = output.read_text(encoding="utf-8", errors="replace")
     try:
         document: Json = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return document if isinstance(document, dict) and document.keys() & {"text", "output_messages"} else text
+    return document if isinstance(document, dict) and document.keys() & _ANSWERS else text

@@ -37,9 +37,9 @@ class MockTarget(Target):
     response: Annotated[Any, BeforeValidator(_response)] = None
     responses: Annotated[dict[str, Any], BeforeValidator(_responses)] = Field(default_factory=dict)
 
-    def open(self, place: Place, folder: Path) -> None:
+    def open(self, place: Place, folder: Path, evals: Path) -> None:
         """One of the two is needed."""
-        del folder
+        del folder, evals
         if self.response is None and not self.responses:
             raise InputError(f"the mock {self.name} has no response", fix="write response: text", place=place)
 
@@ -66,8 +66,9 @@ class RecordedTarget(Target):
     system: str | None = None
     _answers: dict[tuple[str, str, int], Sample] = PrivateAttr(default_factory=dict)
 
-    def open(self, place: Place, folder: Path) -> None:
+    def open(self, place: Place, folder: Path, evals: Path) -> None:
         """Read the file."""
+        del evals
         if not self.path:
             fix = "write path: answers.jsonl"
             raise InputError(f"the target {self.name} names no file", fix=fix, place=place)

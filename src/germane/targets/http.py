@@ -59,9 +59,9 @@ class HttpTarget(Target):
     retries: WholeNumber = 2
     _client: Any = PrivateAttr(default=None)
 
-    def open(self, place: Place, folder: Path) -> None:
+    def open(self, place: Place, folder: Path, evals: Path) -> None:
         """A URL is needed, and a place for the question."""
-        del folder
+        del folder, evals
         if not self.url.startswith(("http://", "https://")):
             fix = "write url: https://host/search"
             raise InputError(f"the target {self.name} has no URL", fix=fix, place=place)

@@ -48,8 +48,9 @@ class PythonTarget(Target):
         """The imported function."""
         return self._function
 
-    def open(self, place: Place, folder: Path) -> None:
+    def open(self, place: Place, folder: Path, evals: Path) -> None:
         """Import the function."""
+        del evals
         module, colon, name = self.entry_point.partition(":")
         if not colon or not module or not name:
             fix = "write function: module:name, as in my_rag:answer"

@@ -25,6 +25,7 @@ class Models(YamlModel):
     """The models inside a system, as its targets file names them: what its answers can be grouped by."""
 
     what = "models"
+    aliases: ClassVar = {"rewriter": ("query_rewriter",)}
 
     generator: str | None = None
     reranker: str | None = None
@@ -46,10 +47,10 @@ class Target(YamlModel):
     workers: WholeNumber = 4
     models: Models = Models()
 
-    def open(self, place: Place, folder: Path) -> None:
+    def open(self, place: Place, folder: Path, evals: Path) -> None:
         """Check and load what it needs, before anything is asked; InputError with the place of its entry.
 
-        `folder` is that of the targets file, which its paths are relative to.
+        `folder` is that of the targets file, which its paths are relative to; `evals` is the eval file's.
         """
 
     async def answer(self, asked: Asked) -> Sample:
@@ -69,6 +70,8 @@ def sample_of(asked: Asked) -> Sample:
 
 
 _ROWS = RowReader()
+_AGENTV = {"text": "response", "output_messages": "messages", "outputMessages": "messages"}
+"""Names of AgentV's for parts of an answer; its newer generation calls the messages `output`."""
 _SHAPES = 'return a text, a list of contexts, or {"response": "...", "contexts": [...]}'
 _PLAIN = bool | int | float | str | Context | Call | Message
 
@@ -87,7 +90,9 @@ def complete(asked: Asked, answer: Any, *, ms: float | None = None) -> Sample:
         value = {"contexts": value}
     if not isinstance(value, dict):
         raise TargetError(f"the answer is {type(answer).__name__}; {_SHAPES}")
-    row = {("response" if key == "text" else key): inner for key, inner in value.items()}
+    row: dict[str, Json] = {_AGENTV.get(str(key), str(key)): inner for key, inner in value.items()}
+    if isinstance(row.get("output"), list):
+        row["messages"] = row.pop("output")
     own = {k: v for k, v in row.items() if _ROWS.field_of(k) not in {"query", "id", "system", "trial"}}
     try:
         answered = _ROWS.read({**own, "query": "-"}, 0, lambda _: Place("answer"))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from germane.errors import InputError, Place
 from germane.samples.files import Warn, nearest, read_text
-from germane.samples.yamltext import Node, parse_yaml, read_model
+from germane.samples.yamltext import Node, parse_yaml, read_model, with_environment
 from germane.targets.cli import CliTarget
 from germane.targets.fixed import MockTarget, RecordedTarget
 from germane.targets.http import HttpTarget
@@ -29,7 +27,6 @@ PROVIDERS: Mapping[str, type[Target]] = {
 """The target of each provider."""
 
 NAMES = (".agentv/targets.yaml", "targets.yaml", ".agentv/targets.yml", "targets.yml")
-_VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
 def open_target(
@@ -46,9 +43,10 @@ def open_target(
     """
     entry, path, kind = _found(name, where)
     folder = path.resolve().parent
-    expanded = _expanded(entry, os.environ if environ is None else environ)
+    expanded = with_environment(entry, os.environ if environ is None else environ)
     target = read_model(kind, expanded, folder=folder, warn=warn)
-    target.open(entry.place, folder)
+    where = Path(where)
+    target.open(entry.place, folder, where.resolve() if where.is_dir() else folder)
     return target
 
 
@@ -81,7 +79,7 @@ def declared_models(name: str, where: str | Path) -> dict[str, str]:
     where = Path(where)
     entry = _entry(name, find_targets_file(where) if where.is_dir() else where)
     models = (entry.pairs or {}).get("models")
-    named = _expanded(models, os.environ).pairs or {} if models is not None else {}
+    named = with_environment(models, os.environ).pairs or {} if models is not None else {}
     return {role: node.text for role, node in named.items() if node.text}
 
 
@@ -124,17 +122,3 @@ def _entry(name: str, path: Path) -> Node:
         fix = f"did you mean {near}?" if near else f"it has {', '.join(names)}"
         raise InputError(f"there is no target {name!r}", fix=fix, place=Place(str(path)))
     return names[name]
-
-
-def _expanded(node: Node, environ: Mapping[str, str]) -> Node:
-    """The entry with every `${{ NAME }}` replaced by the variable's value."""
-    if node.pairs is not None:
-        return replace(node, pairs={key: _expanded(inner, environ) for key, inner in node.pairs.items()})
-    if node.items is not None:
-        return replace(node, items=[_expanded(inner, environ) for inner in node.items])
-    text = node.text or ""
-    for variable in _VARIABLE.findall(text):
-        if variable not in environ:
-            problem = f"the environment variable {variable} is not set"
-            raise InputError(problem, fix=f"set it: export {variable}=...", place=node.place)
-    return replace(node, text=_VARIABLE.sub(lambda match: environ[match[1]], text))

@@ -195,7 +195,7 @@ class GroupCall:
     async def _attempts(self, items: Sequence[Reading]) -> None:
         """Ask until there is a usable answer or no attempt left; each shows what was wrong with the one before."""
         self._note, problem, policy = None, "", self.client.policy
-        self.state.begin()
+        self.state.failures = self.state.room = 0  # of this question
         attempt = 0
         for attempt in range(1, policy.attempts + 1):
             self.state.reasked += attempt > 1

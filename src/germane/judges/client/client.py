@@ -106,10 +106,6 @@ class CallState:
     version: int = 0
     taken: Taken | None = None
 
-    def begin(self) -> None:
-        """Another question: it has attempts of its own, and how long its answer is, is not known."""
-        self.failures = self.room = 0
-
     def usage(self, price: Price | None) -> Usage:
         """What the call has used, and cost where its price is known."""
         tokens = self.input_tokens, self.output_tokens
@@ -131,7 +127,7 @@ class ModelClient:
         capabilities: What the model takes; learned from its refusals.
         policy: Timeouts, attempts, backoff.
         concurrency: How many requests may be in flight.
-        limiter: Requests and tokens per minute.
+        limiter: Requests and tokens per minute; None = no limit.
     """
 
     def __init__(
@@ -140,7 +136,7 @@ class ModelClient:
         capabilities: ModelCapabilities,
         policy: RetryPolicy,
         concurrency: AdaptiveConcurrency,
-        limiter: RateLimiter,
+        limiter: RateLimiter | None = None,
     ) -> None:
         self.transport, self.capabilities, self.policy = transport, capabilities, policy
         self.concurrency, self.limiter = concurrency, limiter
@@ -222,7 +218,7 @@ class ModelClient:
         call.room = max(2 * max(got.output_tokens or 0, limit), ROOM)
 
     def _learn(self, error: errors.Rejected, call: CallState) -> None:
-        """Learn from a rejection how to ask instead, or raise what it means."""
+        """Learn from a rejection what to leave out, or try the next output mode; else raise what it means."""
         text = error.text
         if call.limit and errors.is_over_limit(text) and (call.room or not error.too_long):
             raise errors.Refused(f"the endpoint allows no answer of {call.limit:,} tokens ({error})")
@@ -233,12 +229,9 @@ class ModelClient:
             raise errors.Refused(f"the provider's content filter refused the texts ({error})")
         if errors.UNFIT.search(text):
             raise AnswerError(f"the endpoint says that it is not of the schema: {text}")
-        if self.capabilities.version == call.version:  # else another call has learned meanwhile
-            self._step_down(error, call)
-
-    def _step_down(self, error: errors.Rejected, call: CallState) -> None:
-        """Leave out what the error names, or try the next output mode; raise it where nothing is left to try."""
-        if self.capabilities.learn(error.text, call.mode, limited=call.limit is not None):
+        if self.capabilities.version != call.version:  # another call has learned meanwhile
+            return
+        if self.capabilities.learn(text, call.mode, limited=call.limit is not None):
             return
         self._rejected += 1
         if self._rejected >= self.policy.hopeless and not self._worked:
@@ -285,7 +278,8 @@ class ModelClient:
         call.model, call.fingerprint = got.model, got.fingerprint
         self._answers += 1
         self._output += back
-        self.limiter.correct(call.taken, sent + back)
+        if self.limiter is not None:
+            self.limiter.correct(call.taken, sent + back)
 
     # one request until there is a response
 
@@ -346,7 +340,8 @@ class ModelClient:
         await self.concurrency.acquire()
         call.taken, entered = None, False
         try:
-            call.taken = await self.limiter.acquire(tokens)
+            if self.limiter is not None:
+                call.taken = await self.limiter.acquire(tokens)
             if self._unusable:
                 raise JudgeError(self._unusable)
             if not self.pause.active and (probes or not self.breaker.open):
@@ -357,11 +352,18 @@ class ModelClient:
         finally:
             if not entered:
                 self.concurrency.release()
-                self.limiter.give_back(call.taken)
+                if self.limiter is not None:
+                    self.limiter.give_back(call.taken)
 
     async def _send(self, body: Callable[[], bytes], call: CallState, sent: float) -> dict[str, Json]:
-        """One request; what its response says, or the error that it is."""
-        seconds = min(self._timeout(call), call.left)
+        """One request; what its response says, or the error that it is.
+
+        Once it is known how long answers take here, a request that takes far longer is taken to hang, the last excepted.
+        """
+        policy = self.policy
+        seconds = min(policy.read, call.left)
+        if self._answers >= _ENOUGH and call.failures + 1 < policy.attempts:
+            seconds = min(seconds, max(policy.hang_after, policy.hang_factor * self._slowest))
         try:
             content = body()
             call.requests += 1
@@ -376,7 +378,8 @@ class ModelClient:
         finally:
             call.left -= monotonic() - sent
             self.concurrency.release()
-            self.limiter.release()
+            if self.limiter is not None:
+                self.limiter.release()
         if found is None:
             raise self._error(status, headers, raw, sent)
         if (failure := errors.failure_in(found)) is None:
@@ -389,13 +392,6 @@ class ModelClient:
         call.count(*tokens_in(found))
         status, raw = failure[0], json.dumps(failure[1]).encode()
         raise self._error(status, headers, raw, sent, ", sent as a success")
-
-    def _timeout(self, call: CallState) -> float:
-        """Seconds after which an answer is taken to hang, by how long answers take here."""
-        policy = self.policy
-        if self._answers < _ENOUGH or call.failures + 1 >= policy.attempts:
-            return policy.read
-        return min(policy.read, max(policy.hang_after, policy.hang_factor * self._slowest))
 
     def _error(
         self, status: int, headers: Mapping[str, str], raw: bytes, sent: float, more: str = ""

@@ -138,7 +138,9 @@ def find(spec: str, base_url: str | None = None, *, trusted: bool = True) -> Ser
     model = model.strip() or provider.model
     if not model:
         raise InputError(f"{provider_name} has no default model", fix=f"write {provider_name}:MODEL")
-    given = base_url or url or _from_environment(provider)
+    given = base_url or url or os.environ.get(provider.base, "").strip()
+    if given and given not in {base_url, url} and provider is PROVIDERS["ollama"]:
+        given = _ollama(given.strip("\"'"))
     if not (given or provider.url):
         raise InputError(f"{provider_name} has no base URL", fix=f"set {provider.base} or give base_url")
     base = _tidy(given, provider) if given else provider.url
@@ -184,11 +186,6 @@ def _split(spec: str) -> tuple[str, str]:
         url = f"{'http' if near else 'https'}://{rest}"
         raise InputError(f"{wrong[1]!r} is no URL of a server", fix=f"write {spec[: wrong.start()]}@{url}")
     return spec, ""
-
-
-def _from_environment(provider: Provider) -> str:
-    value = os.environ.get(provider.base, "").strip()
-    return _ollama(value.strip("\"'")) if value and provider is PROVIDERS["ollama"] else value
 
 
 def _ollama(host: str) -> str:

@@ -58,8 +58,6 @@ def secrets_in(values: Sequence[str]) -> list[str]:
 
 @dataclass(slots=True)
 class _Client:
-    """One client and its requests in flight."""
-
     http: httpx2.AsyncClient
     in_flight: int = 0
 
@@ -103,8 +101,7 @@ class HTTPTransport:
             finally:
                 await response.aclose()
         except httpx2.RequestError as error:
-            text = str(error)
-            raise TransportError(f"{type(error).__name__}{': ' + text if text else ''}") from None
+            raise TransportError(": ".join(filter(None, (type(error).__name__, str(error))))) from None
         finally:
             client.in_flight -= 1
 

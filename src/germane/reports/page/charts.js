@@ -1,4 +1,4 @@
-import { el, number, svg } from "./dom.js";
+import { el, number, signed, svg } from "./dom.js";
 
 /** @type {Record<string, [string, string, string]>} glyph, class, word */
 const SIGNS = {
@@ -13,10 +13,10 @@ export function wordOf(sign) {
   return SIGNS[sign]?.[2] ?? "";
 }
 
-/** One sign of the strip, glyph only.
+/** One sign as a cell of the strip.
  * @param {string} sign */
-export function glyphOf(sign) {
-  return SIGNS[sign]?.[0] ?? "";
+export function cellOf(sign) {
+  return el("i", { class: SIGNS[sign]?.[1] ?? "u" }, SIGNS[sign]?.[0] ?? "·");
 }
 
 /** The rank heat strip: glyph and shade per rank, calls apart, a mark for missed gold.
@@ -25,8 +25,14 @@ export function strip(text, missed) {
   const shown = text.slice(0, 30);
   const words = [...shown].map((sign, at) => (sign === "|" ? "next call" : `${at + 1} ${wordOf(sign)}`)).join(", ") || "nothing came back";
   const lost = missed ? `; ${missed} gold missed` : "";
-  const cells = [...shown].map((sign) => (sign === "|" ? el("i", { class: "cut" }) : el("i", { class: SIGNS[sign][1] }, SIGNS[sign][0])));
-  return el("span", { class: "strip", role: "img", "aria-label": `ranks: ${words}${lost}` }, ...cells, text.length > 30 && "…", missed > 0 && el("span", { class: "bad" }, ` ◇${missed}`));
+  const cells = [...shown].map((sign) => (sign === "|" ? el("i", { class: "cut" }) : cellOf(sign)));
+  return el("span", { class: "strip", role: "img", "aria-label": `ranks: ${words}${lost}` }, ...cells, text.length > 30 && "…", missed > 0 && el("span", { class: "lost" }, `◇${missed}`));
+}
+
+/** What the signs of the strips mean. */
+export function signKey() {
+  const parts = [["D", "relevant, grade 3"], ["C", "2"], ["B", "1"], ["a", "not relevant"], [".", "unjudged"], ["?", "no verdict"]];
+  return el("p", { class: "key quiet" }, ...parts.map(([sign, word]) => el("span", null, el("span", { class: "strip", "aria-hidden": "true" }, cellOf(sign)), ` ${word}`)), el("span", null, el("span", { class: "lost" }, "◇1"), " gold that did not come back"));
 }
 
 /** A histogram whose bars are buttons; the arrow keys move between them.
@@ -37,12 +43,12 @@ export function histogram(name, values, range, gate, pick) {
   const [low, high] = range;
   const wide = (high - low) / bins || 1;
   const counts = new Array(bins).fill(0);
-  for (const value of values) if (value !== null) counts[Math.min(Math.max(Math.floor((value - low) / wide), 0), bins - 1)]++;
+  for (const value of values) if (value !== null) counts[Math.min(Math.max(Math.floor((value - low) / wide + 1e-9), 0), bins - 1)]++;
   const most = Math.max(...counts, 1);
   const bars = counts.map((height, at) => {
     const from = low + at * wide;
     const to = low + (at + 1) * wide;
-    const bar = el("i", { style: { height: `${Math.round((100 * height) / most)}%` } });
+    const bar = el("i", { style: { height: height ? `max(2px, ${Math.round((100 * height) / most)}%)` : "0" } });
     const label = `${name} ${from.toFixed(2)} to ${to.toFixed(2)}: ${height} queries`;
     return el("button", { type: "button", "aria-label": label, title: label, tabindex: at ? "-1" : "0", onclick: () => pick(from, to) }, bar);
   });
@@ -55,31 +61,37 @@ export function histogram(name, values, range, gate, pick) {
   return el("div", { class: "histogram", role: "group", "aria-label": `histogram of ${name}`, onkeydown: move }, ...bars, line);
 }
 
-/** The share of relevant places at each rank.
- * @param {string[]} strips */
-export function profile(strips) {
-  /** @type {number[]} */
-  const found = [];
-  /** @type {number[]} */
-  const all = [];
-  for (const text of strips) {
-    for (const call of text.split("|")) {
-      for (let rank = 0; rank < Math.min(call.length, 20); rank++) {
-        all[rank] = (all[rank] ?? 0) + 1;
-        if (call[rank] >= "A" && call[rank] <= "D") found[rank] = (found[rank] ?? 0) + 1;
-      }
-    }
+/** A value with its interval on a track, and where a gate or zero stands.
+ * @param {number | null} value @param {number[] | null} ends @param {[number, number]} range
+ * @param {{gate?: number | null, zero?: boolean, kind?: string}} [more] */
+export function interval(value, ends, range, more = {}) {
+  const [low, high] = range;
+  const place = (/** @type {number} */ at) => 4 + (152 * Math.min(Math.max(at - low, 0), high - low)) / (high - low || 1);
+  const marks = [];
+  if (more.zero) marks.push(svg("line", { class: "zero", x1: place(0), x2: place(0), y1: 2, y2: 18 }));
+  if (ends) {
+    const [from, to] = [place(ends[0]), place(ends[1])];
+    marks.push(svg("rect", { class: "band", x: from, y: 6, width: Math.max(to - from, 2), height: 8, rx: 4 }));
   }
-  const shares = all.map((total, rank) => (found[rank] ?? 0) / total);
-  const step = 30;
-  const width = 40 + step * shares.length;
-  const bars = shares.flatMap((share, rank) => [
-    svg("rect", { class: "bar", x: 34 + rank * step, y: 110 - 100 * share, width: step - 4, height: 100 * share }),
-    svg("text", { x: 34 + rank * step + step / 2 - 2, y: 124, "text-anchor": "middle" }, rank + 1),
-  ]);
-  const words = shares.map((share, rank) => `rank ${rank + 1}: ${number(share)}`).join(", ");
-  const axis = [0, 0.5, 1].map((value) => svg("text", { x: 28, y: 114 - 100 * value, "text-anchor": "end" }, value));
-  const picture = svg("svg", { viewBox: `0 0 ${width} 130`, width, height: 130, role: "img", "aria-label": `share relevant by rank: ${words}` }, svg("line", { class: "axis", x1: 32, x2: width, y1: 110, y2: 110 }), ...axis, ...bars);
-  picture.style.maxWidth = "100%";
-  return picture;
+  if (more.gate !== null && more.gate !== undefined) marks.push(svg("line", { class: "gate", x1: place(more.gate), x2: place(more.gate), y1: 1, y2: 19 }));
+  if (value !== null) marks.push(svg("circle", { class: "dot", cx: place(value), cy: 10, r: 4.5 }));
+  const shown = more.zero ? signed : number;
+  const words = `${shown(value)}${ends ? `, interval ${shown(ends[0])} to ${shown(ends[1])}` : ""}`;
+  return svg("svg", { class: `interval ${more.kind ?? ""}`, viewBox: "0 0 160 20", width: 160, height: 20, role: "img", "aria-label": words }, svg("line", { class: "track", x1: 4, x2: 156, y1: 10, y2: 10 }), ...marks);
+}
+
+/** Wins, ties and losses as one bar.
+ * @param {number} wins @param {number} ties @param {number} losses */
+export function tally(wins, ties, losses) {
+  const whole = wins + ties + losses || 1;
+  const parts = /** @type {[string, number][]} */ ([["win", wins], ["tie", ties], ["loss", losses]]);
+  const bar = el("span", { class: "tally", "aria-hidden": "true" }, ...parts.filter(([, size]) => size).map(([name, size]) => el("i", { class: name, style: { width: `${(100 * size) / whole}%` } })));
+  return el("span", { class: "tallied" }, el("span", { class: "good" }, `▲ ${wins}`), el("span", { class: "quiet" }, `= ${ties}`), el("span", { class: "bad" }, `▼ ${losses}`), bar);
+}
+
+/** A chart that was drawn when the page was made; null where there is none.
+ * @param {string} kind */
+export function chart(kind) {
+  const found = document.getElementById(`chart-${kind}`);
+  return found instanceof HTMLTemplateElement ? el("figure", { class: "chart" }, found.content.cloneNode(true)) : null;
 }

@@ -1,4 +1,4 @@
-import { glyphOf, wordOf } from "./charts.js";
+import { cellOf, chart, interval, tally, wordOf } from "./charts.js";
 import { count, difference, queries, report } from "./data.js";
 import { data, el, num, number, put, signed, svg, table } from "./dom.js";
 import { choice } from "./queries.js";
@@ -11,60 +11,118 @@ const TIE = 1e-9;
 export function compare(main, settings) {
   const base = report.baseline;
   const measure = settings.get("measure") ?? base.measures[0] ?? "";
-  const rows = base.measures.map((/** @type {string} */ name) => {
-    const at = report.names.indexOf(name);
-    const better = report.lower.includes(name) ? -1 : 1;
-    const paired = Array.from({ length: count }, (_, query) => query).filter((query) => difference(at, query) !== null);
-    const found = paired.map((query) => Number(difference(at, query)));
-    const before = paired.reduce((total, query) => total + base.rows[query].values[base.measures.indexOf(name)], 0) / paired.length;
-    const sum = found.reduce((a, b) => a + b, 0);
-    const wins = found.filter((value) => value * better > TIE).length;
-    const losses = found.filter((value) => value * better < -TIE).length;
-    return [el("th", { scope: "row" }, data(name)), num(found.length), num(found.length ? number(before) : "–"), num(found.length ? signed(sum / found.length) : "–"), num(`▲ ${wins}`, "good"), num(`= ${found.length - wins - losses}`), num(`▼ ${losses}`, "bad")];
-  });
+  const lower = report.lower.includes(measure);
   const at = report.names.indexOf(measure);
   const moved = Array.from({ length: count }, (_, query) => query).map((query) => ({ query, by: difference(at, query) })).filter((one) => one.by !== null && Math.abs(one.by) > TIE);
   moved.sort((a, b) => Math.abs(b.by ?? 0) - Math.abs(a.by ?? 0));
   const unchanged = count - moved.length;
-  put(main, 
+  put(main,
     el("h1", null, "Beside the baseline ", data(base.name)),
-    el("p", { class: "quiet" }, "Difference = this report minus the baseline, over the queries measured in both."),
-    table("Paired differences", ["measure", ...["queries", "baseline mean", "mean difference", "better", "same", "worse"].map((name) => el("th", { scope: "col", class: "num" }, name))], rows),
-    base.gone.length > 0 && el("p", { class: "warn" }, `△ ${base.gone.length} queries of the baseline are not in this report`),
+    el("p", { class: "quiet" }, "A difference is this report minus the baseline, paired over the queries that were measured in both."),
+    differences(),
+    base.gone.length > 0 && el("p", { class: "note warn" }, `△ ${base.gone.length} queries of the baseline are not in this report`),
+    el("div", { class: "panels" }, chart("differences"), noise()),
     el("h2", null, "Queries that moved"),
-    el("div", { class: "filters" }, el("label", null, "Measure", choice(base.measures.map((/** @type {string} */ name) => [name, name]), measure, (value) => { note("compare", { measure: value }); compare(main, new URLSearchParams({ measure: value })); }))),
-    el("p", { class: "quiet" }, `${moved.length} moved, ${unchanged} did not${moved.length > 40 ? "; the 40 that moved most" : ""}`),
-    ...moved.slice(0, 40).map(({ query, by }) => el("section", { class: "card" },
-      el("h3", null, el("span", { class: (by ?? 0) * (report.lower.includes(measure) ? -1 : 1) > 0 ? "good" : "bad" }, `${(by ?? 0) > 0 ? "▲" : "▼"} ${signed(by)} `), el("a", { href: address("query", { at: query }) }, data(queries.id[query])), " ", data(queries.query[query])),
-      lists(query))),
+    el("div", { class: "filters" }, el("label", null, "Measure", choice(base.measures.map((/** @type {string} */ name) => [name, name]), measure, (value) => { note("compare", { measure: value }); compare(main, new URLSearchParams({ measure: value })); })),
+      el("p", { class: "quiet" }, `${moved.length} moved, ${unchanged} did not${moved.length > 40 ? "; the 40 that moved most" : ""}`)),
+    el("div", { class: "cards pairs" }, ...moved.slice(0, 40).map(({ query, by }) => el("section", { class: "card" },
+      el("h3", null, el("span", { class: `chip ${(by ?? 0) * (lower ? -1 : 1) > 0 ? "good" : "bad"}` }, `${(by ?? 0) > 0 ? "▲" : "▼"} ${signed(by)}`), " ", el("a", { href: address("query", { at: query }) }, data(queries.id[query])), " ", data(queries.query[query])),
+      lists(query)))),
   );
 }
 
-/** The two ranked lists of a query, joined by lines, with what is new, dropped and moved.
+/** One line per measure: what `germane compare` says; plain means where it cannot compare the two as a whole. */
+function differences() {
+  const base = report.baseline;
+  const known = report.comparison?.comparisons ?? base.measures.map(plainly);
+  const far = Math.max(0.01, ...known.flatMap((/** @type {any} */ one) => [one.difference, ...(one.interval ?? [])]).map((/** @type {any} */ value) => Math.abs(value ?? 0)));
+  const adjusted = known.some((/** @type {any} */ one) => one.p_holm !== null && one.p_holm !== undefined);
+  const rows = known.map((/** @type {any} */ one) => {
+    const better = report.lower.includes(one.measure) ? -1 : 1;
+    const ends = one.interval;
+    const kind = !ends ? "" : ends[0] * better > 0 && ends[1] * better > 0 ? "good" : ends[0] * better < 0 && ends[1] * better < 0 ? "bad" : "";
+    return [
+      el("th", { scope: "row" }, data(one.measure), one.due > one.n && el("div", { class: "small warn" }, `${one.due - one.n} not measured in both`)),
+      num(one.n), num(number(one.mean_a)), num(number(one.mean_b)),
+      num(el("strong", { class: kind }, signed(one.difference))),
+      el("td", null, interval(one.difference, ends, [-far, far], { zero: true, kind }), el("div", { class: "small quiet" }, ends ? `${signed(ends[0])} to ${signed(ends[1])}` : one.interval_why ?? "–")),
+      ...(adjusted ? [num(chance(one.p_holm ?? one.p))] : []),
+      el("td", null, tally(one.wins, one.ties, one.losses)),
+    ];
+  });
+  const heads = ["measure", ...["queries", "baseline", "now", "difference"].map((name) => el("th", { scope: "col", class: "num" }, name)), "95% interval", ...(adjusted ? [el("th", { scope: "col", class: "num", title: "sign-flip test, adjusted over the measures by Holm" }, "p")] : []), "better, same, worse"];
+  return el("section", null, table("Paired differences", heads, rows, "measures"),
+    !report.comparison && el("p", { class: "quiet small" }, "Several systems stand on a side: these are plain differences, without intervals."),
+    ...(report.comparison?.notes ?? []).map((/** @type {string} */ text) => el("p", { class: "quiet small" }, data(text))));
+}
+
+/** @param {string} name */
+function plainly(name) {
+  const base = report.baseline;
+  const at = report.names.indexOf(name);
+  const better = report.lower.includes(name) ? -1 : 1;
+  const paired = Array.from({ length: count }, (_, query) => query).filter((query) => difference(at, query) !== null);
+  const found = paired.map((query) => Number(difference(at, query)));
+  const mean = (/** @type {number[]} */ values) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
+  const wins = found.filter((value) => value * better > TIE).length;
+  const losses = found.filter((value) => value * better < -TIE).length;
+  const old = mean(paired.map((query) => base.rows[query].values[base.measures.indexOf(name)]));
+  return { measure: name, n: found.length, due: found.length, mean_a: old, mean_b: mean(paired.map((query) => queries.values[at][query])), difference: mean(found), interval: null, wins, ties: found.length - wins - losses, losses };
+}
+
+/** @param {number | null | undefined} p */
+function chance(p) {
+  return p === null || p === undefined ? "–" : p < 0.00005 ? "<.0001" : p.toFixed(4);
+}
+
+/** How much of the differences is the retrieval, and how much are other verdicts on the same passages. */
+function noise() {
+  let same = 0;
+  let other = 0;
+  report.baseline.rows.forEach((/** @type {any} */ row, /** @type {number} */ query) => {
+    const before = new Map(row?.places ?? []);
+    for (const [name, sign] of report.baseline.now[query]) {
+      const old = /** @type {string | undefined} */ (before.get(name));
+      if (old && /[A-Da-d]/.test(old) && /[A-Da-d]/.test(sign)) old.toLowerCase() === sign.toLowerCase() && old === sign ? same++ : other++;
+    }
+  });
+  const parts = (report.comparison?.comparisons ?? []).filter((/** @type {any} */ one) => one.parts);
+  const rows = parts.map((/** @type {any} */ one) => [el("th", { scope: "row" }, data(one.measure)), num(signed(one.parts.retrieval)), num(signed(one.parts.judge || one.parts.labels || 0)), num(one.parts.share === null ? "–" : `${(100 * one.parts.share).toFixed(0)}%`)]);
+  return el("section", { class: "panel" }, el("h2", null, "What it is made of"),
+    el("p", null, same + other ? `${other} of ${same + other} passages that stand in both lists have another label now.` : "No passage with a label stands in both lists."),
+    rows.length > 0 && table("Retrieval and verdicts", ["measure", ...["retrieval", "verdicts", "share of verdicts"].map((name) => el("th", { scope: "col", class: "num" }, name))], rows),
+    rows.length > 0 && el("p", { class: "quiet small" }, "Retrieval: what other passages and ranks change. Verdicts: what other labels of the same passages change, which is noise of the judge."));
+}
+
+/** The two ranked lists of a query, joined by lines, with what is new, dropped and moved, and verdicts that changed.
  * @param {number} query */
 export function lists(query) {
   const before = report.baseline.rows[query]?.places;
   if (!before) return el("p", { class: "quiet" }, "The baseline has no such query.");
   const now = report.baseline.now[query];
-  const old = new Map(before.map((/** @type {any} */ [name], /** @type {number} */ at) => [name, at]));
-  const fresh = new Map(now.map((/** @type {any} */ [name], /** @type {number} */ at) => [name, at]));
-  const left = before.map((/** @type {any} */ [name, sign], /** @type {number} */ at) => item(at, name, sign, fresh.has(name) ? null : ["✗ dropped", "bad"]));
+  const old = new Map(before.map((/** @type {any} */ [name, sign], /** @type {number} */ at) => [name, { at, sign }]));
+  const fresh = new Set(now.map((/** @type {any} */ [name]) => name));
+  const left = before.map((/** @type {any} */ [name, sign], /** @type {number} */ at) => item(at, name, sign, [fresh.has(name) ? null : ["✗ dropped", "bad"]]));
   const right = now.map((/** @type {any} */ [name, sign], /** @type {number} */ at) => {
     const was = old.get(name);
-    return item(at, name, sign, was === undefined ? ["✚ new", "good"] : was === at ? null : was > at ? [`▲ up ${was - at}`, "good"] : [`▼ down ${at - was}`, "bad"]);
+    const move = !was ? ["✚ new", "good"] : was.at === at ? null : was.at > at ? [`▲ up ${was.at - at}`, "good"] : [`▼ down ${at - was.at}`, "bad"];
+    return item(at, name, sign, [move, was && was.sign !== sign ? [`△ was ${wordOf(was.sign)}`, "warn"] : null]);
   });
-  const height = 30 * Math.max(left.length, right.length, 1);
+  const height = 32 * Math.max(left.length, right.length, 1);
   const lines = now.flatMap((/** @type {any} */ [name], /** @type {number} */ at) => {
-    const was = old.get(name);
-    return was === undefined ? [] : [svg("line", { class: `link ${was > at ? "up" : was < at ? "down" : ""}`, x1: 0, x2: 64, y1: 30 * was + 15, y2: 30 * at + 15 })];
+    const was = old.get(name)?.at;
+    if (was === undefined) return [];
+    const [from, to] = [32 * was + 16, 32 * at + 16];
+    return [svg("path", { class: `link ${was > at ? "up" : was < at ? "down" : ""}`, d: `M0 ${from}C32 ${from} 32 ${to} 64 ${to}` })];
   });
   return el("div", { class: "lists" },
+    el("p", { class: "quiet small" }, "baseline"), el("span"), el("p", { class: "quiet small" }, "this report"),
     el("ol", { "aria-label": "baseline" }, ...left),
     svg("svg", { viewBox: `0 0 64 ${height}`, width: 64, height, "aria-hidden": "true" }, ...lines),
     el("ol", { "aria-label": "this report" }, ...right));
 }
 
-/** @param {number} at @param {string} name @param {string} sign @param {[string, string] | null} chip */
-function item(at, name, sign, chip) {
-  return el("li", { title: wordOf(sign) }, `${at + 1} ${glyphOf(sign)} `, chip && el("span", { class: `chip ${chip[1]}` }, chip[0]), " ", data(name));
+/** @param {number} at @param {string} name @param {string} sign @param {(string[] | null | undefined)[]} chips */
+function item(at, name, sign, chips) {
+  return el("li", { title: wordOf(sign) }, el("span", { class: "rank" }, at + 1), el("span", { class: "strip", role: "img", "aria-label": wordOf(sign) }, cellOf(sign)), " ", data(name), ...chips.filter(Boolean).map((/** @type {any} */ chip) => el("span", { class: `chip ${chip[1]}` }, chip[0])));
 }

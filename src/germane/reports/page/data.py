@@ -41,6 +41,7 @@ class Pages:
     Attributes:
         data: What the page shows at once.
         blocks: Two groups of compressed blocks: the queries' details, and the passages.
+        strips: (system, strip) of each sample.
     """
 
     def __init__(
@@ -59,6 +60,9 @@ class Pages:
             [pack(details[at : at + _DETAILS]) for at in range(0, len(details), _DETAILS)],
             [pack(self._passages[at : at + _TEXTS]) for at in range(0, len(self._passages), _TEXTS)],
         )
+        self.strips = [
+            (report.systems[at], strip) for at, strip in zip(queries["system"], queries["strip"], strict=True)
+        ]
         manifest = report.manifest
         judge = manifest.get("judge") or {}
         self.data: dict[str, Json] = {
@@ -233,6 +237,7 @@ def _measure(summary: MeasureSummary) -> Json:
         "system": summary.system,
         "words": summary.in_words(),
         "mean": summary.mean,
+        "ends": list(summary.interval) if summary.interval else None,
         "interval": summary.interval_in_words() if summary.interval else None,
         "method": summary.interval_method,
         "level": summary.level,
@@ -247,6 +252,7 @@ def _measure(summary: MeasureSummary) -> Json:
         "better": better,
         "range": ends,
         "basis": basis.as_json(),
+        "corrected": summary.as_json()["corrected"],
         "remarks": list(basis.remarks()) if summary.mean is not None else [],
     }
 

@@ -34,7 +34,7 @@ function fill(node, props) {
   for (const [key, value] of Object.entries(props ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else if (key === "style") Object.assign(node.style, value);
+    else if (key === "style") for (const [name, one] of Object.entries(value)) node.style.setProperty(name, String(one));
     else node.setAttribute(key, value === true ? "" : String(value));
   }
 }

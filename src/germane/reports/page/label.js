@@ -51,8 +51,8 @@ async function draw() {
   const total = report.label.order.length;
   const at = Math.min(state.at, total);
   const done = Object.keys(state.answers).length;
-  const bar = el("p", null, el("label", null, "Your name ", el("input", { type: "text", value: state.who, autocomplete: "name", oninput: (/** @type {any} */ event) => { state.who = event.target.value; keep(); } })), " ",
-    el("label", null, "Scale ", el("select", { onchange: (/** @type {any} */ event) => { state.scale = event.target.value; keep(); draw(); } }, el("option", { value: "graded", selected: state.scale === "graded" }, "0 to 3"), el("option", { value: "binary", selected: state.scale === "binary" }, "yes or no"))), " ",
+  const bar = el("div", { class: "filters" }, el("label", null, "Your name", el("input", { type: "text", value: state.who, autocomplete: "name", oninput: (/** @type {any} */ event) => { state.who = event.target.value; keep(); } })),
+    el("label", null, "Scale", el("select", { onchange: (/** @type {any} */ event) => { state.scale = event.target.value; keep(); draw(); } }, el("option", { value: "graded", selected: state.scale === "graded" }, "0 to 3"), el("option", { value: "binary", selected: state.scale === "binary" }, "yes or no"))),
     el("button", { type: "button", id: "download", onclick: download, disabled: done === 0 }, `Download labels.jsonl (${rows()} labels)`));
   const head = [el("h1", null, "Label"), bar, el("progress", { max: total, value: done, "aria-label": `${done} of ${total} answered` }), el("p", { class: "quiet" }, `${done} of ${total} answered. Random order (seed ${report.label.design.seed}) over ${report.label.design.population} places. Kept in this browser; nothing is sent.`)];
   if (at >= total) {
@@ -69,7 +69,7 @@ async function draw() {
   put(main, ...head,
     el("h2", null, data(queries.query[query])),
     facts.reference && el("details", null, el("summary", null, "Reference"), data(facts.reference, "p")),
-    el("section", { class: "card", "aria-label": "Passage" }, data(context.passage, "p")),
+    el("section", { class: "card passage", "aria-label": "Passage" }, data(context.passage, "p")),
     el("div", { class: "answers", role: "group", "aria-label": "Your answer" }, ...buttons, el("button", { type: "button", onclick: unsure, "aria-pressed": String(Boolean(answer && "unsure" in answer)) }, el("kbd", null, "u"), " unsure")),
     answer ? el("p", null, "Others: ", ...verdicts(context.labels)) : el("p", { class: "quiet" }, "Others' verdicts are shown once you have answered."),
     el("p", null, el("button", { type: "button", onclick: () => go(-1), disabled: at === 0 }, "← Previous (k)"), " ", el("button", { type: "button", onclick: () => go(1) }, "Next (j) →"), " ", el("button", { type: "button", onclick: undo, disabled: !state.past.length }, "Undo (z)"), " ", el("button", { type: "button", onclick: toggle }, "Keys (?)")),
@@ -79,7 +79,7 @@ async function draw() {
 function helped() {
   if (!help) return [];
   const keys = [["0 1 2 3", "grade"], ["y n", "relevant, not relevant"], ["u", "unsure: no label"], ["z", "undo"], ["j k", "next, previous"], ["?", "this help"]];
-  return [el("dl", null, ...keys.flatMap(([key, word]) => [el("dt", null, el("kbd", null, key)), el("dd", null, word)]))];
+  return [el("dl", { class: "facts" }, ...keys.flatMap(([key, word]) => [el("dt", null, el("kbd", null, key)), el("dd", null, word)]))];
 }
 
 function toggle() {

@@ -1,4 +1,4 @@
-import { histogram, profile } from "./charts.js";
+import { chart, histogram, interval } from "./charts.js";
 import { count, queries, report } from "./data.js";
 import { data, el, num, number, put, table } from "./dom.js";
 import { address } from "./state.js";
@@ -7,18 +7,20 @@ import { address } from "./state.js";
  * @param {HTMLElement} main */
 export function overview(main) {
   const systems = report.systems.length > 1;
-  const columns = ["measure", ...(systems ? ["system"] : []), "mean", ...(report.measures.some((/** @type {any} */ one) => one.interval) ? ["interval"] : []), "over", "skipped", "incomplete", "errors", "per query"];
+  const some = (/** @type {string} */ name) => report.measures.some((/** @type {any} */ one) => one[name]);
+  const columns = ["measure", ...(systems ? ["system"] : []), "mean", ...(some("interval") ? ["95% interval"] : []), "over", ...["skipped", "incomplete", "errors"].filter(some), "per query"];
   const rows = report.measures.map((/** @type {any} */ one) => row(one, columns));
-  put(main, 
+  put(main,
     el("h1", null, "Report ", data(report.name)),
     verdict(),
-    report.stopped && el("p", { class: "warn" }, `Interrupted, this is a part: ${report.stopped}`),
+    report.stopped && el("p", { class: "note warn" }, `△ Interrupted, this is a part: ${report.stopped}`),
+    tiles(),
     files(),
     el("h2", null, report.files.length ? "Measures over all files" : "Measures"),
-    table("Measures", columns.map((name) => el("th", { scope: "col", class: ["measure", "system", "per query", "interval"].includes(name) ? "" : "num" }, name)), rows),
-    ...(report.remarks ?? []).map((/** @type {string} */ remark) => el("p", { class: "warn" }, "△ ", data(remark))),
+    table("Measures", columns.map((name) => el("th", { scope: "col", class: ["measure", "system", "per query", "95% interval"].includes(name) ? "" : "num" }, name)), rows, "measures"),
+    ...(report.remarks ?? []).map((/** @type {string} */ remark) => el("p", { class: "note warn" }, "△ ", data(remark))),
     whys(),
-    el("div", { class: "panels" }, gates(), ranks(), judge()),
+    el("div", { class: "panels" }, gates(), judge(), agreement(), ...["ranks", "cutoffs", "tokens", "latency"].map(chart)),
     slices(),
   );
 }
@@ -26,7 +28,22 @@ export function overview(main) {
 function verdict() {
   const kind = { 0: "good", 1: "bad" }[/** @type {0 | 1} */ (report.verdict.code)] ?? "warn";
   const glyph = { good: "✓", bad: "✗", warn: "△" }[kind];
-  return el("p", null, el("strong", { class: kind }, `${glyph} ${report.verdict.word}`), ` (exit code ${report.verdict.code}) · ${count} samples · ${report.created ?? ""} · germane ${report.germane ?? ""}`);
+  const reasons = report.verdict.reasons.filter((/** @type {string} */ one) => !report.verdict.gates.some((/** @type {any} */ gate) => one.includes(gate.gate)));
+  return el("p", { class: `banner ${kind}` }, el("strong", null, `${glyph} ${report.verdict.word}`), el("span", null, `exit code ${report.verdict.code}`), ...reasons.map((/** @type {string} */ one) => el("span", null, data(one))));
+}
+
+/** The report at a glance. */
+function tiles() {
+  const cases = new Set(queries.id).size;
+  const made = (report.created ?? "").replace("T", " ").replace(/(:\d\d)(\.\d+)?([+-]00:00|Z)$/, "$1 UTC");
+  const shown = [
+    ["queries", cases.toLocaleString("en"), count === cases ? "" : `${count.toLocaleString("en")} samples`],
+    report.systems.length > 1 && ["systems", report.systems.length, ""],
+    ["judge", report.judge.source ?? "none", report.judge.source ? "" : "gold labels alone"],
+    ["made", made.slice(0, 10), made.slice(11)],
+    ["germane", report.germane, ""],
+  ].filter(Boolean);
+  return el("dl", { class: "tiles" }, ...shown.map((/** @type {any} */ [name, value, more]) => el("div", null, el("dt", null, name), el("dd", null, data(String(value ?? "–")), more && el("small", null, data(String(more)))))));
 }
 
 /** @param {any} one @param {string[]} columns */
@@ -37,17 +54,18 @@ function row(one, columns) {
   const high = one.range[1] ?? Math.max(1, ...values.filter((/** @type {any} */ v) => v !== null));
   const gate = report.gates.find((/** @type {any} */ gate) => gate.measure === one.measure && gate.how === "mean");
   const pick = (/** @type {number} */ from, /** @type {number} */ to) => (location.hash = address("queries", { measure: one.measure, from: from.toFixed(4), to: to.toFixed(4), system: report.systems.length > 1 ? one.system : "" }));
+  const fixed = one.corrected;
   /** @type {Record<string, () => any>} */
   const cells = {
-    measure: () => el("th", { scope: "row" }, data(one.measure), el("div", { class: "quiet formula wide" }, one.formula), one.better === "lower" && el("div", { class: "quiet" }, "lower is better")),
+    measure: () => el("th", { scope: "row" }, data(one.measure), el("div", { class: "quiet formula wide" }, one.formula), one.better === "lower" && el("div", { class: "quiet small" }, "lower is better")),
     system: () => el("td", null, data(one.system || "–")),
-    mean: () => num(el("strong", null, one.words)),
-    interval: () => el("td", { class: "num", title: one.method ?? "" }, one.interval ?? "–"),
+    mean: () => num(el("div", null, el("strong", { class: "mean" }, one.words), fixed && el("div", { class: "small" }, `corrected ${number(fixed.mean)}`)), "wraps"),
+    "95% interval": () => el("td", { title: one.method ?? "" }, interval(one.mean, one.ends, [one.range[0], high], { gate: gate?.limit }), el("div", { class: "small quiet" }, one.interval ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
     over: () => num(`${one.n}/${one.total}`),
-    skipped: () => num(one.skipped || "–"),
-    incomplete: () => num(one.incomplete || "–", one.incomplete ? "warn" : ""),
-    errors: () => num(one.errors || "–", one.errors ? "bad" : ""),
-    "per query": () => el("td", null, histogram(one.measure, values, [one.range[0], high], gate?.limit ?? null, pick), gate && el("small", { class: "quiet" }, `┆ gate ${gate.op} ${gate.limit}`)),
+    skipped: () => num(one.skipped || "–", "quiet"),
+    incomplete: () => num(one.incomplete || "–", one.incomplete ? "warn" : "quiet"),
+    errors: () => num(one.errors || "–", one.errors ? "bad" : "quiet"),
+    "per query": () => el("td", null, histogram(one.measure, values, [one.range[0], high], gate?.limit ?? null, pick)),
   };
   return columns.map((name) => cells[name]());
 }
@@ -70,33 +88,65 @@ function gates() {
   if (!report.verdict.gates.length) return el("section", { class: "panel" }, el("h2", null, "Gates"), el("p", { class: "quiet" }, "none declared"));
   const glyphs = { passed: "✓", failed: "✗", undecided: "△" };
   const kinds = { passed: "good", failed: "bad", undecided: "warn" };
-  return el("section", { class: "panel" }, el("h2", null, "Gates"), el("ul", null, ...report.verdict.gates.map((/** @type {any} */ gate) => {
+  return el("section", { class: "panel" }, el("h2", null, "Gates"), el("ul", { class: "plain" }, ...report.verdict.gates.map((/** @type {any} */ gate) => {
     const outcome = /** @type {"passed" | "failed" | "undecided"} */ (gate.outcome);
-    return el("li", null, el("strong", { class: kinds[outcome] }, `${glyphs[outcome]} ${gate.word}`), " ", data(`${gate.gate}: ${gate.detail}`));
+    return el("li", null, el("span", { class: `chip ${kinds[outcome]}` }, `${glyphs[outcome]} ${gate.word}`), " ", el("code", null, data(gate.gate)), el("div", { class: "small quiet" }, data(gate.detail)));
   })));
-}
-
-function ranks() {
-  return el("section", { class: "panel" }, el("h2", null, "Relevant by rank"), profile(queries.strip), el("p", { class: "quiet" }, "Share of the queries with a context at this rank for which it is relevant."));
 }
 
 function judge() {
   const { source, stand_in: standIn, spent } = report.judge;
   const bases = report.measures.map((/** @type {any} */ one) => one.basis);
-  const lists = ["models", "modes"].map((name) => {
+  const judged = bases.filter((/** @type {any} */ basis) => basis.source === "judge");
+  const calibrated = judged.filter((/** @type {any} */ basis) => basis.calibrated).length;
+  const lists = ["models", "modes"].flatMap((name) => {
     const found = new Map();
     for (const basis of bases) for (const [key, times] of Object.entries(basis[name] ?? {})) found.set(key, Math.max(found.get(key) ?? 0, Number(times)));
-    return found.size ? el("p", null, `${name}: `, data([...found].map(([key, times]) => `${key} (${times})`).join(", "))) : null;
+    return found.size ? [el("dt", null, name), el("dd", null, data([...found].map(([key, times]) => `${key} (${times})`).join(", ")))] : [];
   });
-  const calibrated = bases.every((/** @type {any} */ basis) => basis.calibrated);
+  const known = Object.entries(report.settings);
   return el("section", { class: "panel" }, el("h2", null, "Judge and cost"),
-    el("p", null, source ? data(source) : "nobody was asked: gold labels alone"),
-    source && el("p", { class: calibrated ? "good" : "warn" }, calibrated ? "✓ calibrated by people's labels" : "△ not calibrated by people's labels"),
-    ...lists,
-    spent && el("p", null, data(spent)),
-    standIn && el("p", { class: "warn" }, "△ ", data(standIn)),
-    Object.keys(report.settings).length > 0 && el("p", { class: "quiet" }, Object.entries(report.settings).map(([key, value]) => `${key} ${value}`).join(", ")),
-    ...(report.notes ?? []).map((/** @type {string} */ text) => el("p", { class: "quiet" }, data(text))));
+    el("p", null, el("strong", null, source ? data(source) : "nobody was asked: gold labels alone")),
+    source && judged.length > 0 && el("p", null, calibrated ? el("span", { class: "chip good" }, `✓ calibrated by people's labels: ${calibrated} of ${judged.length} measures`) : el("span", { class: "chip warn" }, "△ not calibrated by people's labels")),
+    el("dl", { class: "facts" }, ...lists, ...(spent ? [el("dt", null, "spent"), el("dd", null, data(spent))] : []), ...(known.length ? [el("dt", null, "asked"), el("dd", null, data(known.map(([key, value]) => `${key} ${value}`).join(", ")))] : [])),
+    standIn && el("p", { class: "warn small" }, "△ ", data(standIn)),
+    ...(report.notes ?? []).map((/** @type {string} */ text) => el("p", { class: "quiet small" }, data(text))));
+}
+
+/** How far the judge agrees with people, by kind of question. */
+function agreement() {
+  const audit = report.audit;
+  if (!audit?.kinds?.length && !audit?.warnings?.length) return null;
+  const fact = (/** @type {string} */ name, /** @type {any} */ value, /** @type {string} */ title) => (value === null || value === undefined ? [] : [el("dt", { title }, name), el("dd", null, value)]);
+  const kinds = (audit.kinds ?? []).map((/** @type {any} */ kind) => el("div", null,
+    el("h3", null, `${kind.kind} (${kind.scale})`),
+    el("p", { class: "quiet small" }, `${kind.n} labels in ${kind.queries} queries`),
+    el("dl", { class: "facts" },
+      ...fact("equal", kind.raw === null ? null : `${(100 * kind.raw).toFixed(0)}% (${(100 * kind.base_rate).toFixed(0)}% by always giving the commonest grade)`, "share of equal grades"),
+      ...fact("kappa", kind.kappa?.toFixed(2), "Cohen's kappa: agreement beyond chance"),
+      ...fact("quadratic", kind.kappa_quadratic?.toFixed(2), "Cohen's kappa, far disagreements weigh more"),
+      ...fact("alpha", kind.alpha_ordinal?.toFixed(2), "Krippendorff's ordinal alpha"),
+      ...fact("bias", kind.bias && kind.bias.mean !== null ? `${signedShort(kind.bias.mean)}${kind.bias.interval ? ` (${signedShort(kind.bias.interval[0])} to ${signedShort(kind.bias.interval[1])})` : ""}` : null, "the judge's mean grade minus the people's")),
+    confusion(kind.confusion)));
+  return el("section", { class: "panel" }, el("h2", null, "The judge beside people"),
+    kinds.length ? null : el("p", { class: "quiet" }, "No labels yet: label a few contexts in the Label tab, or with germane label."),
+    ...kinds,
+    ...(audit.warnings ?? []).filter((/** @type {string} */ text) => text !== report.judge.stand_in).map((/** @type {string} */ text) => el("p", { class: "warn small" }, "△ ", data(text))));
+}
+
+/** @param {number} value */
+function signedShort(value) {
+  return `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(2)}`;
+}
+
+/** People's grades by the judge's, shaded by how often.
+ * @param {any} found */
+function confusion(found) {
+  if (!found?.grades?.length) return null;
+  const cells = found.people_by_judge;
+  const most = Math.max(1, ...cells.flat());
+  const rows = cells.map((/** @type {number[]} */ line, /** @type {number} */ at) => [el("th", { scope: "row" }, `people ${found.grades[at]}`), ...line.map((times, other) => el("td", { class: `num heat ${at === other ? "same" : ""}`, style: { "--much": times / most } }, String(times)))]);
+  return table("People's grades by the judge's", ["", ...found.grades.map((/** @type {number} */ grade) => el("th", { scope: "col", class: "num" }, `judge ${grade}`))], rows, "confusion");
 }
 
 function slices() {
@@ -120,5 +170,5 @@ function slices() {
     }),
   ]);
   const heads = ["tag", ...(several ? ["system"] : []), "samples", ...report.names].map((name, at) => el("th", { scope: "col", class: at > (several ? 1 : 0) ? "num" : "" }, name));
-  return el("section", null, el("h2", null, "Slices"), table("Means by tag", heads, rows), el("p", { class: "quiet" }, "Means over the samples with this tag that could be measured. Small slices vary by chance."));
+  return el("section", null, el("h2", null, "Slices"), table("Means by tag", heads, rows), el("p", { class: "quiet small" }, "Means over the samples with this tag that could be measured. Small slices vary by chance."));
 }

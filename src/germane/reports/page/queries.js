@@ -1,4 +1,4 @@
-import { strip } from "./charts.js";
+import { signKey, strip } from "./charts.js";
 import { count, difference, queries, report, statusOf } from "./data.js";
 import { announce, data, el, number, put, signed } from "./dom.js";
 import { address, note } from "./state.js";
@@ -107,9 +107,12 @@ export function list(main, settings) {
     return el("th", { scope: "col", class: `${at > 2 ? "num" : ""} ${far ? "wide" : ""}`, "data-key": key || null }, key ? el("button", { type: "button", onclick: sort }, name) : name);
   });
   const longest = Math.min(queries.strip.reduce((/** @type {number} */ most, /** @type {string} */ text) => Math.max(most, text.length), 4), 30);
-  const widths = columns.map(([, name], at) => (at === 0 ? 11 : at === 1 ? 20 : at === 2 ? 1.2 * longest + 4.5 : Math.max(6.5, 0.62 * name.length + 1.5)));
+  const widths = columns.map(([, name], at) => (at === 0 ? 11 : at === 1 ? 20 : at === 2 ? 1.3 * longest + 4.5 : Math.max(6.5, 0.62 * name.length + 1.5)));
   const made = el("table", { "aria-label": "Queries" }, el("colgroup", null, ...heads.map((head, at) => el("col", { class: head.classList.contains("wide") || at === 1 ? "wide" : "", style: { width: `${widths[at]}rem` } }))), el("thead", null, el("tr", null, ...heads)), body);
   scroller.append(made);
+
+  const ranges = new Map(report.measures.map((/** @type {any} */ one) => [one.measure, one.range]));
+  const shaded = report.names.map((/** @type {string} */ name) => ranges.get(name)?.[0] === 0 && ranges.get(name)?.[1] === 1);
 
   function draw() {
     const from = Math.max(Math.floor(scroller.scrollTop / ROW) - 6, 0);
@@ -123,7 +126,8 @@ export function list(main, settings) {
   function line(query, at) {
     const values = report.names.map((/** @type {string} */ name, /** @type {number} */ measure) => {
       const value = queries.values[measure][query];
-      return el("td", { class: `num ${measure ? "wide" : ""}`, title: name }, value === null ? el("span", { class: "warn" }, statusOf(measure, query)) : number(value));
+      const shade = value === null || !shaded[measure] ? null : { "--much": Math.min(Math.max(value, 0), 1) };
+      return el("td", { class: `num ${measure ? "wide" : ""} ${shade ? "meter" : ""}`, title: name, style: shade }, value === null ? el("span", { class: "warn" }, statusOf(measure, query)) : number(value));
     });
     const moved = compared ? difference(report.names.indexOf(compared), query) : null;
     return el("tr", { "aria-rowindex": at + 2 },
@@ -151,16 +155,15 @@ export function list(main, settings) {
 
   const tags = [...new Set(queries.tags.flat())].sort();
   put(main, 
-    el("h1", null, "Queries"),
+    el("div", { class: "titled" }, el("h1", null, "Queries"), info),
     el("form", { class: "filters", role: "search", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
       field("Text", el("input", { type: "search", value: chosen.text, oninput: (/** @type {any} */ event) => change({ text: event.target.value }) })),
-      field("Only", choice([["", "all"], ["gate", "below a gate"], ["none", "none relevant"], ["missed", "missed gold"], ["errors", "errors"]], chosen.only, (value) => change({ only: value }))),
+      field("Show", choice([["", "all"], ["gate", "below a gate"], ["none", "none relevant"], ["missed", "missed gold"], ["errors", "errors"]], chosen.only, (value) => change({ only: value }))),
       field("First relevant after rank", el("input", { type: "number", min: 0, max: 1000, value: chosen.first, oninput: (/** @type {any} */ event) => change({ first: event.target.value }) })),
       tags.length > 0 && field("Tag", choice([["", "any"], ...tags.map((tag) => /** @type {[string, string]} */ ([String(tag), String(tag)]))], chosen.tag, (value) => change({ tag: value }))),
       several && field("System", choice([["", "all"], ...report.systems.map((/** @type {string} */ name) => [name, name || "–"])], chosen.system, (value) => change({ system: value }))),
       el("button", { type: "button", onclick: () => { location.hash = "queries"; list(main, new URLSearchParams()); } }, "Clear")),
-    info,
-    el("p", { class: "quiet" }, "■ relevant (the darker, the higher the grade)  □ not relevant  · unjudged  ? no verdict  ◇ gold that did not come back"),
+    signKey(),
     scroller,
   );
   update();

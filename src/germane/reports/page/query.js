@@ -1,4 +1,4 @@
-import { strip } from "./charts.js";
+import { signKey, strip } from "./charts.js";
 import { lists } from "./compare.js";
 import { count, detailsOf, queries, report } from "./data.js";
 import { data, el, num, number, put, table } from "./dom.js";
@@ -15,15 +15,16 @@ export async function one(main, settings) {
     const next = passing[place + by];
     return place >= 0 && next !== undefined ? el("a", { href: address("query", { at: next }) }, name) : null;
   };
-  put(main, 
-    el("p", null, el("a", { href: "#queries" }, "All queries"), " ", step(-1, "← previous"), " ", step(1, "next →")),
+  put(main,
+    el("p", { class: "steps" }, el("a", { href: "#queries" }, "All queries"), step(-1, "← previous"), step(1, "next →")),
     el("h1", null, data(queries.query[at] || queries.id[at])),
-    el("p", { class: "quiet" }, data(queries.id[at]), facts.system && " · ", facts.system && data(facts.system), facts.tags && ` · ${facts.tags.join(", ")}`),
-    strip(queries.strip[at], queries.missed[at]),
-    ...["reference", "criterion", "response", "error"].filter((name) => facts[name]).map((name) => el("p", null, el("strong", null, `${name}: `), data(facts[name]))),
+    el("p", { class: "quiet" }, data(queries.id[at]), facts.system && " · ", facts.system && data(facts.system), ...(facts.tags ?? []).flatMap((/** @type {string} */ tag) => [" ", el("a", { class: "chip", href: address("queries", { tag }) }, data(tag))])),
+    el("p", null, strip(queries.strip[at], queries.missed[at])), signKey(),
+    facts.error && el("p", { class: "note bad" }, "✗ ", data(facts.error)),
+    ["reference", "criterion", "response"].some((name) => facts[name]) && el("dl", { class: "texts" }, ...["reference", "criterion", "response"].filter((name) => facts[name]).flatMap((name) => [el("dt", null, name), el("dd", null, data(facts[name]))])),
+    facts.missing && el("section", { class: "note bad" }, el("h2", null, "Gold that did not come back"), el("ul", null, ...facts.missing.map((/** @type {any} */ gold) => el("li", null, "◇ ", data(gold.id), ` (grade ${gold.grade})`)))),
     scores(facts.measures ?? []),
-    ...(facts.missing ? [el("h2", null, "Gold that did not come back"), el("ul", null, ...facts.missing.map((/** @type {any} */ gold) => el("li", null, el("span", { class: "bad" }, "◇ "), data(gold.id), ` (grade ${gold.grade})`)))] : []),
-    ...(facts.matrices ?? []).map((/** @type {any} */ found) => matrix(found)),
+    ...(facts.matrices ?? []).map((/** @type {any} */ found) => matrix(found, facts.calls ?? [])),
     ...(report.baseline ? [el("h2", null, "Beside the baseline"), lists(at)] : []),
     ...contexts(facts.calls ?? []),
   );
@@ -43,24 +44,27 @@ function scores(rows) {
       ...(row.hits ?? []).map((/** @type {string} */ text) => el("div", null, el("span", { class: "good" }, "+ "), data(text))),
       ...(row.misses ?? []).map((/** @type {string} */ text) => el("div", null, el("span", { class: "bad" }, "− "), data(text)))),
   ]);
-  return el("section", null, el("h2", null, "Scores"), table("Scores of this query", ["measure", el("th", { scope: "col", class: "num" }, "value"), "how"], made));
+  return el("section", null, el("h2", null, "Scores"), table("Scores of this query", ["measure", el("th", { scope: "col", class: "num" }, "value"), "how"], made, "measures"));
 }
 
-/** @param {any} found */
-function matrix(found) {
-  const ranks = [...new Set(found.rows.flatMap((/** @type {any} */ row) => row.contexts))];
-  const most = Math.max(1, ...ranks.map(Number));
-  const heads = ["claim", ...Array.from({ length: most }, (_, at) => el("th", { scope: "col", class: "num" }, at + 1)), "why"];
+/** Each claim beside the contexts that support it.
+ * @param {any} found @param {any[]} calls */
+function matrix(found, calls) {
+  const named = found.rows.flatMap((/** @type {any} */ row) => row.contexts).map(Number);
+  const most = Math.max(1, ...named, calls.length === 1 ? calls[0].contexts.length : 0);
+  const places = Array.from({ length: most }, (_, at) => at + 1);
+  const missing = found.rows.filter((/** @type {any} */ row) => !row.contexts.length).length;
+  const heads = ["claim", ...places.map((at) => el("th", { scope: "col", class: "num", title: calls.length === 1 ? calls[0].contexts[at - 1]?.id ?? "" : "" }, at)), "why"];
   const rows = found.rows.map((/** @type {any} */ row) => [
-    el("th", { scope: "row" }, el("span", { class: row.contexts.length ? "good" : "bad" }, row.contexts.length ? "✓ " : "✗ missing "), data(row.text)),
-    ...Array.from({ length: most }, (_, at) => {
-      const on = row.contexts.includes(at + 1);
-      return el("td", { class: `cell ${on ? "on" : ""}`, "aria-label": on ? `supported by context ${at + 1}` : `not by context ${at + 1}` }, on ? "●" : "·");
+    el("th", { scope: "row", class: row.contexts.length ? "" : "missing" }, el("span", { class: row.contexts.length ? "good" : "bad" }, row.contexts.length ? "✓ " : "✗ missing "), data(row.text)),
+    ...places.map((at) => {
+      const on = row.contexts.includes(at);
+      return el("td", { class: `cell ${on ? "on" : ""}`, "aria-label": on ? `supported by context ${at}` : `not by context ${at}` }, on ? "●" : "·");
     }),
-    data(row.reason),
+    el("td", { class: "quiet" }, data(row.reason)),
   ]);
   const title = found.kind === "support" ? "Claims and the contexts that support them" : `${found.kind} and contexts`;
-  return el("section", null, el("h2", null, title), table(title, heads, rows, "matrix"));
+  return el("section", null, el("h2", null, title), el("p", { class: "quiet" }, `${found.rows.length - missing} of ${found.rows.length} are in the contexts.`), table(title, heads, rows, "matrix"));
 }
 
 /** @param {any[]} calls */
@@ -74,11 +78,12 @@ function contexts(calls) {
 
 /** @param {any} context */
 function card(context) {
-  return el("li", { class: "card" },
-    el("div", { class: "head" }, el("strong", null, `Rank ${context.rank}`), context.id && data(context.id), context.score !== null && el("span", { class: "quiet" }, `score ${context.score}`), ...verdicts(context.labels)),
+  const said = context.labels.some((/** @type {any} */ label) => label.relevant === true) ? "yes" : context.labels.some((/** @type {any} */ label) => label.relevant === false) ? "no" : "open";
+  return el("li", { class: `card ${said}` },
+    el("div", { class: "head" }, el("strong", { class: "rank", "aria-label": `rank ${context.rank}` }, context.rank), context.id && el("strong", null, data(context.id)), context.score !== null && el("span", { class: "quiet small" }, `score ${context.score}`), ...verdicts(context.labels)),
     context.passage !== undefined && data(context.passage, "p"),
-    ...context.labels.filter((/** @type {any} */ label) => label.reason).map((/** @type {any} */ label) => el("p", { class: "quiet" }, `${label.source}: `, data(label.reason))),
-    ...context.labels.flatMap((/** @type {any} */ label) => label.votes ?? []).map((/** @type {string} */ vote) => data(vote, "p")));
+    ...context.labels.filter((/** @type {any} */ label) => label.reason).map((/** @type {any} */ label) => el("p", { class: "reason quiet" }, el("strong", null, `${label.source}: `), data(label.reason))),
+    ...context.labels.flatMap((/** @type {any} */ label) => label.votes ?? []).map((/** @type {string} */ vote) => el("p", { class: "reason quiet" }, data(vote))));
 }
 
 /** Everybody's label as glyph, word and colour.

@@ -11,7 +11,8 @@ from functools import cache
 from importlib.resources import files
 
 from germane.encoding import encode
-from germane.types import Json
+from germane.reports.plots.svg import dark_colours
+from germane.types import FrozenDict, Json
 
 __all__ = ["embedded", "pack", "page_html"]
 
@@ -20,14 +21,19 @@ _IMPORT = re.compile(r'^import\s+\{[^}]*\}\s+from\s+"\./(?P<file>[\w-]+\.js)";\n
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class)\b)", re.MULTILINE)
 
 
-def page_html(data: Mapping[str, Json], blocks: Iterable[Iterable[bytes]] = ()) -> Iterator[str]:
+def page_html(
+    data: Mapping[str, Json],
+    blocks: Iterable[Iterable[bytes]] = (),
+    charts: Mapping[str, str] = FrozenDict(),
+) -> Iterator[str]:
     """The HTML file in pieces.
 
     Args:
         data: What the page shows at once; written as JSON in which no text can end its element.
         blocks: What it reads when it is looked at, in several groups of compressed blocks (see `pack`).
+        charts: SVG elements by their kind.
     """
-    script, style = script_text(), _file("page.css")
+    script, style = script_text(), _file("page.css") + dark_colours("main")
     policy = "; ".join(
         (
             "default-src 'none'",
@@ -44,6 +50,8 @@ def page_html(data: Mapping[str, Json], blocks: Iterable[Iterable[bytes]] = ()) 
     for group, packed in enumerate(blocks):
         for number, block in enumerate(packed):
             yield f'<script type="text/plain" id="block-{group}-{number}">{_text_of(block)}</script>\n'
+    for kind, svg in charts.items():
+        yield f'<template id="chart-{kind}">{svg}</template>\n'
     yield tail.replace("{{script}}", script)
 
 

@@ -10,7 +10,18 @@ from math import ceil, floor, isfinite, log10
 
 from germane.clean import clean
 
-__all__ = ["Chart", "Frame", "document", "legend", "marker", "polyline", "tag", "text", "ticks"]
+__all__ = [
+    "Chart",
+    "Frame",
+    "dark_colours",
+    "document",
+    "legend",
+    "marker",
+    "polyline",
+    "tag",
+    "text",
+    "ticks",
+]
 
 WIDTH, HEIGHT = 560, 300
 """The size of a chart, in pixels."""
@@ -220,12 +231,13 @@ def document(charts: Sequence[Chart]) -> str:
     return f"{_element(_STYLE + paper + ''.join(placed), width, y, words)}\n"
 
 
-_STYLE = tag(
-    "style",
-    "@media (prefers-color-scheme: dark) {"
-    + "".join(f".c-{name}{{color:{dark}}}" for name, (_, dark) in _COLOURS.items())
-    + "}",
-)
+def dark_colours(inside: str = "") -> str:
+    """The style by which our colours are dark where the system is; `inside` limits it to what stands in these elements."""
+    rules = "".join(f"{inside} .c-{name}{{color:{dark}}}".strip() for name, (_, dark) in _COLOURS.items())
+    return f"@media screen and (prefers-color-scheme: dark) {{{rules}}}"
+
+
+_STYLE = tag("style", dark_colours())
 
 
 def _element(inside: str, width: float, height: float, words: str) -> str:

@@ -1,0 +1,492 @@
+"""Write docs/reference/*.md and docs/schema/evalfile.schema.json: what eval files, targets, gates and germane.toml may say.
+
+The keys, their spellings, values and defaults are those of the models; what a key means stands in the model's docstring
+under `Attributes:`. Run it after a change there: `.venv/bin/python scripts/reference_pages.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+
+from germane.evaluation.options import SETTINGS
+from germane.graders.composite import Aggregator
+from germane.graders.field_accuracy import FieldRule
+from germane.graders.grader import CaseGrader
+from germane.graders.llm_grader import RubricItem, ScoreRange
+from germane.graders.measure_grader import MeasureGrader
+from germane.graders.specs import _ALIASES, _KEYS, _TYPES
+from germane.graders.text_assertion import Test, TextAssertion
+from germane.graders.tool_trajectory import ExpectedCall
+from germane.measures.measure import definitions
+from germane.reports.gates import _IN_WORDS, FUNCTIONS
+from germane.samples.evalfile import CaseEntry, EvalFile, Execution
+from germane.samples.models import sample_schema
+from germane.samples.yamltext import YamlModel
+from germane.targets.target import Models
+from germane.targets.targetsfile import PROVIDERS
+
+DOCS = Path(__file__).parents[1] / "docs"
+SCHEMA = DOCS / "schema" / "evalfile.schema.json"
+MADE = "<!-- made by scripts/reference_pages.py of the models: change them, then run it -->\n"
+Schema = dict[str, Any]
+
+WORDS = {
+    "name": "What `target:` of an eval file and `--target` call it.",
+    "workers": "Queries at once.",
+    "models": "The models inside the system: `{generator, reranker, rewriter}`; reports can be grouped by them.",
+    "generator": "The model that writes the answer.",
+    "reranker": "The model that orders what was found.",
+    "rewriter": "The model that writes the query anew.",
+    "response": "The answer to everything: a text, or a mapping with `response`, `contexts`, `messages`.",
+    "responses": "Answers by the id of the case; `response` where there is none.",
+    "command_template": "The command, with `{PROMPT}`, `{EVAL_ID}`, `{ATTEMPT}`, `{FILES}` and `{OUTPUT_FILE}`, already quoted.",
+    "cwd": "Where it starts, relative to the targets file.",
+    "timeout": "Seconds that an answer may take.",
+    "env": "Variables beside PATH, HOME, LANG and the like: their names, or `{NAME: value}`.",
+    "url": "The address, with `{{query}}` and the like, percent-encoded.",
+    "method": "GET, or POST where there is a body.",
+    "headers": "Headers of the request; `${{ NAME }}` is a variable of the environment.",
+    "body": "The body, with `{{query}}`, `{{id}}`, `{{trial}}`, `{{history}}`, `{{metadata}}`.",
+    "answer_at": "JSON pointer to the answer in the response.",
+    "contexts_at": "JSON pointer to the list of contexts.",
+    "calls_at": "JSON pointer to the list of searches, where the system makes several.",
+    "context": "Fields of a context, each with its JSON pointer: `{text: /chunk/body}`.",
+    "retries": "How often a request is sent again after a time-out, a lost connection, 408, 425, 429 and 5xx.",
+    "entry_point": "`module:function`, or an object with a method that retrieves.",
+    "path": "Folders that are searched for the module; of a recording, its file of samples.",
+    "arguments": "Handed to every call by name.",
+    "system": "One of several systems in the recording.",
+    "fields": "The fields that are compared, see below.",
+    "aggregation": "A weighted mean of the fields, or all of them.",
+    "mode": "How the calls are compared.",
+    "minimums": "Of `any_order`: how often each tool must be called: `{search: 1}`.",
+    "expected": "The calls that should be made, see below.",
+    "args_match": "How arguments match: each given key (`superset`), no other key (`exact`), no key that is not given (`subset`), "
+    "whatever they are (`ignore`), or a list of paths that are compared.",
+    "threshold": "Milliseconds at most.",
+    "budget": "US dollars at most.",
+    "max_total": "Tokens at most: input + output + cached.",
+    "max_input": "Tokens read at most.",
+    "max_output": "Tokens written at most.",
+    "max_tool_calls": "Calls of tools at most.",
+    "max_llm_calls": "Calls of models at most.",
+    "max_tokens": "Tokens at most.",
+    "max_cost_usd": "US dollars at most.",
+    "max_duration_ms": "Milliseconds at most.",
+    "target_exploration_ratio": "Calls of tools that only read, of all calls: where it should be.",
+    "exploration_tolerance": "How far it may be off.",
+    "score_range": "From and to, 0 to 10: `[0, 3]`.",
+    "outcome": "What such a score means.",
+    "relative": "Whether `tolerance` is a share of the expected number.",
+}
+"""What keys mean whose models' docstrings are prose."""
+
+
+class _Generator(GenerateJsonSchema):
+    """Values that only Python makes (nodes, records) may be anything."""
+
+    def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> JsonSchemaValue:
+        del schema, error_info
+        return {}
+
+
+def meanings(model: type[BaseModel]) -> dict[str, str]:
+    """What each field means: the entries under `Attributes:` in the docstrings of the model and its bases."""
+    found: dict[str, str] = {}
+    for kind in reversed(model.__mro__):
+        text = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")[2]
+        for entry in re.split(r"\n(?= {4}\w)", text.partition("\n\n")[0]):
+            names, _, meaning = entry.strip().partition(": ")
+            found |= {name.strip(): " ".join(meaning.split()) for name in names.split(",") if meaning}
+    return found
+
+
+def fields(model: type[BaseModel]) -> dict[str, Schema]:
+    """The JSON Schema of each key that may be written."""
+    schema = model.model_json_schema(schema_generator=_Generator)
+    hidden = {*getattr(model, "computed", ()), "compatibility", "settings"} if issubclass(model, CaseGrader) else {
+        *getattr(model, "computed", ())
+    }  # fmt: skip
+    found: dict[str, Schema] = {}
+    for name, inner in schema["properties"].items():
+        if name not in hidden:
+            kept = {key: value for key, value in inner.items() if key != "title"}
+            found[name] = _inlined(kept, schema.get("$defs", {}))
+    return found
+
+
+def _inlined(schema: Any, definitions_: Mapping[str, Schema]) -> Any:
+    """The schema without references; a model inside a model is a mapping."""
+    if isinstance(schema, list):
+        return [_inlined(one, definitions_) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return _inlined(definitions_[name], {**definitions_, name: {"type": "object"}})
+    return {
+        _BOUNDS.get(key, key): _inlined(value, definitions_)
+        for key, value in schema.items()
+        if key not in {"title", "description"}
+    }
+
+
+_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+"""Of a bound that is checked after a function, pydantic writes its own name."""
+
+
+def lenient(schema: Schema) -> Schema:
+    """A value as YAML may hold it: null is absent, a text may look like a number, one thing stands for a list of it."""
+    if "anyOf" in schema:
+        options = [one for inner in schema["anyOf"] for one in lenient(inner).get("anyOf", [lenient(inner)])]
+    elif schema.get("type") == "string" and "enum" not in schema:
+        options = [schema, {"type": ["number", "boolean"]}]
+    elif schema.get("type") == "array":
+        items = lenient(schema.get("items", {})) if schema.get("items") else {}
+        options = [{**schema, "items": items}, *(items.get("anyOf", [items]) if items else [])]
+    else:
+        options = [{"enum": [schema["const"]]} if "const" in schema else schema]
+    unique = [one for n, one in enumerate([*options, {"type": "null"}]) if one not in options[:n]]
+    return {"anyOf": [{k: v for k, v in one.items() if k != "default"} for one in unique]}
+
+
+def spelled(name: str) -> list[str]:
+    """A key in snake_case, camelCase and kebab-case."""
+    head, *rest = name.split("_")
+    return list(dict.fromkeys([name, head + "".join(map(str.capitalize, rest)), name.replace("_", "-")]))
+
+
+def properties(model: type[BaseModel], others: Mapping[str, str]) -> Schema:
+    """The properties of a mapping in every spelling; `others` are further names of fields."""
+    words, found = meanings(model), dict[str, Schema]()
+    names: dict[str, list[str]] = {}
+    for other, name in others.items():
+        names.setdefault(name, []).append(other)
+    for name, schema in fields(model).items():
+        shape = {"description": words.get(name) or WORDS[name], **lenient(schema)}
+        for key in (name, *names.get(name, ())):
+            found |= dict.fromkeys(spelled(key), shape)
+    return found
+
+
+def _aliases(model: type[YamlModel]) -> dict[str, str]:
+    return {other: name for name, listed in model.aliases.items() for other in listed}
+
+
+def grader_types() -> dict[str, list[str]]:
+    """Each type of grader that is no measure, in every spelling."""
+    found = {name: spelled(name) for name in _TYPES}
+    for other, name in _ALIASES.items():
+        found[name] += spelled(other)
+    return found
+
+
+def evalfile_schema() -> Schema:
+    """The JSON Schema of an eval file, for editors: completion, descriptions, and a mark under what cannot be right.
+
+    What it cannot say (names that must differ, files that must exist, measures' parameters) `germane validate` says.
+    """
+    sample = json.loads(json.dumps(sample_schema()).replace('"#/properties/', '"#/$defs/sample/properties/'))
+    kinds = grader_types()
+    tests = [word for test in get_args(Test) for word in spelled(test)]
+    names = [definition.name for definition in definitions()]
+    others = {other: name for other, name in _KEYS[MeasureGrader].items() if other != "threshold"}
+    common = {
+        key: shape
+        for key, shape in properties(MeasureGrader, others).items()
+        if key not in {"measure", "name"}
+    }
+    common |= {key: {"type": ["string", "null"]} for key in ("name", "metric", "measure")}
+    grader: Schema = {
+        "type": "object",
+        "properties": {
+            "type": {
+                "description": "A measure's name (`germane measures`), or a grader.",
+                "anyOf": [{"enum": [*(one for many in kinds.values() for one in many), *tests, *names]}, {"type": "string"}],
+            },
+            **common,
+        },
+        "allOf": [
+            {
+                "if": {"properties": {"type": {"enum": spellings}}, "required": ["type"]},
+                "then": {"properties": {**properties(_TYPES[name], _KEYS.get(_TYPES[name], {}))}},
+            }
+            for name, spellings in kinds.items()
+        ],
+    }  # fmt: skip
+    for case in grader["allOf"]:  # members and aggregators are graders again
+        for key in ("graders", "evaluators", "assertions", "assert", "members"):
+            if key in case["then"]["properties"]:
+                case["then"]["properties"][key] = {"$ref": "#/$defs/graders"}
+    hidden = {"patternProperties": {r"^(\$|x-|_)": {}}, "additionalProperties": False}
+    graders = {"$ref": "#/$defs/graders"}
+    lists = dict.fromkeys(("measures", "metrics", "evaluators", "assertions", "assert"), graders)
+    execution = {**properties(Execution, _aliases(Execution)), **lists, **_trials()}
+    own = {**properties(CaseEntry, _aliases(CaseEntry)), **lists}
+    own["execution"] = {"$ref": "#/$defs/execution"}
+    case = {"type": "object", "properties": {**sample["properties"], **own}}
+    for key in ("input_messages", "expected_messages", "input", "expected_output"):
+        for spelling in spelled(key):
+            own[spelling] = case["properties"][spelling] = {"$ref": "#/$defs/messages"}
+    for key in spelled("id"):
+        case["properties"][key] = {
+            "description": "Its name; else its number.",
+            "type": ["string", "number", "null"],
+        }
+    whole = {
+        **properties(EvalFile, _aliases(EvalFile)),
+        **lists,
+        **_trials(),
+        "execution": {"$ref": "#/$defs/execution"},
+    }
+    cases = {
+        "anyOf": [
+            {
+                "type": "array",
+                "items": {"anyOf": [{"$ref": "#/$defs/case"}, {"type": "string", "pattern": "^file://"}]},
+            },
+            {"type": ["string", "null"]},
+        ]
+    }
+    described = {"description": "The cases, or a file of samples."}
+    whole |= {key: {**described, **cases} for key in ("evalcases", "tests", "cases", "samples")}
+    whole |= {key: {} for key in EvalFile.ignored if key not in whole}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "germane eval file",
+        "description": "What to evaluate, by which graders, and what must be reached.",
+        "type": "object",
+        "properties": whole,
+        **hidden,
+        "$defs": {
+            **sample["$defs"],
+            "sample": {"properties": sample["properties"]},
+            "case": case,
+            "grader": grader,
+            "graders": {
+                "description": "Names of measures, or graders.",
+                "anyOf": [
+                    {"type": "array", "items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/grader"}]}},
+                    {"$ref": "#/$defs/grader"},
+                    {"type": ["string", "null"]},
+                ],
+            },
+            "execution": {"anyOf": [{"type": "object", "properties": execution, **hidden}, {"type": "null"}]},
+            "messages": {
+                "description": "A text, or messages of {role, content}.",
+                "anyOf": [
+                    {"type": ["string", "number", "boolean", "null", "object"]},
+                    {"type": "array", "items": {"type": "object", "required": ["role"]}},
+                ],
+            },
+        },
+    }
+
+
+def _trials() -> Schema:
+    count = {"type": "integer", "minimum": 1}
+    shape = {"anyOf": [count, {"type": "object", "properties": {"count": count}}, {"type": "null"}]}
+    return {"trials": {"description": "How often each case is asked.", **shape}}
+
+
+def evalfile_page() -> str:
+    """docs/reference/evalfile.md."""
+    parts = [
+        "# Eval files, key by key\n",
+        MADE,
+        "Keys may be written in snake_case, camelCase or kebab-case; null is absent; a single value stands for a list of it. An",
+        "unknown key is a warning with its line. `germane validate FILE` says everything that is wrong, and runs nothing.\n",
+        "An editor with a YAML language server completes and checks eval files that begin with this line (a path or a URL to",
+        "`docs/schema/evalfile.schema.json`; `germane validate --schema > evalfile.schema.json` writes that file):\n",
+        "```yaml\n# yaml-language-server: $schema=evalfile.schema.json\n```\n",
+        "## The file\n",
+        _table(EvalFile, _aliases(EvalFile)),
+        "Cases stand under one of `evalcases`, `tests`, `cases`, `samples`: a list, or the name of a file. Known and without effect:",
+        f"{', '.join(f'`{key}`' for key in EvalFile.ignored if key not in {'evalcases', 'tests', 'cases', 'samples'})}.\n",
+        "## A case\n",
+        "Its own graders, and any field of a sample (`query`, `contexts`, `qrels`, `reference`, `tags`, ...: docs/schema/sample.schema.json).",
+        "Other keys are kept as metadata. Under `evalcases`, graders of its own replace the file's; elsewhere they come on top.\n",
+        _table(CaseEntry, _aliases(CaseEntry)),
+        "## execution\n",
+        _table(Execution, _aliases(Execution)),
+        "## Every grader\n",
+        "A measure's name ([measures.md](../measures.md)), or a mapping with `type` (or `metric`, `measure`) and these keys, on top or under",
+        "`config`. What the types mean: [graders.md](../graders.md).\n",
+        _table(CaseGrader, {}),
+        "## type: a measure\n",
+        "Its parameters stand in the name or beside it: `type: nDCG, k: 10`.\n",
+        _table(MeasureGrader, _KEYS[MeasureGrader], leave=CaseGrader),
+    ]
+    for name, model in _TYPES.items():
+        others = [other for other, meant in _ALIASES.items() if meant == name]
+        also = f"\n\nAlso written {', '.join(f'`{other}`' for other in others)}." if others else ""
+        parts += [
+            f"## type: {name}\n\n{_first(model)}{also}\n",
+            _table(model, _KEYS.get(model, {}), leave=CaseGrader),
+        ]
+    parts += [
+        f"## Text assertions\n\n`type:` {', '.join(f'`{test}`' for test in get_args(Test))}; `not_` before it turns it round.\n",
+        _table(TextAssertion, _KEYS[TextAssertion], leave=CaseGrader, hide={"test"}),
+    ]
+    parts_of: dict[str, type[BaseModel]] = {
+        "An item of `rubrics`": RubricItem, "An item of `score_ranges`": ScoreRange, "An item of `fields`": FieldRule,
+        "An item of `expected`": ExpectedCall, "`aggregator`": Aggregator,
+    }  # fmt: skip
+    for title, part in parts_of.items():
+        parts += [f"## {title}\n", _table(part, _KEYS.get(part, {}))]
+    return "\n".join(parts)
+
+
+def targets_page() -> str:
+    """docs/reference/targets.md."""
+    parts = [
+        "# The targets file, key by key\n",
+        MADE,
+        "`targets.yaml` or `.agentv/targets.yaml`, searched from the eval file's folder up to the repository's root, or `--targets FILE`:",
+        "`targets: [{name: ..., provider: ...}]`. `${{ NAME }}` anywhere in it is a variable of the environment. How targets are used:",
+        "[targets.md](../targets.md).\n",
+    ]
+    for name, model in PROVIDERS.items():
+        parts += [
+            f"## provider: {name}\n\n{_first(model)}\n",
+            _table(model, _aliases(model)),
+        ]
+    parts += ["## models\n", _table(Models, {})]
+    return "\n".join(parts)
+
+
+def gates_page() -> str:
+    """docs/reference/gates.md."""
+    rows = "\n".join(f"| `{form}` | {meaning} |" for form, meaning in FUNCTIONS.items())
+    return f"""# Gates
+
+{MADE}
+A gate is `FUNCTION(MEASURE) OPERATOR LIMIT`, in `gates:` of an eval file or germane.toml, or `--fail-under 'mean(nDCG@10)>=0.7'`.
+
+```
+gate      = value operator limit
+value     = measure | function "(" measure ")" | "share(" measure operator number ")" | ("min" | "max") "(mean(" measure ") by " tag ")"
+operator  = ">=" | ">" | "<=" | "<" | "==" | "=" | {" | ".join(f'" {word} "' for word in _IN_WORDS)}
+limit     = number | number "%"
+```
+
+`measure` is a name as it is reported: `nDCG@10`, `context_precision@5`, or the `name` that the eval file gives a grader. A measure
+alone is its mean. An unknown function or measure is an error that names what there is.
+
+| value | what is compared |
+| --- | --- |
+{rows}
+
+A gate is `passed`, `failed` or `undecided`: where scores are missing, it passes or fails only if it does so whatever they would be.
+Failed gates end with exit code 1, undecided ones with 3. With several systems each must pass. `required: true` (0.8) or a number on
+a grader is a gate on every case that has it. Why intervals: [compare.md](../compare.md).
+"""
+
+
+def config_page() -> str:
+    """docs/reference/config.md."""
+    rows = "\n".join(
+        f"| `{name}` | {' or '.join(_TOML[kind] for kind in setting.kinds)} | {setting.meaning} |"
+        for name, setting in SETTINGS.items()
+    )
+    return f"""# germane.toml
+
+{MADE}
+The nearest `germane.toml`, or `pyproject.toml` with a table `[tool.germane]`, from the working directory upwards. Flags > eval
+file > environment > this file > defaults. An unknown setting is an error that names the nearest one. Paths are relative to the file.
+
+```toml
+judge = "openai:gpt-4o-mini"
+measures = ["context_precision@5", "nDCG@10"]
+gates = ["mean(nDCG@10)>=0.7"]
+ledger = ".germane/ledger.sqlite"
+```
+
+| setting | value | meaning |
+| --- | --- | --- |
+{rows}
+
+Environment: `GERMANE_JUDGE`, `GERMANE_LEDGER`, each provider's own key and base URL, `NO_COLOR`. A URL in this file gets no key.
+"""
+
+
+_TOML = {str: "text", list: "list of texts", int: "whole number", float: "number"}
+
+
+def _first(model: type) -> str:
+    """The first sentence of a model's docstring."""
+    return " ".join(inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].split())
+
+
+def _table(
+    model: type[BaseModel],
+    others: Mapping[str, str],
+    *,
+    leave: type[BaseModel] | None = None,
+    hide: set[str] | None = None,
+) -> str:
+    """The keys of a mapping: spellings, values, defaults, meanings."""
+    meaning = {**WORDS, **meanings(model)}
+    left = {*(leave.model_fields if leave else ()), *(hide or ())}
+    rows = []
+    for name, schema in fields(model).items():
+        if name in left:
+            continue
+        spellings = [
+            f"`{key}`"
+            for key in (name, *(other for other, meant in others.items() if meant == name and other != name))
+        ]
+        rows.append(
+            f"| {', '.join(spellings)} | {_words(schema)} | {_default(schema)} | {meaning[name]} |".replace(
+                "||", "\\|\\|"
+            )
+        )
+    if not rows:
+        return "It has no keys of its own.\n"
+    return "\n".join(["| key | value | default | meaning |", "| --- | --- | --- | --- |", *rows, ""])
+
+
+def _default(schema: Schema) -> str:
+    value = schema.get("default")
+    return "" if value in (None, "", [], {}) or isinstance(value, dict | list) else f"`{json.dumps(value)}`"
+
+
+def _words(schema: Schema) -> str:
+    """What may be written, in words."""
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_words(one) for one in schema["anyOf"] if one.get("type") != "null"))
+    if "enum" in schema:
+        return ", ".join(f"`{one}`" for one in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    kind = schema.get("type")
+    if kind == "array":
+        return f"list of: {_words(schema['items'])}" if schema.get("items") else "list"
+    least = "minimum" in schema and f" from {schema['minimum']:g}"
+    least = least or ("exclusiveMinimum" in schema and f" above {schema['exclusiveMinimum']:g}") or ""
+    most = f" to {schema['maximum']:g}" if "maximum" in schema else ""
+    return {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false",
+            "object": "mapping"}.get(kind or "", "anything") + least + most  # fmt: skip
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """Every file that is made here."""
+    yield SCHEMA, json.dumps(evalfile_schema(), ensure_ascii=False, indent=1) + "\n"
+    yield DOCS / "reference" / "evalfile.md", evalfile_page()
+    yield DOCS / "reference" / "targets.md", targets_page()
+    yield DOCS / "reference" / "gates.md", gates_page()
+    yield DOCS / "reference" / "config.md", config_page()
+
+
+if __name__ == "__main__":
+    for path, text in pages():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, "utf-8")
