@@ -433,7 +433,7 @@ class Plan:
     @cached_property
     def plain(self) -> PlainMeasures | None:
         """How rows are scored from the labels that stand in them; None where a measure or the data needs more."""
-        if self.suite.setting("doc_id") or self.options.doc_id:
+        if self.suite.setting("doc_id") or self.options.doc_id or self._labels is not None:
             return None
         return PlainMeasures.of(self.suite.graders_of_all(), self.settings, self.judge)
 

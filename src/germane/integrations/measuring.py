@@ -15,8 +15,6 @@ from germane.measures.explaining import Explanation
 from germane.samples.reading import samples_from
 from germane.types import Json, Judgement, Sample, Score
 
-__all__ = ["Measured", "judge_of", "measure_case", "required"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:

@@ -343,6 +343,8 @@ class _Stages:
             terms = (1 - self.counts / self.sizes) * each / self.counts / (q * self.queries)
             second, second_df = float(terms.sum()), min(_degrees(terms, own), free)
             first *= 1 - q / self.queries
+        elif self.population == "report" and (self.counts == self.sizes).all():  # one passage is all there is
+            first *= 1 - q / self.queries
         variance = first + second
         if variance <= 0:
             return 0.0

@@ -1,8 +1,14 @@
 """The LiveRAG shape: `ContextRecall().evaluate(results, references).metrics["avg_context_recall"]`."""
 
-from germane.integrations.liverag.evaluator import AGGREGATES, ContextRecall
-from germane.integrations.liverag.records import EvaluationResult, EvaluationRow, QAPair, RAGResult
-from germane.integrations.liverag.scoring import COLUMNS
+from germane.integrations.liverag.evaluator import (
+    AGGREGATES,
+    COLUMNS,
+    ContextRecall,
+    EvaluationResult,
+    EvaluationRow,
+    QAPair,
+    RAGResult,
+)
 
 __all__ = [
     "AGGREGATES",

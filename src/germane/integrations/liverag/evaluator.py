@@ -2,18 +2,132 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from germane.errors import InputError
-from germane.integrations.liverag.documents import Id, document_of
-from germane.integrations.liverag.pairing import Listed, listed, matched, paired
-from germane.integrations.liverag.records import EvaluationResult, EvaluationRow, Number
-from germane.integrations.liverag.scoring import COLUMNS, own_ideal_ndcg, rows_of
+from germane.errors import InputError, Place
+from germane.integrations.liverag.pairing import Id, Listed, document_of, listed, matched, paired
+from germane.measures import kernel
+from germane.measures.kernel import RankedLabels
 
-__all__ = ["AGGREGATES", "ContextRecall", "Parity"]
+Number: TypeAlias = float | int | None
+"""One value of a row or an aggregate; None = could not be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class RAGResult:
+    """What a system retrieved and answered for one question; only `qid` and `doc_ids` are measured.
+
+    `doc_ids` are the chunks in their order, [] = nothing was retrieved. Without a `qid` the place in the list,
+    from 1, stands for it.
+    """
+
+    question: str = ""
+    answer: str = ""
+    context: Sequence[str] = ()
+    doc_ids: Sequence[Id] = ()
+    total_time_ms: float = 0.0
+    qid: Id | None = None
+    timestamp: Any = None
+    generated_queries: Sequence[str] | None = None
+    rewritten_docs: Sequence[str] | None = None
+    question_words_count: int | None = None
+    answer_words_count: int | None = None
+    system_name: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QAPair:
+    """A question with its gold documents; only `qid` and `document_ids` are measured."""
+
+    question: str = ""
+    answer: str = ""
+    context: Sequence[str] = ()
+    question_categories: Sequence[Any] = ()
+    user_categories: Sequence[Any] = ()
+    document_ids: Sequence[Id] = ()
+    qid: Id | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRow:
+    """One question: context_recall, context_precision, context_f1, three counts, ndcg_10.
+
+    The values are None where the question names no gold document: it was skipped.
+    """
+
+    qid: Id
+    metrics: Mapping[str, Number]
+    evaluator_name: str = "ContextRecall"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationResult:
+    """All questions: `metrics` are the means and percentages, `sample_count` how many questions are in them.
+
+    `notes` say what was counted, left out or read otherwise than the original does.
+    """
+
+    metrics: Mapping[str, Number]
+    rows: tuple[EvaluationRow, ...]
+    sample_count: int
+    notes: tuple[str, ...] = ()
+    evaluator_name: str = "ContextRecall"
+    system_name: str | None = None
+    timestamp: datetime.datetime = field(default_factory=lambda: datetime.datetime.now().astimezone())
+
+
+DEPTH = 10
+COLUMNS = (
+    "context_recall",
+    "context_precision",
+    "context_f1",
+    "retrieved_docs_count",
+    "gold_docs_count",
+    "correct_docs_count",
+    "ndcg_10",
+)
+
+
+def rows_of(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -> list[dict[str, Number]]:
+    """The values of each question, from its distinct retrieved documents, best first, and its gold documents.
+
+    recall |R and G| / |G|, precision |R and G| / |R|, their harmonic mean, and nDCG@10 with its ideal over all
+    gold. Where a denominator is 0 the value is 0.
+    """
+    marked = [[float(doc in known) for doc in found] for found, known in zip(retrieved, gold, strict=True)]
+    table = RankedLabels.of_lists(marked, [[1.0] * len(known) for known in gold])
+    columns = (
+        kernel.recall(table, rel=1, k=None).tolist(),
+        kernel.context_relevancy(table, rel=1, k=None).tolist(),
+        kernel.set_f(table, rel=1).tolist(),
+        [len(found) for found in retrieved],
+        [len(known) for known in gold],
+        [int(sum(row)) for row in marked],
+        kernel.ndcg(table, k=DEPTH).tolist(),
+    )
+    return [dict(zip(COLUMNS, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def own_ideal_ndcg(retrieved: Sequence[Sequence[Id]], gold: Sequence[frozenset[Id]]) -> list[float]:
+    """nDCG@10 over chunks, repeated documents and all, with its ideal over the relevant chunks that came back.
+
+    The original's: a document that was not found costs nothing.
+    """
+    marked = [
+        [float(document_of(chunk) in known) for chunk in found]
+        for found, known in zip(retrieved, gold, strict=True)
+    ]
+    values: list[float] = kernel.ndcg(RankedLabels.of_lists(marked), k=DEPTH).tolist()
+    return values
+
 
 Parity: TypeAlias = Literal["liverag"]
 AGGREGATES = (

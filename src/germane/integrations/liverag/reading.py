@@ -8,15 +8,20 @@ from pathlib import Path
 from typing import TypeAlias
 
 from germane.errors import InputError, Place
-from germane.integrations.liverag.documents import Id, ids_in
-from germane.integrations.liverag.evaluator import Parity
-from germane.integrations.liverag.records import QAPair, RAGResult
-from germane.integrations.liverag.tsv import tsv_rows
-from germane.samples.files import JsonFault, decode, locate, place_in, read_lines, read_text, shown_name
+from germane.integrations.liverag.evaluator import Parity, QAPair, RAGResult
+from germane.integrations.liverag.pairing import Id, ids_in
+from germane.samples.files import (
+    JsonFault,
+    decode,
+    locate,
+    place_in,
+    read_lines,
+    read_text,
+    shown_name,
+    table_rows,
+)
 from germane.samples.validation import Wrong, say
 from germane.types import Json
-
-__all__ = ["read_references", "read_results"]
 
 _Placed: TypeAlias = Iterator[tuple[Place, Json]]
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*")
@@ -84,6 +89,22 @@ def _as_pandas(rows: list[tuple[Place, dict[str, Json]]]) -> list[tuple[Place, d
     return [(place, {**row, "qid": int(row["qid"])} if row.get("qid") else row) for place, row in rows]
 
 
+def _tsv(path: Path) -> _Placed:
+    """A table with a header, tabs between its columns and quotes around what needs them, as pandas writes it."""
+    file = shown_name(path)
+    rows = table_rows((line for _, line in read_lines(path)), "\t", file)
+    line, first = next(rows, (1, []))
+    header = [name.strip() for name in first]
+    if twice := next((name for name in header if name and header.count(name) > 1), None):
+        raise InputError(f"the column {twice!r} is there twice", fix="keep one", place=Place(file, line))
+    for line, cells in rows:
+        if len(cells) != len(header):
+            problem = f"this row has {len(cells)} columns, the header {len(header)}"
+            fix = "give every row all columns, with tabs between"
+            raise InputError(problem, fix=fix, place=Place(file, line))
+        yield Place(file, line), dict(zip(header, cells, strict=True))
+
+
 def _jsonl(path: Path) -> _Placed:
     for number, line in read_lines(path):
         if not line.isspace():
@@ -110,7 +131,7 @@ def _decoded(path: Path, text: str, line: int) -> Json:
 
 
 _READERS: dict[str, Callable[[Path], _Placed]] = {
-    ".tsv": tsv_rows,
+    ".tsv": _tsv,
     ".jsonl": _jsonl,
     ".ndjson": _jsonl,
     ".json": _json,

@@ -10,12 +10,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from germane.clean import cell
-from germane.integrations.liverag.evaluator import AGGREGATES
-from germane.integrations.liverag.records import EvaluationResult
-from germane.integrations.liverag.scoring import COLUMNS
+from germane.integrations.liverag.evaluator import AGGREGATES, COLUMNS, EvaluationResult
 from germane.types import Json
-
-__all__ = ["OutputFormat", "report", "write_files"]
 
 OutputFormat: TypeAlias = Literal["tsv", "jsonl"]
 _WIDTH = max(map(len, AGGREGATES))

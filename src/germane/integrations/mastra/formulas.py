@@ -15,19 +15,6 @@ from germane.errors import InputError
 from germane.measures import kernel
 from germane.measures.kernel import Floats, RankedLabels
 
-__all__ = [
-    "Level",
-    "Parity",
-    "Penalties",
-    "Verdict",
-    "check_parity",
-    "recall",
-    "relevance",
-    "rounded",
-    "scored",
-    "usefulness",
-]
-
 Parity: TypeAlias = Literal["mastra"]
 Verdict: TypeAlias = str | bool
 Level: TypeAlias = Literal["high", "medium", "low", "none"]

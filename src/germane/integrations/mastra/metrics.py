@@ -12,14 +12,6 @@ from germane.integrations.measuring import Measured, measure_case, required
 from germane.judges.judge import Judge
 from germane.types import Json
 
-__all__ = [
-    "ContextPositionMetric",
-    "ContextPrecisionMetric",
-    "ContextRelevancyMetric",
-    "ContextualRecallMetric",
-    "MetricResult",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricResult:

@@ -22,8 +22,6 @@ from germane.judges.judge import Judge
 from germane.measures.labels import distinct_contexts
 from germane.types import Json, Sample
 
-__all__ = ["ContextPrecisionScorer", "ContextRecallScorer", "ContextRelevanceScorer", "ScorerResult"]
-
 Extractor: TypeAlias = Callable[[Any, Any], Sequence[Json]]
 
 
