@@ -161,8 +161,8 @@ def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
         "retry": retry,
         "price": options.price and Price(input=options.price[0], output=options.price[1]),
     }
-    told = {name: value for name, value in given.items() if value not in (None, {})}
-    return {"reading": options.reading, "batch": options.batch, **told}
+    given_options = {name: value for name, value in given.items() if value not in (None, {})}
+    return {"reading": options.reading, "batch": options.batch, **given_options}
 
 
 def _check(options: JudgeOptions) -> None:
