@@ -30,7 +30,7 @@ __all__ = ["aevaluate", "evaluate", "rescore"]
 
 T = TypeVar("T")
 
-_OF_ROWS = {"graders", "notes", "prompts", "reads", "asked", "files", "status", "changes"}
+_OF_ROWS = {"graders", "notes", "beside", "prompts", "reads", "asked", "files", "status", "changes"}
 """What a manifest says of its rows, which are others once a report is scored again."""
 
 

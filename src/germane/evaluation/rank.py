@@ -252,11 +252,17 @@ def document_ids(pattern: str) -> DocumentId:
     return document_id
 
 
+def _with_residual(measure: Measure) -> tuple[Measure, ...]:
+    """RBP with how much more it could be, which belongs beside it."""
+    return (measure, measure(part="residual")) if measure.settings.get("part") == "score" else (measure,)
+
+
 def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
     """The measures; MeasureError where there is none, or where one cannot be computed from gold labels alone."""
     wanted = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
     if not wanted:
         raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")
+    wanted = tuple(dict.fromkeys(one for measure in wanted for one in _with_residual(measure)))
     for measure in wanted:
         measure.require_cutoff()
         if measure.definition.family != "ranked" or measure.labels != "gold":

@@ -16,6 +16,7 @@ from germane.clean import shorten
 from germane.labelling.setmeans import set_means
 from germane.measures.labels import HELPS
 from germane.reports.data import ReportData
+from germane.reports.manifest import circular
 from germane.statistics.agreement import (
     JudgeAgreement,
     agreement,
@@ -29,7 +30,7 @@ from germane.statistics.ranking import kendall_tau, top_half_tau
 from germane.tables.labels import Label, LabelBook, by_people
 from germane.types import Json, Judgement
 
-__all__ = ["audit_judge", "audit_lines", "model_family"]
+__all__ = ["audit_judge", "audit_lines"]
 
 Grades: TypeAlias = Mapping[str, tuple[float, str]]
 """The judge's grade of each item, and its scale."""
@@ -363,41 +364,6 @@ def _ranking(report: ReportData) -> Iterator[dict[str, Json]]:
             }
 
 
-_FAMILIES = (
-    ("openai", r"gpt|chatgpt|o[134]\b|davinci|text-embedding"),
-    ("anthropic", r"claude"),
-    ("google", r"gemini|gemma|palm"),
-    ("meta", r"llama"),
-    ("mistral", r"[a-z]*stral|mixtral"),
-    ("qwen", r"qwen|qwq"),
-    ("deepseek", r"deepseek"),
-    ("cohere", r"command|cohere|rerank-"),
-    ("microsoft", r"phi-?\d"),
-    ("xai", r"grok"),
-    ("amazon", r"nova|titan"),
-    ("zhipu", r"glm"),
-    ("moonshot", r"kimi"),
-    ("baai", r"bge"),
-    ("jina", r"jina"),
-)
-
-
-def model_family(model: str) -> str:
-    """Who made a model, by its name: gpt-4o -> openai; of a name that is not known its first word."""
-    name = re.split(r"[/:@]", model.casefold().strip())
-    for part in reversed(name):
-        for family, pattern in _FAMILIES:
-            if re.match(pattern, part):
-                return family
-    return re.split(r"[-_ .\d]", name[-1])[0] or name[-1]
-
-
-def _judge_models(report: ReportData) -> list[str]:
-    identity = (report.manifest.get("judge") or {}).get("identity") or {}
-    members = identity.get("panel") or [identity]
-    return list(dict.fromkeys(str(one["model"]) for one in members if one.get("model")))
-
-
 def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> Iterator[str]:
     """What limits what the labels say."""
     if read.chosen:
@@ -426,18 +392,7 @@ def _judge_warnings(report: ReportData) -> Iterator[str]:
     failed = Counter(one.kind for one in report.judgements() if one.error and one.parent is None)
     if failed:
         yield f"{failed.total()} questions have no usable answer ({', '.join(sorted(failed))})"
-    used = [
-        (system, role, model)
-        for system, roles in (report.manifest.get("targets") or {}).items()
-        for role, model in roles.items()
-    ]
-    for judge in _judge_models(report):
-        for system, role, model in used:
-            if model_family(judge) == model_family(model):
-                yield (
-                    f"circular: the judge {judge} is of the same family as the {role} {model} of {system}, whose output "
-                    "it may favour"
-                )
+    yield from circular(report.manifest)
 
 
 # in words

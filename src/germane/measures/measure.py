@@ -131,6 +131,12 @@ _ELSEWHERE: dict[str, tuple[str, str]] = {
     "Rndcg": ("trec_eval", "nDCG"),
     "relative_P": ("trec_eval", "P@k, or R@k"),
     "set_map": ("trec_eval", "SetP"),
+    "num_nonrel_judged_ret": ("trec_eval", "Judged and num_rel_ret"),
+    "unj": ("trec_eval", "Judged@k"),
+    "yaap": ("trec_eval", "AP"),
+    "utility": ("trec_eval", "SetP"),
+    "G": ("trec_eval", "nDCG"),
+    "binG": ("trec_eval", "nDCG"),
     "num_q": ("trec_eval", "n, which stands beside every mean"),
     "INST": ("ir_measures", "RBP"),
     "BPM": ("ir_measures", "RBP"),
@@ -154,7 +160,10 @@ _ELSEWHERE: dict[str, tuple[str, str]] = {
     "toxicity": ("DeepEval", "an llm_judge in an eval file"),
     "summarization": ("DeepEval", "nugget_recall(text=response)"),
     "bleu": ("other tools", "nugget_recall(text=response)"),
-    "rouge": ("other tools", "nugget_recall(text=response)"),
+    **dict.fromkeys(
+        ("rouge", "rouge_l", "bertscore", "meteor", "exact_match"),
+        ("other tools", "nugget_recall(text=response)"),
+    ),
 }
 """Measures of other tools that are not here: whose each is, and the nearest of ours."""
 
@@ -234,13 +243,13 @@ def _resolve(name: str) -> tuple[str, Mapping[str, Value]]:
     if found := _find(name) or (_find_more(name) and _find(name)):
         return found
     for known, (tool, nearest) in _ELSEWHERE.items():
-        if fold(known) == fold(name):
+        if fold(known) in {fold(name), fold(_NUMBER_BEHIND.sub("", name))}:
             raise MeasureError(
                 f"{known} is a measure of {tool} that germane does not have", fix=f"the nearest: {nearest}"
             )
     near = difflib.get_close_matches(fold(name), [*map(fold, _REGISTRY), *_ALIASES], n=1)
     hint = _find(near[0]) if near else None
-    fix = f"did you mean {hint[0]}{_spelled(hint[1])}?" if hint else "see `germane measures`"
+    fix = f"did you mean {Measure(hint[0], FrozenDict(hint[1]))}?" if hint else "see `germane measures`"
     raise MeasureError(f"there is no measure {name!r}", fix=fix)
 
 
@@ -256,6 +265,7 @@ def _spelled(params: Mapping[str, Value]) -> str:
     return f"({','.join(f'{name}={texts[name]}' for name in sorted(texts))})" if texts else ""
 
 
+_NUMBER_BEHIND = re.compile(r"[._-][\d.]+$")
 _NAME = re.compile(
     r"(?P<name>[A-Za-z0-9][\w.:/\\-]*?)\s*(?:\((?P<params>[^()]*)\))?\s*(?:@\s*(?P<k>[^@\s]+))?"
 )

@@ -27,7 +27,7 @@ from germane.reports.correct import corrected_in_words
 from germane.reports.data import FileReport, ReportData, Slice, slice_lines, sliced
 from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult
-from germane.reports.manifest import spent_in_words
+from germane.reports.manifest import circular, spent_in_words
 from germane.reports.page.data import Pages
 from germane.reports.page.render import page_html
 from germane.reports.plots.figures import charts_of
@@ -223,6 +223,7 @@ def notes_of(report: ReportData) -> Iterator[str]:
     yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
     if asked := asked_in_words(report.manifest):
         yield asked
+    yield from circular(report.manifest)
     yield from _covered(report)
 
 
@@ -279,7 +280,7 @@ def _failed(report: ReportData) -> Iterator[Text]:
     )  # else a case is a line of data, without a verdict
     failed = list(failed_cases(report)) if declared else []
     if failed:
-        yield Text(f"{len(failed)} failed cases", style="red")
+        yield Text(f"{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}", style="red")
     for case, rows in failed[:_WORST]:
         score = "-" if case.score is None else f"{case.score:.4f}"
         yield Text(f"  {score}  {shorten(_case_name(case), 60)}")
@@ -447,6 +448,7 @@ def _csv(report: ReportData) -> Iterator[str]:
     for end, name in enumerate(("interval_low", "interval_high")):
         columns[name] = [summary.interval and summary.interval[end] for summary in of_row]
     columns["interval_method"] = [summary.interval_method for summary in of_row]
+    columns["remarks"] = ["; ".join(summary.basis.remarks()) for summary in of_row]
     yield _row(list(columns))
     for values in zip(*columns.values(), strict=True):
         yield _row(list(map(cell, values)))
@@ -506,7 +508,7 @@ def failed_cases(report: ReportData) -> Iterator[tuple[CaseResult, list[ResultRo
 def _failed_in_markdown(report: ReportData) -> Iterator[str]:
     failed = list(failed_cases(report))
     if failed:
-        yield f"\n{len(failed)} failed cases:\n\n| case | score | misses |\n| --- | --- | --- |\n"
+        yield f"\n{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}:\n\n| case | score | misses |\n| --- | --- | --- |\n"
     for case, rows in failed[:_MOST_FAILED]:
         said = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
         score = "-" if case.score is None else f"{case.score:.4f}"
