@@ -195,3 +195,18 @@ def test_an_unusable_answer_is_asked_again(cli: Cli) -> None:
         ran = cli("grade", "context_precision", stdin=json.dumps(OLDER), env=env)
     assert (ran.code, ran.json["score"]) == (0, 1.0)
     assert len(asked) == 6
+
+
+@pytest.mark.parametrize("measure", ["context_recall", "context_entity_recall"])
+def test_an_expected_message_that_is_only_contexts_is_no_reference(cli: Cli, measure: str) -> None:
+    """AgentV sends it as the reference answer all the same; the expected outcome is no reference either."""
+    contexts = json.dumps({"retrieved_context": ["Coffee steeps for four minutes."]})
+    document = {
+        **OLDER,
+        "expected_messages": [{"role": "assistant", "content": contexts}],
+        "reference_answer": contexts,
+    }
+    ran = cli("grade", measure, "--judge", "lexical", stdin=json.dumps(document))
+    assert (ran.code, ran.out) == (2, "")
+    assert "no reference" in ran.err
+    assert cli("grade", "context_precision", "--judge", "labels", stdin=json.dumps(document)).code == 0

@@ -24,7 +24,7 @@ from germane.measures.scoring import BORDERLINE, PASS, Grader, Job
 from germane.reports.explain import results_of
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.samples.contexts import find_contexts
+from germane.samples.contexts import find_contexts, only_contexts
 from germane.samples.evalfile import Case
 from germane.samples.reading import samples_from
 from germane.types import Json, Message, Sample, Score, freeze
@@ -110,6 +110,8 @@ def _row(document: Mapping[str, Json]) -> dict[str, Json]:
     messages = document.get("output_messages") or (
         document.get("output") if isinstance(document.get("output"), list) else None
     )
+    if only_contexts(reference):  # AgentV sends the last expected message as the reference, whatever it holds
+        reference = ""
     known = {"reference": reference, "criterion": criterion, "response": response}
     row |= {name: value for name, value in known.items() if value}
     if messages:

@@ -37,7 +37,7 @@ from germane.reports.summary import MeasureSummary, asked_in_words
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
-from germane.wholetable import WholeTable
+from germane.wholetable import HangingText, WholeTable
 
 __all__ = [
     "FORMATS",
@@ -101,7 +101,7 @@ _LEFT = "text-align:left"
 
 def render(report: ReportData, *more: RenderableType) -> RenderableType:
     """The report for a rich console; `more` stands below the means."""
-    return Group(*_parts(report, *more))
+    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in _parts(report, *more)))
 
 
 def _parts(report: ReportData, *more: RenderableType) -> Iterator[RenderableType]:
@@ -265,7 +265,7 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
         table.add_row(
             f"  {score.value:.4f}",
             Text(strip),
-            Text(shorten(score.sample, 30), style="cyan"),
+            Text(shorten(score.sample, 80), style="cyan"),
             Text(shorten(query, 60)),
         )
     of_system = f" of {clean(first.system)}" if first.system else ""
@@ -286,7 +286,7 @@ def _failed(report: ReportData) -> Iterator[Text]:
         yield Text(f"  {score}  {shorten(_case_name(case), 60)}")
         for row in rows[:3]:
             yield Text(
-                f"          {shorten(row['measure'], 30)}: {shorten('; '.join(row['misses'][:2]), 100)}",
+                f"          {clean(row['measure'])}: {shorten('; '.join(row['misses'][:2]), 100)}",
                 style="dim",
             )
 

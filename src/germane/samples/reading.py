@@ -83,6 +83,27 @@ def read_rows(
     return _samples(found, rows, Place(shown_name(path)), unit)
 
 
+def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> list[InputError]:
+    """What is wrong with a file of samples, or a folder of them: every fault up to so many, not the first alone."""
+    if path.is_dir():
+        return [fault for file in data_files(path) for fault in faults_in(file, columns, most)]
+    faults: list[InputError] = []
+    try:
+        reader, _ = _format(path)
+        rows = _row_reader(columns, None)
+        lines = reader is _read_jsonl
+        found = _read_jsonl(path, rows.field_of, faults=faults) if lines else reader(path, rows.field_of)
+        for number, row, where in found:
+            faults += rows.faults_of(row, number, where)
+            if len(faults) >= most:
+                return faults[:most]
+        for _sample in () if faults else read_samples(path, columns=columns):
+            pass  # ids that are there twice
+    except InputError as fault:
+        faults.append(fault)
+    return faults
+
+
 def _samples_of_folder(folder: Path, columns: Columns | None, warn: Warn | None) -> Iterator[Sample]:
     notices, seen = Notices(warn) if warn is not None else None, dict[tuple[str, str, int], Path]()
     for file in data_files(folder):
@@ -191,8 +212,13 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> 
     reader.warn_of_absent(file)
 
 
-def _read_jsonl(path: Path, _: FieldOf, *, plain: bool = False) -> Iterator[Row]:
-    """JSON Lines: one object per line; blank lines are passed over. `plain` rows come as they are."""
+def _read_jsonl(
+    path: Path, _: FieldOf, *, plain: bool = False, faults: list[InputError] | None = None
+) -> Iterator[Row]:
+    """JSON Lines: one object per line; blank lines are passed over. `plain` rows come as they are.
+
+    With `faults` what is no JSON is added to these, and the lines after it are read.
+    """
     with opened(path) as file:
         for number, raw in enumerate(file, 1):
             if plain and (found := plain_row(raw, number)) is not None:
@@ -208,7 +234,11 @@ def _read_jsonl(path: Path, _: FieldOf, *, plain: bool = False) -> Iterator[Row]
                 if number == 1 and line.strip() in {"[", "{"}:
                     fix = "this looks like one JSON document: name the file .json, or write one object a line"
                 place = place_in(path, line, fault.offset, number)
-                raise InputError(fault.problem, fix=fix, place=place) from None
+                problem = InputError(fault.problem, fix=fix, place=place)
+                if faults is None:
+                    raise problem from None
+                faults.append(problem)
+                continue
             yield number, row, functools.partial(_line_place, path, number, line)
 
 

@@ -76,19 +76,22 @@ class RowReader:
         except Wrong as wrong:
             raise wrong.error(where(wrong.path)) from None
 
-    def faults_of(self, row: dict[str, Json], number: int, where: Where) -> list[InputError]:
+    def faults_of(self, row: Json, number: int, where: Where) -> list[InputError]:
         """Every fault of a row: each is looked for in what the others leave."""
         found: list[InputError] = []
-        left = dict(row)
+        left = dict(row) if isinstance(row, dict) else row
         while True:
             try:
                 self._sample(left, number, where)
             except Wrong as wrong:
                 found.append(wrong.error(where(wrong.path)))
                 key = wrong.path[0] if wrong.path else None
-                if key not in left or SPELLINGS.get(str(key)) == "query":
+                missing = key not in left if isinstance(left, dict) else True
+                if missing and (not isinstance(left, dict) or "query" in left):
                     return found
-                del left[str(key)]
+                left.pop(str(key), None)
+                if missing or SPELLINGS.get(str(key)) == "query":
+                    left["query"] = "-"  # to see what else is wrong
             else:
                 return found
 
