@@ -263,7 +263,7 @@ def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
             if summary.system == side.system and summary.measure in names:
                 for remark in summary.basis.remarks():
                     found.setdefault(remark, {}).setdefault(side.name, {})[summary.measure] = None
-    notes = {}
+    notes: dict[str, None] = {}
     for remark, systems in found.items():
         for system, measures in systems.items():
             of = f"{system}: " if len(systems) < len(sides) else ""
