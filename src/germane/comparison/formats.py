@@ -116,8 +116,8 @@ def _table(found: ComparisonData, rows: Sequence[MeasureComparison], *, slices: 
         name: place for place, name in enumerate(dict.fromkeys((one.slice, one.measure) for one in rows))
     }
     for one in sorted(rows, key=lambda row: places[row.slice, row.measure]):
-        names = [Text(shorten(one.slice, 30))] if slices else []
-        names.append(Text(shorten(one.measure, 50)))
+        names = [Text(clean(one.slice))] if slices else []
+        names.append(Text(clean(one.measure)))
         best = _best(rows, one)
         if several and (one.slice, one.measure, one.a) not in shown:
             shown.add((one.slice, one.measure, one.a))
@@ -209,7 +209,7 @@ def _moved(found: ComparisonData, system: str) -> Iterator[RenderableType]:
             yield Text(f"{word} by {clean(found.primary[0])}{of}")
             for one in queries:
                 yield Text(
-                    f"  {one.change:+.4f}  {shorten(one.sample, 30)}  {one.a:.4f} -> {one.b:.4f}  {_changes(one)}"
+                    f"  {one.change:+.4f}  {shorten(one.sample, 80)}  {one.a:.4f} -> {one.b:.4f}  {_changes(one)}"
                 )
 
 

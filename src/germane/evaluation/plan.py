@@ -28,6 +28,7 @@ from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, Job, applicable, graders_of
+from germane.reports.casegates import no_slices, sample_slices
 from germane.reports.gates import Gate
 from germane.samples.contexts import compile_rule
 from germane.samples.evalfile import Case, EvalFile, GraderSpec, read_eval_file
@@ -135,7 +136,7 @@ class Suite:
 
     def _case(self, file: EvalFile, case: Case) -> Iterator[PlannedCase]:
         graders = graders_of(self.measures) if self.measures else self.graders(case.graders, file)
-        if not graders:
+        if not graders and not (self.dry and case.graders):
             raise InputError(
                 "this case is graded by nothing", fix="name evaluators, or measures", place=case.place
             )
@@ -410,6 +411,7 @@ class Plan:
         self.suite = self._suite()
         if self.options.untrusted:
             self.suite.refuse_code(self.options.allowed)
+            self._refuse_outputs()
         against = self.options.against or self.suite.setting("against")
         self.settings = self.suite.settings = Settings.of(against, self.options.scale, self.options.rubric)
         self.gates = (*self.suite.gates, *map(Gate.parse, self.options.gates))
@@ -444,10 +446,16 @@ class Plan:
         if jobs is None:
             cases = self.suite.cases() if self.suite.size <= _CHECKED_BYTES else iter(())
             jobs = map(self.job, cases)
+        without, seen = [gate for gate in self.gates if gate.by], False
         for job in jobs:
             feasibility.look(job)
             look(job)
+            seen = True
+            if without:
+                without = [gate for gate in without if not sample_slices(job.sample, gate.by)]
         feasibility.check()
+        if seen and without:
+            raise no_slices(without[0])
 
     def _suite(self) -> Suite:
         options = self.options
@@ -475,6 +483,15 @@ class Plan:
             seed=options.seed,
             warn=self.notices,
         )
+
+    def _refuse_outputs(self) -> None:
+        """InputError where a continued report names files to write that stand outside of it and that no flag names."""
+        named = {*self._flags.outputs, *self.options.allowed}
+        folder = Path(self.options.folder).resolve()
+        for output in self.options.outputs:
+            if output not in named and not Path(output).resolve().is_relative_to(folder):
+                problem = f"the report {self.options.folder} names the output {output}, and it is not trusted"
+                raise InputError(problem, fix=f"name it yourself: -o {output}")
 
     def _usual(self) -> tuple[Measure, ...]:
         """The measures of the project's config."""

@@ -168,9 +168,17 @@ _ELSEWHERE: dict[str, tuple[str, str]] = {
 """Measures of other tools that are not here: whose each is, and the nearest of ours."""
 
 
-def define(new: Definition) -> Definition:
-    """Add a measure to the registry; a second one of the same name (and `when`) is an error."""
-    known = [one for one in _REGISTRY.get(new.name, []) if one.compute is not _unknown]
+_INTERACTIVE: set[str] = set()
+"""Names that were defined in a notebook or at a prompt."""
+
+
+def define(new: Definition, *, interactive: bool = False) -> Definition:
+    """Add a measure to the registry; a second one of the same name (and `when`) is an error.
+
+    `interactive`: it is defined in a notebook or at a prompt, where running a cell again defines it anew.
+    """
+    again = interactive and new.name in _INTERACTIVE
+    known = [one for one in _REGISTRY.get(new.name, []) if one.compute is not _unknown and not again]
     if any(new.when == other.when or not (new.when and other.when) for other in known):
         raise MeasureError(f"a measure named {new.title} is defined already", fix="choose another name")
     spellings = {
@@ -180,6 +188,8 @@ def define(new: Definition) -> Definition:
     for alias, params in spellings.items():
         if (taken := _ALIASES.get(fold(alias), (new.name, params))) != (new.name, params):
             raise MeasureError(f"the alias {alias} already means {taken[0]}", fix="choose another")
+    if interactive:
+        _INTERACTIVE.add(new.name)
     _REGISTRY[new.name] = [*known, new]
     _ALIASES.update({fold(alias): (new.name, params) for alias, params in spellings.items()})
     return new

@@ -37,7 +37,7 @@ from germane.reports.summary import MeasureSummary, asked_in_words
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
-from germane.wholetable import WholeTable
+from germane.wholetable import HangingText, WholeTable
 
 __all__ = [
     "FORMATS",
@@ -101,7 +101,7 @@ _LEFT = "text-align:left"
 
 def render(report: ReportData, *more: RenderableType) -> RenderableType:
     """The report for a rich console; `more` stands below the means."""
-    return Group(*_parts(report, *more))
+    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in _parts(report, *more)))
 
 
 def _parts(report: ReportData, *more: RenderableType) -> Iterator[RenderableType]:
@@ -191,7 +191,7 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
             for reason in _reasons(summary)[:2]:
                 measures.setdefault(reason, []).append(summary.measure)
     for (why, count), concerned in list(measures.items())[:most]:
-        yield Text(f"  {count} x {shorten(why, 240)} ({_named(report, concerned)})", style="dim")
+        yield Text(f"  {count} x {shorten(why, 240, end=120)} ({_named(report, concerned)})", style="dim")
 
 
 def _named(report: ReportData, measures: Sequence[str]) -> str:
@@ -251,7 +251,7 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
         table.add_row(
             f"  {score.value:.4f}",
             Text(strip),
-            Text(shorten(score.sample, 30), style="cyan"),
+            Text(shorten(score.sample, 80), style="cyan"),
             Text(shorten(query, 60)),
         )
     of_system = f" of {clean(first.system)}" if first.system else ""
@@ -272,7 +272,7 @@ def _failed(report: ReportData) -> Iterator[Text]:
         yield Text(f"  {score}  {shorten(_case_name(case), 60)}")
         for row in rows[:3]:
             yield Text(
-                f"          {shorten(row['measure'], 30)}: {shorten('; '.join(row['misses'][:2]), 100)}",
+                f"          {clean(row['measure'])}: {shorten('; '.join(row['misses'][:2]), 100)}",
                 style="dim",
             )
 

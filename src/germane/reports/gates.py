@@ -186,6 +186,11 @@ class Gate:
         """Whether it reads the scores of the cases, and not the summary of the measure alone."""
         return self.how[0] == "p" or self.how == "share" or bool(self.after)
 
+    @property
+    def by(self) -> str:
+        """What makes the slices whose means it reads; "" where it reads none."""
+        return self.after.removeprefix(") by ") if self.after.startswith(") by ") else ""
+
     @classmethod
     def parse(cls, text: str, place: Place | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
@@ -215,6 +220,11 @@ class Gate:
             inner = _FUNCTION.fullmatch(self.measure)
             if inner and _canonical(inner[2]) in names:
                 problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {_FORMS}"
+                if inner[1] == "share":
+                    problem, fix = (
+                        "share counts the cases that reach something",
+                        f"write share({inner[2]}>=0.5)>=0.9",
+                    )
                 raise InputError(problem, fix=fix, place=self.place)
             raise InputError(
                 f"the gate {self} names {self.measure}, which is not measured",
