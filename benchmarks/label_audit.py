@@ -6,7 +6,8 @@ FOLDER holds the LLMJudge challenge's data on TREC Deep Learning 2023 (see corre
    kappa and alpha of `germane audit --json` equal reproduced_agreement.csv to 4 decimals. The table counts pairs of query
    and document, germane counts passages: one in nine has the text of another, so each text gets its document's id here.
 2. For each judge: labels drawn by the queue of `germane label --budget 100`, answered as people did; bias, coverage and
-   width of the corrected context_relevance over DRAWS seeds.
+   width over DRAWS seeds of the corrected context_relevance (a mean over queries), and of the means over the set of passages
+   as `germane audit` gives them: the share graded 2 or more, and the mean grade.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import germane
 from germane.judges import Judge
 from germane.judges.judge import Reply
 from germane.labelling.queue import LabelQueue, label_tasks
+from germane.labelling.setmeans import set_means
 from germane.questions.question import AnyQuestion
 from germane.reports.correct import Corrections
 from germane.reports.report import Report
@@ -78,16 +80,23 @@ def compare(name: str, folder: Path, labels: Path, expected: Mapping[str, str]) 
     return same
 
 
-def draw(report: Report, truth: Mapping[str, int], draws: int) -> tuple[float, float, float]:
-    """Bias, coverage and width as a share of human-only of the corrected mean over seeds."""
+def draw(report: Report, truth: Mapping[str, int], draws: int) -> list[tuple[float, float, float]]:
+    """Bias, coverage and width as a share of human-only, over seeds, of the three means."""
     (summary,) = report.summaries
     tasks = label_tasks(report)
     groups: dict[str, list[bool]] = {}
     for task in tasks:
         groups.setdefault(task.case, []).append(truth[task.item] >= 2)
-    people = float(np.mean([np.mean(hits) for hits in groups.values()]))
+    grades = np.array([truth[task.item] for task in tasks])
+    people = [
+        float(np.mean([np.mean(hits) for hits in groups.values()])),
+        float((grades >= 2).mean()),
+        float(grades.mean()),
+    ]
+    graded = {task.item: (task.verdict, "graded") for task in tasks}
+    cases = {task.item: task.case for task in tasks}
     corrections = Corrections(report.tables, report.manifest)
-    errors, inside, widths = [], [], []
+    drawn: list[list[tuple[float, float, float]]] = [[], [], []]
     for seed in range(draws):
         queue = LabelQueue(tasks=tasks, budget=BUDGET, seed=seed)
         labels = [
@@ -96,18 +105,20 @@ def draw(report: Report, truth: Mapping[str, int], draws: int) -> tuple[float, f
             for task, design in queue.drawn({})
         ]  # fmt: skip
         found, _ = corrections.with_labels(labels).of(summary)
-        if found is None or found.mean is None or found.ends is None or found.human_ends is None:
-            continue
-        errors.append(found.mean - people)
-        inside.append(found.ends[0] <= people <= found.ends[1])
-        widths.append((found.ends[1] - found.ends[0]) / (found.human_ends[1] - found.human_ends[0]))
-    return float(np.mean(errors)), float(np.mean(inside)), float(np.mean(widths))
+        assert found is not None
+        whole = {"mean": found.mean, "interval": found.ends, "labels_alone": found.human_ends}
+        lines = [whole, *(line["corrected"] for line in set_means("relevance", graded, cases, labels))]
+        for one, true, to in zip(lines, people, drawn, strict=True):
+            (low, high), (least, most) = one["interval"], one["labels_alone"]
+            to.append((one["mean"] - true, float(low <= true <= high), (high - low) / (most - least)))
+    return [tuple(np.mean(rows, axis=0).tolist()) for rows in drawn]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--no-table", action="store_true", help="skip the first part")
     parser.add_argument("--judges", type=int, default=None, help="only the first so many")
     options = parser.parse_args()
     with gzip.open(options.folder / "pairs.jsonl.gz", "rt", encoding="utf-8") as lines:
@@ -124,18 +135,26 @@ def main() -> None:
             folder = Path(place) / name
             made = germane.evaluate(samples, "context_relevance", judge=TableJudge(name, grades))
             report = made.save(folder)
-            equal += compare(name, folder, options.folder / "human_qrels.txt", expected[name])
+            equal += options.no_table or compare(
+                name, folder, options.folder / "human_qrels.txt", expected[name]
+            )
             people = {(row["query"], row["passage"]): row["human"] for row in rows}
             truth = {task.item: people[task.query, task.passages[0]] for task in label_tasks(report)}
             if not sum(one.errors + one.incomplete for one in report.summaries):
                 summary.append(draw(report, truth, options.draws))
-    bias, coverage, width = map(np.array, zip(*summary, strict=True))
     print(f"{equal} of {len(names)} judges equal to the table in kappa and alpha")
-    print(
-        f"context_relevance corrected with {BUDGET} labels, {options.draws} draws per judge ({len(summary)} judges without "
-        f"illegal grades): |bias| <= {np.abs(bias).max():.4f}, coverage mean {coverage.mean():.3f} worst "
-        f"{coverage.min():.3f}, width / human-only median {np.median(width):.3f} most {width.max():.3f}"
+    print(f"{BUDGET} labels, {options.draws} draws per judge ({len(summary)} judges without illegal grades)")
+    means = (
+        "context_relevance, a mean over queries",
+        "share of passages graded 2 or more",
+        "mean grade of passages",
     )
+    for name, rows in zip(means, zip(*summary, strict=True), strict=True):
+        bias, coverage, width = np.array(rows).T
+        print(
+            f"{name}: |bias| <= {np.abs(bias).max():.4f}, coverage mean {coverage.mean():.3f} worst "
+            f"{coverage.min():.3f}, width / human-only median {np.median(width):.3f} most {width.max():.3f}"
+        )
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["WholeTable"]
+__all__ = ["HangingText", "WholeTable"]
 
 _LEAST, _MOST = 8, 20
 """How narrow a column of names may become before the table turns into one record per line of it: its longest word, but
 at least and at most so many signs."""
-_PIECE = re.compile(r"\s+|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
+_PIECE = re.compile(r"\s+|[-+]\d[\d.]*|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
 
 
 class WholeTable(Table):
@@ -43,7 +43,7 @@ class WholeTable(Table):
                 widths[max(able, key=widths.__getitem__)] -= 1
                 excess -= 1
         if excess > 0:
-            yield from self._records(cells)
+            yield from self._records(cells, options.max_width)
             return
         fitted = [
             [_wrapped(cell, width) for cell in column] for column, width in zip(cells, widths, strict=True)
@@ -62,17 +62,41 @@ class WholeTable(Table):
             made.add_row(*row)
         return made
 
-    def _records(self, cells: Sequence[Sequence[Text]]) -> RenderResult:
+    def _records(self, cells: Sequence[Sequence[Text]], width: int) -> RenderResult:
+        """Each row as pairs of heading and value, as many on a line as fit; further lines are indented."""
         heads = [column[0].plain for column in cells]
         for row in zip(*(column[1:] for column in cells), strict=True):
-            shown = Text()
+            line = Text()
             for head, cell in zip(heads, row, strict=True):
-                shown += (
-                    Text("  " if shown else "")
-                    + Text(f"{head} " if head and self.show_header else "", style="dim")
-                    + cell
-                )
-            yield shown
+                pair = Text(f"{head} " if head and self.show_header else "", style="dim") + cell
+                if line and line.cell_len + 2 + pair.cell_len > width:
+                    yield HangingText(line)
+                    line = Text("  ")
+                line += (Text("  ") if line.plain.strip() else Text()) + pair
+            yield HangingText(line)
+
+
+_LEAD = re.compile(r"[a-z]+ {2,}| +")
+
+
+class HangingText:
+    """Lines of text whose continuations are indented: as far as a word in front of them (`judge    `), else by two more."""
+
+    def __init__(self, text: Text) -> None:
+        self.text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The lines, wrapped."""
+        for line in self.text.split("\n", allow_blank=True):
+            found = _LEAD.match(line.plain)
+            lead = found.end() if found else 0
+            indent = lead if found and found[0].strip() else lead + 2
+            if line.cell_len <= options.max_width or options.max_width < 2 * indent:
+                yield line
+                continue
+            first, *rest = line[lead:].wrap(console, options.max_width - indent)
+            yield line[:lead] + first
+            yield from (Text(" " * indent) + one for one in rest)
 
 
 def _text(cell: object) -> Text:

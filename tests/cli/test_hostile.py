@@ -31,18 +31,21 @@ def live(text: str) -> list[str]:
 
 
 @pytest.fixture
-def ran(cli: Cli, tmp_path: Path) -> Cli:
+def ran(inside: Cli, tmp_path: Path) -> Cli:
     (tmp_path / "e.yaml").write_text(json.dumps(FILE))
     outputs = [word for end in ("json", "jsonl", "csv", "md", "xml") for word in ("-o", f"r.{end}")]
-    cli("run", "e.yaml", "-o", "r", *outputs)
-    return cli
+    inside("run", "e.yaml", "-o", "r", *outputs)
+    return inside
 
 
-def test_a_run_prints_no_command_but_its_own(ran: Cli, tmp_path: Path) -> None:
+def test_a_run_prints_no_command_but_its_own(
+    ran: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the terminal, with -q, with --json; the step's summary names nobody and links nothing."""
-    env = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "summary.md"}
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     for flags in ((), ("-q",), ("--json",)):
-        found = ran("run", "e.yaml", *flags, env=env)
+        found = ran("run", "e.yaml", *flags)
         assert found.code == 1
         assert live(found.out) == []
         assert len(live(found.err)) == 1
@@ -66,10 +69,22 @@ def test_what_is_looked_at_later_prints_none(ran: Cli, flags: tuple[str, ...]) -
         assert document["calls"][0]["contexts"][0]["text"] == EVIL
 
 
-def test_validate_prints_none(cli: Cli, tmp_path: Path) -> None:
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_a_comparison_prints_none(ran: Cli, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    """Queries that moved, and those that are in one report only, are named."""
+    better = {**FILE["evalcases"][1], "contexts": [{"text": EVIL, "grade": 3}]}  # type: ignore[dict-item]
+    (tmp_path / "f.yaml").write_text(json.dumps({**FILE, "evalcases": [better, {**better, "id": f"{ID}2"}]}))
+    ran("run", "f.yaml", "-o", "b")
+    found = ran("compare", "r", "b", *flags)
+    assert found.code == 0, found.err
+    assert "pwn" in found.out
+    assert live(found.out + found.err) == []
+
+
+def test_validate_prints_none(inside: Cli, tmp_path: Path) -> None:
     """An id that is there twice is quoted in the message."""
     (tmp_path / "e.yaml").write_text(json.dumps({**FILE, "evalcases": [FILE["evalcases"][1]] * 2}))
-    found = cli("validate", "e.yaml")
+    found = inside("validate", "e.yaml")
     assert found.code == 2
     assert "is there already" in found.out
     assert live(found.out + found.err) == []

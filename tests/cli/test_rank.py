@@ -136,6 +136,8 @@ def test_one_json_document(files: Path) -> None:
                     "listed": 0,
                     "windowed": 0,
                     "without_temperature": 0,
+                    "beside": {},
+                    "remarks": [],
                     "with_reference": None,
                     "without_reference": None,
                     "mixed": None,

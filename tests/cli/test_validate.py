@@ -92,3 +92,39 @@ def test_forty_malformed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         SNAPSHOT.write_text(said, "utf-8")
     assert said == SNAPSHOT.read_text("utf-8")
     assert len(MALFORMED) > 40
+
+
+def test_every_line_of_the_data_and_every_key_of_a_grader(tmp_path: Path) -> None:
+    """Not the first fault of a file of samples alone, nor of a grader, nor of a target."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "d.jsonl").write_text(
+        '{"query": 5, "tags": 3}\nno json\n{"query": "x", "contexts": 7, "metadata": 1}\n[]\n{"query": "x"}\n'
+    )
+    (tmp_path / "targets.yaml").write_text(
+        "targets:\n  - {name: a, provider: http, url: [x], retries: -1, timeout: no}\n"
+    )
+    (tmp_path / "e.yaml").write_text(
+        "data: d.jsonl\ntarget: a\nmeasures: [{type: latency, threshold: a, weight: b, required: 3}]\n"
+    )
+    found = [
+        str(fault).replace(f"{tmp_path}/", "") for fault in faults_of(tmp_path / "e.yaml", lambda _: None)
+    ]
+    places = [fault.partition(": ")[0] for fault in found]
+    assert sorted(places) == [
+        "d.jsonl:1:11", "d.jsonl:1:22", "d.jsonl:2:1", "d.jsonl:3:28", "d.jsonl:3:43", "d.jsonl:4",
+        "e.yaml:3:28", "e.yaml:3:42", "e.yaml:3:53",
+        "targets.yaml:2:36", "targets.yaml:2:50", "targets.yaml:2:63",
+    ]  # fmt: skip
+    assert any('metadata is the number 1; write an object: {"name": value}' in fault for fault in found)
+
+
+def test_targets_and_samples_are_looked_at_by_themselves(tmp_path: Path) -> None:
+    """A targets file and a file of samples are no eval files."""
+    (tmp_path / "targets.yaml").write_text(
+        "targets: [{name: a, provider: mock, response: x}, {name: b, provider: no}]"
+    )
+    (tmp_path / "d.jsonl").write_text('{"query": "x", "id": "a"}\n{"query": "y", "id": "a"}\n')
+    (wrong,) = faults_of(tmp_path / "targets.yaml", lambda _: None)
+    assert "there is no provider 'no'" in str(wrong)
+    (wrong,) = faults_of(tmp_path / "d.jsonl", lambda _: None)
+    assert "is there already, on line 1" in str(wrong)

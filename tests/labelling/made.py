@@ -12,7 +12,7 @@ from germane.judges import Judge
 from germane.judges.judge import Reply
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.questions.support import Support
+from germane.questions.support import Sufficiency, Support
 from germane.reports.report import Report
 from germane.tables.labels import Label
 
@@ -37,6 +37,8 @@ class GradeJudge(Judge):
                 for n, claim in enumerate(question.claims, 1)
             ]
             return Reply(payload={"claims": rows})
+        if isinstance(question, Sufficiency):
+            return Reply(payload={"reasoning": "", "sufficient": "judge=3" in question.contexts[0]})
         return Reply(payload={"claims": ["a yes", "b no", f"c {'yes' if len(question.about) % 2 else 'no'}"]})
 
 
@@ -53,7 +55,7 @@ def rows(systems: Sequence[str] = ("",), seed: int = 0) -> list[dict[str, Any]]:
                 text = f"{system or 'one'} passage {number}.{place} truth={truth} judge={judged}"
                 contexts.append({"id": f"{system}d{number}.{place}", "text": text})
             made.append({"id": f"q{number}", "query": f"question {number}", "system": system, "contexts": contexts,
-                         "reference": f"reference{'.' * number}"})  # fmt: skip
+                         "reference": f"reference{'.' * number}", "response": f"response{'.' * number}"})  # fmt: skip
     return made
 
 

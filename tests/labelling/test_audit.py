@@ -10,10 +10,11 @@ from sklearn.metrics import cohen_kappa_score
 
 from germane.judges import Judge
 from germane.judges.judge import Reply
-from germane.labelling.audit import audit_judge, audit_lines, model_family
+from germane.labelling.audit import audit_judge, audit_lines
 from germane.labelling.queue import LabelQueue, LabelTask, label_tasks
 from germane.labelling.session import LabellingSession
 from germane.questions.question import AnyQuestion
+from germane.reports.manifest import model_family
 from germane.reports.report import Report
 from germane.types import FrozenDict
 from tests.labelling.made import PASSAGES, QUERIES, GradeJudge, keep, report_at, truth_of
@@ -167,6 +168,7 @@ def test_a_judge_of_the_generator_s_family_is_warned_of(tmp_path: Path) -> None:
     assert circular == [
         "circular: the judge openai/gpt-5-mini is of the same family as the generator gpt-4o of rag, whose output it may favour"
     ]
+    assert circular[0] in " ".join(str(report).split())
 
 
 class Mute(Judge):

@@ -7,10 +7,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from germane import evaluate
+from germane.errors import MeasureError
 from germane.judges import FakeJudge
 from germane.measures import Measure, parse_measures
 from germane.measures.explaining import as_json, listing, one
@@ -60,3 +62,17 @@ def test_the_examples_run(block, tmp_path):
     sample = {"query": "q", "contexts": [{"id": "d1", "text": "a"}], "qrels": {"d1": 1}, "reference": "r"}
     (score,) = evaluate([sample], [measure], judge=FakeJudge()).scores()
     assert (score.status, len(lines) <= 10) == ("ok", True)
+
+
+def test_a_notebook_s_cell_runs_again() -> None:
+    """A measure of `__main__` is defined anew; elsewhere a second one of its name is an error."""
+    cell = "from germane.measures import ranked_measure\n@ranked_measure\ndef cell_again(relevant):\n    return float({0})\n"
+    row = {"query": "?", "contexts": [{"id": "a", "text": "a", "relevant": True}]}
+    found = []
+    for value in (0.25, 0.75):
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(cell.format(value), names)
+        found.append(evaluate([row], [names["cell_again"]], judge="labels")["cell_again"].mean)
+    assert found == [0.25, 0.75]
+    with pytest.raises(MeasureError, match="defined already"):
+        exec(cell.format(1), {"__name__": "elsewhere"})

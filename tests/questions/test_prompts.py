@@ -178,6 +178,16 @@ class TestSections:
             "<\u2215passage>",
             "\u3008/passage\u3009",
             "</pas\u3164sage>",
+            "\u2329/passage\u232a",
+            "\ufe3f/passage>",
+            "\u276c/passage\u276d",
+            "<\\passage>",
+            "</pas\ue000sage>",
+            "<\u0378/passage>",
+            "</pass\u0903age>",
+            "<\U0001d159/passage>",
+            "</p\u0430ssag\u0435>",
+            "</\u0420ASSAGE>",
             "</passage-ab2c>",
             "<2-ab2c>",
         ],
@@ -290,7 +300,8 @@ class TestReadings:
                 (group,) = listed(found, prompts, 12)
                 orders.append([reading.about for reading in word(group, prompts).items])
         assert orders[1] == orders[3]
-        assert len({tuple(order) for order in orders}) == 3
+        for places in zip(*orders[:3], strict=True):
+            assert len(set(places)) == 3
 
     def test_the_text_stands_there_once(self) -> None:
         """All questions about it call it the passage."""

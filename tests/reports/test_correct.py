@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from germane.evaluation.evaluate import rescore
+from germane.labelling.audit import audit_judge
 from germane.labelling.queue import LabelQueue, LabelTask, label_tasks
 from germane.labelling.session import LabellingSession
 from germane.measures import parse_measures
@@ -25,7 +26,7 @@ def label(
     """The report after a person labelled it; `of` says what they answer."""
     kind = how.pop("kind", "relevance")
     queue = LabelQueue(tasks=label_tasks(report, kind), budget=budget, **how)
-    scale = "binary" if kind == "support" else "graded"
+    scale = "graded" if kind == "relevance" else "binary"
     session = LabellingSession(queue, "ann", keep(report), report.labels(), scale=scale)
     while (one := session.next) is not None and session.done < queue.size:
         session.answer(of(one.task) if of else truth_of(one.task.passages[0]))
@@ -209,3 +210,31 @@ def test_a_label_taken_back_counts_no_more(tmp_path: Path) -> None:
     found = Report.open(tmp_path / "r")[REL].corrected
     assert found is not None
     assert found.labels == 29
+
+
+def test_hallucination_is_corrected_as_what_is_left_of_faithfulness(tmp_path: Path) -> None:
+    """The same labels on claims correct both: 1 minus the mean, and 1 minus the ends the other way round."""
+    report = report_at(tmp_path / "r", "hallucination faithfulness")
+    report = label(report, 24, kind="support", of=lambda task: task.claim == "a yes")
+    hallucination, faithfulness = report["hallucination"].corrected, report["faithfulness"].corrected
+    assert hallucination is not None
+    assert faithfulness is not None
+    assert faithfulness.ends is not None
+    assert hallucination.mean == pytest.approx(1 - (faithfulness.mean or 0))
+    assert hallucination.ends == pytest.approx((1 - faithfulness.ends[1], 1 - faithfulness.ends[0]))
+    assert hallucination.judged == pytest.approx(report["hallucination"].mean)
+
+
+def test_sufficiency_is_labelled_and_corrected_query_by_query(tmp_path: Path) -> None:
+    """One verdict per query: labels of its kind correct its mean, and the audit holds the judge against them."""
+    report = report_at(tmp_path / "r", "context_sufficiency context_relevance")
+    tasks = label_tasks(report, "sufficiency")
+    assert len(tasks) == QUERIES
+    assert len(tasks[0].passages) == PASSAGES
+    report = label(report, 11, kind="sufficiency", of=lambda task: "truth=3" in task.passages[0])
+    found = report["context_sufficiency"].corrected
+    assert found is not None
+    assert (found.labels, found.total, found.queries) == (11, QUERIES, 11)
+    assert report[REL].corrected_why == "people labelled sufficiency, this measure rests on relevance"
+    (line,) = (one for one in audit_judge(report)["kinds"] if one["kind"] == "sufficiency")
+    assert (line["n"], line["scale"]) == (11, "binary")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from germane import evaluate
+from germane import compare, evaluate
 from germane.errors import InputError, MissingPart
 from germane.measures import Measure
 from germane.reports.formats import write
@@ -144,7 +144,25 @@ def test_every_format_says_how_its_model_was_asked(tmp_path: Path) -> None:
     assert (basis["listed"], basis["windowed"], basis["without_temperature"]) == (2, 1, 2)
 
 
-def test_a_mean_that_a_model_judged_is_uncalibrated() -> None:
+def test_how_much_is_judged_stands_beside_ranked_measures() -> None:
+    """And RBP's residual; not where everything is judged, nor a second time where it was asked for."""
+    contexts = [{"id": "d1", "text": "a"}, {"id": "d2", "text": "b"}, {"id": "d3", "text": "c"}]
+    sample = {"query": "q", "qrels": {"d1": 1, "d2": 0}, "contexts": contexts}
+    samples = [{**sample, "id": "1"}, {**sample, "id": "2", "contexts": contexts[:2]}]
+    report = evaluate(samples, ["nDCG@3", "P@2", "RBP(p=0.5)@3"])
+    shown = " ".join(str(report).split())
+    assert "Judged@3 0.8333 (nDCG@3, RBP(p=0.5)@3)" in shown
+    assert "Judged@2" not in shown
+    assert (
+        "RBP(p=0.5,part=residual)@3 0.2500 (RBP(p=0.5)@3)" in shown
+    )  # 2 ** -2 of the first, as much of the second
+    assert report["nDCG@3"].as_json()["basis"]["beside"] == {"Judged@3": pytest.approx(5 / 6)}
+    asked = evaluate(samples, ["nDCG@3", "Judged@3"])
+    assert asked["Judged@3"].mean == pytest.approx(5 / 6)
+    assert asked["nDCG@3"].basis.beside == {}
+
+
+def test_a_mean_that_a_model_judged_is_uncalibrated(tmp_path: Path) -> None:
     """Said wherever it is printed; gold and people's labels need no calibration."""
     judgements = [
         relevance(1, mode="schema", model="m-1", fused=("a", "b")),
@@ -164,7 +182,13 @@ def test_a_mean_that_a_model_judged_is_uncalibrated() -> None:
         "with_reference": None,
         "without_reference": None,
         "mixed": None,
+        "beside": {},
+        "remarks": ["uncalibrated: no human labels"],
     }
+    for ending in ("json", "html", "md", "csv", "txt"):
+        write(report, tmp_path / f"report.{ending}")
+        assert "uncalibrated: no human labels" in (tmp_path / f"report.{ending}").read_text("utf-8"), ending
+    assert "uncalibrated: no human labels (context_precision@1)" in compare(report, report).notes
     for measure, source in (("RR", "gold"), ("P(labels=human)@1", "human")):
         other = Report.build(part_of(measure, [], 1.0), MODEL)
         assert other[measure].basis.source == source
@@ -190,6 +214,11 @@ def test_the_gate_of_a_judge_that_stands_in_says_so() -> None:
         "verdict  passed (stand-in) (exit code 0)",
         "  passed (stand-in)  mean(context_precision@1)>=0.5  mean 1.0000",
     ]
+    document = gated.to_json()
+    assert (document["gates"][0]["word"], document["verdict"]) == (
+        "passed (stand-in)",
+        ["all 1 gates passed (stand-in)"],
+    )
     gold = Report.build(part_of("RR", [], 1.0), LEXICAL, gates=[Gate.parse("RR>=0.5")])
     assert gold.verdict.word == "passed"
 

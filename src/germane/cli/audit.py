@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +19,7 @@ def audit(
     ] = False,
 ) -> None:
     """Hold the judge against people, against itself, and against how it was asked; corrected means; warnings."""
-    from germane.cli.printing import say
+    from germane.cli.printing import print_document, say
     from germane.errors import InputError
     from germane.labelling.audit import audit_judge, audit_lines
     from germane.reports.report import Report
@@ -34,7 +33,7 @@ def audit(
         output.write_text("".join(f"{line}\n" for line in audit_lines(found)), "utf-8")
         say(f"wrote {output}")
     if json:
-        print(jsonlib.dumps(found, ensure_ascii=False))
+        print_document(found)
     elif output is None:
         for line in audit_lines(found):
             print(line)

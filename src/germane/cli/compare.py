@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import os
 from pathlib import Path
 from typing import Annotated
@@ -61,7 +60,7 @@ def compare(
     Exit codes with --margin: 0 no worse than the margin, 1 worse, 3 undecided, with the number of queries that would
     decide it.
     """
-    from germane.cli.printing import print_console, say
+    from germane.cli.printing import print_console, print_document, say
     from germane.comparison.compare import compare as compare_reports
     from germane.comparison.formats import COMPARISON_FORMATS, render_comparison
 
@@ -82,7 +81,7 @@ def compare(
         with Path(summary).open("a", encoding="utf-8") as page:
             page.write(COMPARISON_FORMATS[".md"](found))
     if json:
-        print(jsonlib.dumps(found.to_json(), ensure_ascii=False))
+        print_document(found.to_json())
     else:
         print_console(render_comparison(found))
     for path in output or []:

@@ -50,7 +50,10 @@ def label(
     queue: Annotated[str, typer.Option("--queue", help="random | stratified | targeted.")] = "random",
     seed: Annotated[int, typer.Option("--seed", help="Of the random draw.")] = 0,
     kind: Annotated[
-        str, typer.Option("--kind", help="relevance of passages, or support of claims by them.")
+        str,
+        typer.Option(
+            "--kind", help="relevance of passages, support of claims by them, or their sufficiency."
+        ),
     ] = "relevance",
     scale: Annotated[
         str | None, typer.Option("--scale", help="graded (0-3) | binary (y, n); else as judged.")
@@ -92,7 +95,7 @@ def label(
         person,
         lambda label: _append(report, label),
         report.labels(),
-        scale=scale or ("binary" if kind == "support" else settings.get("scale", "graded")),
+        scale=scale or (settings.get("scale", "graded") if kind == "relevance" else "binary"),
         guideline=fingerprint,
     )
     _label(session, report, told)
@@ -188,7 +191,7 @@ def _show(task: LabelTask, session: LabellingSession) -> None:
     print(f"\n─── {session.done + 1} of {session.total} ───")
     for role, text in task.history:
         _paragraph(role, text)
-    if task.claim is None:
+    if task.kind == "relevance":
         _paragraph("query", task.query)
         for name, text in task.beside:
             _paragraph(name, text)
@@ -201,6 +204,10 @@ def _show(task: LabelTask, session: LabellingSession) -> None:
         return
     for number, text in enumerate(task.passages, 1):
         _paragraph(f"[{number}]", text)
+    if task.claim is None:
+        _paragraph("query", task.query)
+        print("Do the passages together hold all that is needed to answer?")
+        return
     _paragraph("claim", task.claim)
     print("Do the passages support the claim?")
 

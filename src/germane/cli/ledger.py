@@ -123,9 +123,7 @@ def prune(
 @app.command("check")
 def check(ledger: At = None, json: AsJson = False) -> None:
     """Is every page and every answer intact? Exit code 0: yes; 1: no, with the command that saves what can be read."""
-    import json as jsonlib
-
-    from germane.cli.printing import say
+    from germane.cli.printing import print_document, say
     from germane.ledger import upkeep
     from germane.ledger.files import recovery
 
@@ -137,7 +135,7 @@ def check(ledger: At = None, json: AsJson = False) -> None:
         say(recovery(path))
     if json:
         found = {"ledger": str(path), "judgements": sound, "problems": problems}
-        print(jsonlib.dumps({"schema_version": 1, "sound": not problems, **found}, ensure_ascii=False))
+        print_document({"schema_version": 1, "sound": not problems, **found})
     elif not problems:
         print(f"{path} is sound: {sound:,} judgements")
     raise typer.Exit(1 if problems else 0)
@@ -194,10 +192,10 @@ def _reading(flag: str | None) -> SQLiteLedger:
 
 
 def _print(found: dict[str, Json], *, as_json: bool) -> None:
-    import json as jsonlib
+    from germane.cli.printing import print_document
 
     if as_json:
-        print(jsonlib.dumps(found, ensure_ascii=False))
+        print_document(found)
         return
     size = f"{found['judgements']:,} judgements, {found['bytes'] / 1e6:,.1f} MB, format {found['format']}"
     print(f"{found['ledger']}: {size}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -20,11 +19,15 @@ def overlap(
     json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
 ) -> None:
     """Compare the lists of two systems: rank-biased overlap, overlap@k, and which queries differ at all."""
+    from germane.cli.printing import print_document
     from germane.comparison.formats import overlap_text
     from germane.comparison.planning import overlap as overlap_of
 
     found = overlap_of(_lists(a), _lists(b), k=k, p=p)
-    print(jsonlib.dumps(found.as_json(), ensure_ascii=False) if json else overlap_text(found))
+    if json:
+        print_document(found.as_json())
+    else:
+        print(overlap_text(found))
 
 
 def _lists(path: Path) -> Mapping[str, Sequence[str]]:

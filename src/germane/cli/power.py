@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +25,7 @@ def power(
     json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
 ) -> None:
     """How many queries would show a difference, and the smallest one that these can show, at 0.05 with power 0.8."""
+    from germane.cli.printing import print_document
     from germane.comparison.documents import find_report
     from germane.comparison.planning import plan_power
     from germane.measures.declaration import parse_measures
@@ -37,6 +37,6 @@ def power(
     plans = [plan_power(here, name, detect, there, correlation) for name in names]
     if json:
         rows = [plan.as_json() for plan in plans]
-        print(jsonlib.dumps({"schema_version": 1, "measures": rows}, ensure_ascii=False))
+        print_document({"schema_version": 1, "measures": rows})
     else:
         print("\n".join(map(str, plans)))

@@ -33,7 +33,17 @@ if TYPE_CHECKING:
     from germane.comparison.planning import RankedSystems
     from germane.reports.schema import RankingLine
 
-__all__ = ["Progress", "finish", "print_console", "print_json", "ranking_lines", "ranking_of", "say", "write"]
+__all__ = [
+    "Progress",
+    "finish",
+    "print_console",
+    "print_document",
+    "print_json",
+    "ranking_lines",
+    "ranking_of",
+    "say",
+    "write",
+]
 
 
 @contextmanager
@@ -143,6 +153,11 @@ def print_console(shown: RenderableType) -> None:
     if not console.is_terminal:
         console.width = 120
     console.print(shown)
+
+
+def print_document(document: object) -> None:
+    """One JSON document on one line; no text in it is a command of a build server."""
+    print(clean_json(json.dumps(document, ensure_ascii=False, allow_nan=False)))
 
 
 def print_json(report: ReportData) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -154,11 +153,12 @@ def _print(report: Report, chosen: Any) -> None:
     for note in report.manifest["notes"]:
         print(f"note: {clean_lines(note)}", file=sys.stderr)
     if chosen.json:
+        from germane.cli.printing import print_document
         from germane.reports.formats import json_document
 
         ranking = _ranking(report) if len(report.systems) > 1 else ()
         document = json_document(report, scores=chosen.per_query, ranking=ranking)
-        print(json.dumps(document, ensure_ascii=False, allow_nan=False))
+        print_document(document)
     elif chosen.trec:
         print_trec(report, sys.stdout, queries=chosen.per_query)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -71,7 +70,7 @@ def run(
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
-    from germane.cli.printing import Progress, finish, print_json
+    from germane.cli.printing import Progress, finish, print_document, print_json
     from germane.cli.values import headers, pairs, parameters, prices
     from germane.errors import InputError
     from germane.evaluation.options import Options
@@ -137,7 +136,10 @@ def run(
 
         with Progress() as watch:
             expected = forecast(chosen, watch, resume=resume, retry_errors=retry_errors)
-        print(jsonlib.dumps(expected.as_json(), ensure_ascii=False) if json else expected.text())
+        if json:
+            print_document(expected.as_json())
+        else:
+            print(expected.text())
         return
     from germane.evaluation.run import run
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from germane.errors import InputError, Place
+from germane.types import freeze
 
 if TYPE_CHECKING:
-    from germane.samples.evalfile import EvalFile
+    from germane.samples.evalfile import EvalFile, GraderSpec
 
 
 def validate(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="PATH...", help="Eval files, or folders of them.")
+        list[Path] | None,
+        typer.Argument(metavar="PATH...", help="Eval files, or folders of them; targets.yaml; samples."),
     ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of eval files, for editors.")
@@ -58,9 +61,16 @@ def _place(fault: InputError) -> tuple[str, int, int]:
 
 
 def faults_of(path: Path, warn: Callable[..., None]) -> Iterator[InputError]:
-    """Every fault of one file, its graders, gates, targets and data."""
+    """Every fault of one file: an eval file with its graders, gates, targets and data, a targets file, or samples."""
     from germane.samples.evalfile import read_eval_file
+    from germane.samples.reading import faults_in
 
+    if path.suffix not in {".yaml", ".yml"}:
+        yield from faults_in(path)
+        return
+    if path.stem == "targets":
+        yield from _of_targets_file(path, warn)
+        return
     faults: list[InputError] = []
     try:
         file = read_eval_file(path, warn=warn, faults=faults)
@@ -91,8 +101,36 @@ def _of_graders(file: EvalFile, names: set[str], warn: Callable[..., None]) -> I
         except InputError as fault:
             names.add(spec.name)
             yield fault
+            yield from _further(spec, fault, file)
         else:
             names |= {grader.name, str(grader.measure)}
+
+
+def _further(spec: GraderSpec, fault: InputError, file: EvalFile) -> Iterator[InputError]:
+    """What else is wrong with a grader: each fault is looked for without the keys of those before it."""
+    from germane.graders.specs import graders_of_specs
+    from germane.measures.labels import Settings
+
+    while isinstance(spec.spec, Mapping):
+        at = [key for key in spec.spec if _where(spec.at((key,))) <= _where(fault.place)]
+        wrong = max(at, key=lambda key: _where(spec.at((key,))), default=None)
+        if wrong is None or wrong == "type" or _where(fault.place) == _where(spec.place):  # a key is missing
+            return
+        left = {key: value for key, value in spec.spec.items() if key != wrong}
+        spec = replace(spec, spec=freeze(left))
+        try:
+            graders_of_specs([spec], file, Settings())
+        except InputError as next_one:
+            if _where(next_one.place) == _where(spec.place):
+                return
+            fault = next_one
+            yield fault
+        else:
+            return
+
+
+def _where(place: Place | None) -> tuple[int, int]:
+    return (0, 0) if place is None else (place.line, place.column)
 
 
 def _of_gates(file: EvalFile, names: set[str]) -> Iterator[InputError]:
@@ -112,10 +150,13 @@ def _of_targets(file: EvalFile, warn: Callable[..., None]) -> Iterator[InputErro
 
     where = file.targets_file or file.path.resolve().parent
     for name in dict.fromkeys([*file.targets, *(case.target for case in file.cases)]):
+        faults: list[InputError] = []
         try:
             if name:
-                check_target(name, where, warn=warn)
+                check_target(name, where, warn=warn, faults=faults)
+            yield from faults
         except InputError as fault:
+            yield from faults
             inside = fault.place is not None and fault.place.line
             yield (
                 fault
@@ -129,22 +170,42 @@ def _asked_at(file: EvalFile, name: str) -> Place:
     from germane.samples.files import read_text
     from germane.samples.yamltext import parse_yaml
 
+    keys = ("target", "targets")
     nodes = [parse_yaml(read_text(file.path), str(file.path))]
     while nodes:
         node = nodes.pop(0)
-        asked = (node.pairs or {}).get("target")
-        if asked is not None and asked.text == name:
-            return asked.place
+        values = [inner for key, inner in (node.pairs or {}).items() if key in keys]
+        for one in [item for inner in values for item in (inner.items or [inner])]:
+            if one.text == name:
+                return one.place
         nodes[:0] = [*(node.pairs or {}).values(), *(node.items or [])]
     return Place(str(file.path))
 
 
 def _of_data(file: EvalFile) -> Iterator[InputError]:
-    from germane.samples.reading import read_samples
+    from germane.samples.reading import faults_in
 
     for data in file.data:
+        yield from faults_in(data, dict(file.columns))
+
+
+def _of_targets_file(path: Path, warn: Callable[..., None]) -> Iterator[InputError]:
+    """Every fault of a targets file, one entry after the other."""
+    from germane.samples.files import read_text
+    from germane.samples.yamltext import parse_yaml
+    from germane.targets.targetsfile import check_target
+
+    try:
+        listed = (parse_yaml(read_text(path), str(path)).pairs or {}).get("targets")
+    except InputError as fault:
+        yield fault
+        return
+    entries = (listed.items if listed is not None else None) or []
+    names = [entry.pairs["name"].text for entry in entries if entry.pairs and "name" in entry.pairs]
+    for name in names or [""]:
+        faults: list[InputError] = []
         try:
-            for _ in read_samples(data, columns=dict(file.columns)):
-                pass
+            check_target(name or "", path, warn=warn, faults=faults)
         except InputError as fault:
-            yield fault
+            faults.append(fault)
+        yield from faults

@@ -122,7 +122,7 @@ def compare(
         only_in=_only_in(sides, pairs),
         worst={name: worst for name, (worst, _) in moved.items()},
         best={name: best for name, (_, best) in moved.items()},
-        notes=tuple(dict.fromkeys([*notes, *_left_out(sides, names, measures)])),
+        notes=tuple(dict.fromkeys([*notes, *_remarks(sides, names), *_left_out(sides, names, measures)])),
     )
 
 
@@ -253,6 +253,22 @@ def _only_in(sides: Sequence[Side], pairs: Sequence[Pair]) -> dict[str, list[str
         mine += [case for case in only_a if case not in set(mine)]
         found[pair.b.name] = only_b
     return found
+
+
+def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
+    """What must be said of the means' basis, each with the measures that it concerns, and the system where not all."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    for side in sides:
+        for summary in side.report.summaries:
+            if summary.system == side.system and summary.measure in names:
+                for remark in summary.basis.remarks():
+                    found.setdefault(remark, {}).setdefault(side.name, {})[summary.measure] = None
+    notes: dict[str, None] = {}
+    for remark, systems in found.items():
+        for system, measures in systems.items():
+            of = f"{system}: " if len(systems) < len(sides) else ""
+            notes[f"{of}{remark} ({', '.join(measures)})"] = None
+    return list(notes)
 
 
 def _left_out(sides: Sequence[Side], names: Sequence[str], measures: object) -> list[str]:

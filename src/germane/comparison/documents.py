@@ -72,7 +72,7 @@ def read_document(path: Path) -> ReportData:
     manifest: dict[str, Json] = {"judge": document.get("judge") or {}}
     tables = Part(scores=table)
     bases = Bases(manifest, tables)
-    summaries = [replace(line, basis=bases.of(line.type)) for line in summarise(table)]
+    summaries = [replace(line, basis=bases.of(line.type, line.system)) for line in summarise(table)]
     return ReportData(tables, manifest, Verdict(0, ()), summaries)
 
 

@@ -18,6 +18,7 @@ from germane.comparison.planning import Overlap, Ranked, RankedSystems
 from germane.comparison.result import ComparisonData, MeasureComparison, MovedQuery, higher_is_better
 from germane.comparison.schema import ComparedLine, ComparisonDocument, MovedLine, PartsLine
 from germane.errors import InputError
+from germane.reports.summary import interval_in_words
 from germane.types import Json
 from germane.wholetable import WholeTable
 
@@ -116,8 +117,8 @@ def _table(found: ComparisonData, rows: Sequence[MeasureComparison], *, slices: 
         name: place for place, name in enumerate(dict.fromkeys((one.slice, one.measure) for one in rows))
     }
     for one in sorted(rows, key=lambda row: places[row.slice, row.measure]):
-        names = [Text(shorten(one.slice, 30))] if slices else []
-        names.append(Text(shorten(one.measure, 50)))
+        names = [Text(clean(one.slice))] if slices else []
+        names.append(Text(clean(one.measure)))
         best = _best(rows, one)
         if several and (one.slice, one.measure, one.a) not in shown:
             shown.add((one.slice, one.measure, one.a))
@@ -151,8 +152,7 @@ def _signed(value: float | None) -> str:
 
 
 def _ends(one: MeasureComparison) -> str:
-    ends = one.interval.ends
-    return "-" if ends is None else f"{ends[0]:+.4f} to {ends[1]:+.4f}"
+    return interval_in_words(one.interval.ends, sign="+")
 
 
 def _p(value: float | None) -> str:
@@ -209,7 +209,7 @@ def _moved(found: ComparisonData, system: str) -> Iterator[RenderableType]:
             yield Text(f"{word} by {clean(found.primary[0])}{of}")
             for one in queries:
                 yield Text(
-                    f"  {one.change:+.4f}  {shorten(one.sample, 30)}  {one.a:.4f} -> {one.b:.4f}  {_changes(one)}"
+                    f"  {one.change:+.4f}  {shorten(one.sample, 80)}  {one.a:.4f} -> {one.b:.4f}  {_changes(one)}"
                 )
 
 

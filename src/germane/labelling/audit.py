@@ -13,8 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from germane.clean import shorten
+from germane.labelling.setmeans import set_means
 from germane.measures.labels import HELPS
 from germane.reports.data import ReportData
+from germane.reports.manifest import circular
 from germane.statistics.agreement import (
     JudgeAgreement,
     agreement,
@@ -24,11 +26,11 @@ from germane.statistics.agreement import (
     spread_between,
 )
 from germane.statistics.intervals import Interval
-from germane.statistics.ranking import kendall_tau
+from germane.statistics.ranking import kendall_tau, top_half_tau
 from germane.tables.labels import Label, LabelBook, by_people
 from germane.types import Json, Judgement
 
-__all__ = ["audit_judge", "audit_lines", "model_family"]
+__all__ = ["audit_judge", "audit_lines"]
 
 Grades: TypeAlias = Mapping[str, tuple[float, str]]
 """The judge's grade of each item, and its scale."""
@@ -91,6 +93,8 @@ def _graded(judgement: Judgement, parts: Iterable[tuple[int, str]]) -> Iterator[
             yield judgement.item, float(answer["grade"]), "graded"
         else:
             yield judgement.item, float(answer["relevant"]), "binary"
+    elif judgement.kind == "sufficiency":
+        yield judgement.item, float(answer["sufficient"]), "binary"
     elif judgement.kind == "support":
         verdicts = {one["claim"]: float(bool(one["contexts"])) for one in answer["claims"]}
         yield from ((item, verdicts[part], "binary") for part, item in parts if part in verdicts)
@@ -111,6 +115,9 @@ def audit_judge(report: ReportData, *, every: bool = False) -> dict[str, Json]:
         "self_consistency": list(_replicas(report.judgements())),
         "asked": list(_asked(report.judgements(), LabelBook(read.labels))),
         "corrected": _corrected(report),
+        "passages": [
+            line for kind, graded in sorted(read.kinds.items()) for line in _set_means(kind, graded, read)
+        ],
         "ranking": list(_ranking(report)),
         "warnings": [*_label_warnings(read, kinds), *_judge_warnings(report)],
     }
@@ -313,6 +320,11 @@ def _asked(judgements: Iterable[Judgement], book: LabelBook) -> Iterator[dict[st
 # what follows for the numbers
 
 
+def _set_means(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, Json]]:
+    cases = {item: read.places[item][0][0] for item in graded if item in read.places}
+    return set_means(kind, graded, cases, [label for label in read.labels if label.kind == kind])
+
+
 def _corrected(report: ReportData) -> list[Json]:
     return [
         {
@@ -341,45 +353,15 @@ def _ranking(report: ReportData) -> Iterator[dict[str, Json]]:
                 [name for name, _ in sorted(means.items(), key=lambda pair: -pair[1][column])]
                 for column in (0, 1)
             ]
-            tau = kendall_tau(
-                [judged for judged, _ in means.values()], [corrected for _, corrected in means.values()]
-            )
-            yield {"measure": measure, "judged": orders[0], "corrected": orders[1], "tau": tau}
-
-
-_FAMILIES = (
-    ("openai", r"gpt|chatgpt|o[134]\b|davinci|text-embedding"),
-    ("anthropic", r"claude"),
-    ("google", r"gemini|gemma|palm"),
-    ("meta", r"llama"),
-    ("mistral", r"[a-z]*stral|mixtral"),
-    ("qwen", r"qwen|qwq"),
-    ("deepseek", r"deepseek"),
-    ("cohere", r"command|cohere|rerank-"),
-    ("microsoft", r"phi-?\d"),
-    ("xai", r"grok"),
-    ("amazon", r"nova|titan"),
-    ("zhipu", r"glm"),
-    ("moonshot", r"kimi"),
-    ("baai", r"bge"),
-    ("jina", r"jina"),
-)
-
-
-def model_family(model: str) -> str:
-    """Who made a model, by its name: gpt-4o -> openai; of a name that is not known its first word."""
-    name = re.split(r"[/:@]", model.casefold().strip())
-    for part in reversed(name):
-        for family, pattern in _FAMILIES:
-            if re.match(pattern, part):
-                return family
-    return re.split(r"[-_ .\d]", name[-1])[0] or name[-1]
-
-
-def _judge_models(report: ReportData) -> list[str]:
-    identity = (report.manifest.get("judge") or {}).get("identity") or {}
-    members = identity.get("panel") or [identity]
-    return list(dict.fromkeys(str(one["model"]) for one in members if one.get("model")))
+            both = [[pair[column] for pair in means.values()] for column in (0, 1)]
+            tau, top = kendall_tau(*both), top_half_tau(*both)
+            yield {
+                "measure": measure,
+                "judged": orders[0],
+                "corrected": orders[1],
+                "tau": tau,
+                "top_half": top,
+            }
 
 
 def _label_warnings(read: AuditedJudge, kinds: Sequence[Mapping[str, Json]]) -> Iterator[str]:
@@ -410,18 +392,7 @@ def _judge_warnings(report: ReportData) -> Iterator[str]:
     failed = Counter(one.kind for one in report.judgements() if one.error and one.parent is None)
     if failed:
         yield f"{failed.total()} questions have no usable answer ({', '.join(sorted(failed))})"
-    used = [
-        (system, role, model)
-        for system, roles in (report.manifest.get("targets") or {}).items()
-        for role, model in roles.items()
-    ]
-    for judge in _judge_models(report):
-        for system, role, model in used:
-            if model_family(judge) == model_family(model):
-                yield (
-                    f"circular: the judge {judge} is of the same family as the {role} {model} of {system}, whose output "
-                    "it may favour"
-                )
+    yield from circular(report.manifest)
 
 
 # in words
@@ -451,7 +422,15 @@ def audit_lines(found: Mapping[str, Json]) -> Iterator[str]:
         for one in found["corrected"]
     ]
     yield from _table("Corrected means", rows, ("measure", "system", "judged", "corrected", "labels", "why"))
-    yield from _table("Order of the systems", found["ranking"], ("measure", "judged", "corrected", "tau"))
+    sets = [{**one, "corrected": "-" if one["corrected"] is None else _interval(one["corrected"]),
+             "labels": None if one["corrected"] is None else one["corrected"]["labels"]} for one in found["passages"]]  # fmt: skip
+    yield from _table(
+        "Means over everything that was judged, each thing once", sets,
+        ("kind", "value", "total", "judged", "corrected", "labels", "why"),
+    )  # fmt: skip
+    yield from _table(
+        "Order of the systems", found["ranking"], ("measure", "judged", "corrected", "tau", "top_half")
+    )
     if found["warnings"]:
         yield "\n## Warnings\n"
         yield from (f"- {_text(warning)}" for warning in found["warnings"])

@@ -20,7 +20,7 @@ from germane.measures.measure import Measure
 from germane.reports.correct import JudgedThing, things_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
-from germane.statistics.sampling import draw_clusters, draw_stratified, neyman_allocation
+from germane.statistics.sampling import chances_of_rounds, draw_clusters, draw_stratified, neyman_allocation
 from germane.tables.labels import passage_of, relevance_item
 from germane.types import FrozenDict, Sample
 
@@ -30,6 +30,12 @@ Ints: TypeAlias = NDArray[np.intp]
 Design: TypeAlias = Literal["passages", "queries"]
 QueueName: TypeAlias = Literal["random", "stratified", "targeted"]
 
+_NOTHING = {
+    "relevance": ("passages", "name a report whose samples have contexts"),
+    "support": ("claims", "run it with context_recall or faithfulness"),
+    "sufficiency": ("verdicts on sufficiency", "run it with context_sufficiency"),
+}
+"""The kinds of things that people label; what is missing where there are none, and how to have some."""
 _BESIDE = ("reference", "criterion", "response")
 _PILOT = 0.25
 """The share of a stratified budget that is spent in proportion to the strata, to learn how much labels differ."""
@@ -37,7 +43,7 @@ _PILOT = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelTask:
-    """One thing that a person is asked about: is this passage relevant, or do these passages support this claim?
+    """One thing that a person is asked about: is this passage relevant, do these passages support this claim, or suffice?
 
     `case` is the query that it belongs to, whatever the systems; `sample`, `system`, `call` and `rank` are the first place
     where it stands. `beside` is what the judge saw beside the query. `verdict` is the judge's (nan = none) and is not
@@ -64,7 +70,8 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     """Everything in a report that a person can label, each thing once per query.
 
     For `relevance` that is what the judged measures read, to their cut-offs; where nothing was judged it is every passage.
-    For `support` it is the claims that were held against the passages. InputError where there is nothing.
+    For `support` it is the claims that were held against the passages, for `sufficiency` the passages of each query together.
+    InputError where there is nothing.
     """
     settings, answers = settings_of(report), recorded(report)
     agreed = {one.item: one.provenance.get("agreement") for one in report.judgements() if one.parent is None}
@@ -78,12 +85,10 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
     if not found and kind == "relevance":
         found = {(one.case, one.item): one for sample in report.samples() for one in _unjudged(sample)}
     if not found:
-        raise InputError(
-            f"this report has no {'passages' if kind == 'relevance' else 'claims'} to label",
-            fix="name a report whose samples have contexts"
-            if kind == "relevance"
-            else "run it with context_recall or faithfulness",
-        )
+        if kind not in _NOTHING:
+            raise InputError(f"--kind {kind} is not known", fix=f"write {', '.join(_NOTHING)}")
+        problem, fix = _NOTHING[kind]
+        raise InputError(f"this report has no {problem} to label", fix=fix)
     return list(found.values())
 
 
@@ -237,11 +242,7 @@ class LabelQueue:
         if self.design == "queries":
             whole = len(np.unique(self._cases[self._queries]))
             return np.full(len(self.tasks), whole / len(sizes))
-        rounds = max(r for r in range(int(sizes.max()) + 1) if np.minimum(sizes, r).sum() <= self.size)
-        counts, left = np.minimum(sizes, rounds).astype(float), sizes > rounds
-        if left.any():
-            counts[left] += (self.size - counts.sum()) / left.sum()
-        return np.asarray((counts / sizes)[self._cases], float)
+        return np.asarray(chances_of_rounds(sizes, self.size)[self._cases], float)
 
     def _stratified(self, labels: Mapping[str, float]) -> list[DrawnTask]:
         names = np.array([str(int(task.verdict)) for task in self.tasks])

@@ -96,13 +96,17 @@ def missing_in_words(
     """Which answers a replayed ledger does not hold, by their places in the samples, and what to do; "" where none."""
     if not missing:
         return ""
-    items = {question.item for question in missing.values()}
-    places = list(dict.fromkeys(_place(row) for row in rows if row.item in items and row.of is None))
+    kinds = {question.item: question.kind for question in missing.values()}
+    found = [row for row in rows if row.of is None and row.item in kinds]
+    others = set(kinds) - {row.item for row in found}
+    named_by_kind = (f"{kind} for a script" for item, kind in kinds.items() if item in others)
+    places = list(dict.fromkeys([*map(_place, found), *named_by_kind]))
     more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
     named = f": {', '.join(places[:_NAMED])}{more}" if places else ""
     judges = ", ".join(_judges_of(ledger)) or "nobody"
     return (
-        f"{len(missing)} answers are not in {name}{named} (it has answers of {judges}); "
+        f"{len(missing)} {'answer is' if len(missing) == 1 else 'answers are'} not in {name}{named} "
+        f"(it has answers of {judges}); "
         "run this where there is a key, then: germane ledger export -o FILE"
     )
 

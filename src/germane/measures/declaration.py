@@ -95,7 +95,8 @@ def _declare(body: Body, name: str, options: Mapping[str, Any]) -> Measure:
     define(
         Definition(
             name=name, family="judged", compute=body, **{**_described(body), **defaults, **own, **options}
-        )
+        ),
+        interactive=body.__module__ == "__main__",
     )
     return Measure(name, options.get("when", {}))
 
@@ -157,7 +158,8 @@ def _declare_ranked(body: Body, name: str, options: Mapping[str, Any]) -> Measur
         "cutoff": "optional",
         **options,
     }
-    define(Definition(name=name, family="ranked", compute=partial(_rows, body, takes), **known))
+    found = Definition(name=name, family="ranked", compute=partial(_rows, body, takes), **known)
+    define(found, interactive=body.__module__ == "__main__")
     return Measure(name)
 
 

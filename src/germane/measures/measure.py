@@ -131,6 +131,12 @@ _ELSEWHERE: dict[str, tuple[str, str]] = {
     "Rndcg": ("trec_eval", "nDCG"),
     "relative_P": ("trec_eval", "P@k, or R@k"),
     "set_map": ("trec_eval", "SetP"),
+    "num_nonrel_judged_ret": ("trec_eval", "Judged and num_rel_ret"),
+    "unj": ("trec_eval", "Judged@k"),
+    "yaap": ("trec_eval", "AP"),
+    "utility": ("trec_eval", "SetP"),
+    "G": ("trec_eval", "nDCG"),
+    "binG": ("trec_eval", "nDCG"),
     "num_q": ("trec_eval", "n, which stands beside every mean"),
     "INST": ("ir_measures", "RBP"),
     "BPM": ("ir_measures", "RBP"),
@@ -154,14 +160,25 @@ _ELSEWHERE: dict[str, tuple[str, str]] = {
     "toxicity": ("DeepEval", "an llm_judge in an eval file"),
     "summarization": ("DeepEval", "nugget_recall(text=response)"),
     "bleu": ("other tools", "nugget_recall(text=response)"),
-    "rouge": ("other tools", "nugget_recall(text=response)"),
+    **dict.fromkeys(
+        ("rouge", "rouge_l", "bertscore", "meteor", "exact_match"),
+        ("other tools", "nugget_recall(text=response)"),
+    ),
 }
 """Measures of other tools that are not here: whose each is, and the nearest of ours."""
 
 
-def define(new: Definition) -> Definition:
-    """Add a measure to the registry; a second one of the same name (and `when`) is an error."""
-    known = [one for one in _REGISTRY.get(new.name, []) if one.compute is not _unknown]
+_INTERACTIVE: set[str] = set()
+"""Names that were defined in a notebook or at a prompt."""
+
+
+def define(new: Definition, *, interactive: bool = False) -> Definition:
+    """Add a measure to the registry; a second one of the same name (and `when`) is an error.
+
+    `interactive`: it is defined in a notebook or at a prompt, where running a cell again defines it anew.
+    """
+    again = interactive and new.name in _INTERACTIVE
+    known = [one for one in _REGISTRY.get(new.name, []) if one.compute is not _unknown and not again]
     if any(new.when == other.when or not (new.when and other.when) for other in known):
         raise MeasureError(f"a measure named {new.title} is defined already", fix="choose another name")
     spellings = {
@@ -171,6 +188,8 @@ def define(new: Definition) -> Definition:
     for alias, params in spellings.items():
         if (taken := _ALIASES.get(fold(alias), (new.name, params))) != (new.name, params):
             raise MeasureError(f"the alias {alias} already means {taken[0]}", fix="choose another")
+    if interactive:
+        _INTERACTIVE.add(new.name)
     _REGISTRY[new.name] = [*known, new]
     _ALIASES.update({fold(alias): (new.name, params) for alias, params in spellings.items()})
     return new
@@ -234,13 +253,13 @@ def _resolve(name: str) -> tuple[str, Mapping[str, Value]]:
     if found := _find(name) or (_find_more(name) and _find(name)):
         return found
     for known, (tool, nearest) in _ELSEWHERE.items():
-        if fold(known) == fold(name):
+        if fold(known) in {fold(name), fold(_NUMBER_BEHIND.sub("", name))}:
             raise MeasureError(
                 f"{known} is a measure of {tool} that germane does not have", fix=f"the nearest: {nearest}"
             )
     near = difflib.get_close_matches(fold(name), [*map(fold, _REGISTRY), *_ALIASES], n=1)
     hint = _find(near[0]) if near else None
-    fix = f"did you mean {hint[0]}{_spelled(hint[1])}?" if hint else "see `germane measures`"
+    fix = f"did you mean {Measure(hint[0], FrozenDict(hint[1]))}?" if hint else "see `germane measures`"
     raise MeasureError(f"there is no measure {name!r}", fix=fix)
 
 
@@ -256,6 +275,7 @@ def _spelled(params: Mapping[str, Value]) -> str:
     return f"({','.join(f'{name}={texts[name]}' for name in sorted(texts))})" if texts else ""
 
 
+_NUMBER_BEHIND = re.compile(r"[._-][\d.]+$")
 _NAME = re.compile(
     r"(?P<name>[A-Za-z0-9][\w.:/\\-]*?)\s*(?:\((?P<params>[^()]*)\))?\s*(?:@\s*(?P<k>[^@\s]+))?"
 )

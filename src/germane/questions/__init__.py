@@ -5,6 +5,7 @@ shape that a model must answer in; `read` turns such a payload into a typed answ
 wrong, in words that can be sent back to the model. The wording of a question stands in `prompts/<prompt>.md`.
 """
 
+from germane.questions.asking import Program
 from germane.questions.listing import Claims, Entities, Importance, Weight
 from germane.questions.payload import Miscounted, Numbers, PayloadModel, Reason, Text, Whole, YesNo
 from germane.questions.question import AnyQuestion, Question, key_of
@@ -36,6 +37,7 @@ __all__ = [
     "Nuggeted",
     "Numbers",
     "PayloadModel",
+    "Program",
     "Question",
     "Reason",
     "Relevance",

@@ -221,14 +221,22 @@ def place(name: str) -> int:
     return FIRST.index(name) if name in FIRST else len(FIRST)
 
 
-_OPENING = "<\u2039\u3008\u27e8\u300a\u276e\u27ea\u02c2\u1438\u226e"
+_OPENING = (
+    "<\u2039\u3008\u27e8\u300a\u276e\u27ea\u02c2\u1438\u226e\u276c\u2770\u29fc\u226a\u2aa1\u16b2\U0001d236"
+)
 """Brackets that a model may take for the beginning of a tag; what is compatible with one of them is found too."""
-_SUSPECT = re.compile(f"[{_OPENING}\uff1c\ufe64\u226e]")
-_CLOSING, _SLASH = "[>\u203a\u3009\u27e9\u300b\u276f\u27eb\u02c3\u1433]", "[/\u2215\u2044\u29f8\u2571]"
-_FILLERS = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
+_SUSPECT = re.compile(f"[{_OPENING}\uff1c\ufe64\u2329\ufe3d\ufe3f]")
+_CLOSING = "[>\u203a\u3009\u27e9\u300b\u276f\u27eb\u02c3\u1433\u276d\u2771\u29fd\u226b\u2aa2]"
+_SLASH = r"[/\\\u2215\u2044\u29f8\u2571\u27cb\u2afd\u29f5]"
+_FILLERS = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800\U0001d159")
 """Letters and symbols that show nothing."""
-_DROPPED = frozenset({"Cc", "Cf", "Mn", "Me", "Zs", "Zl", "Zp"})
-"""Categories that a reader does not see and a model may pass over: controls, formats, combining marks, white space."""
+_DROPPED = frozenset({"Cc", "Cf", "Cn", "Co", "Mn", "Mc", "Me", "Zs", "Zl", "Zp"})
+"""Categories that a reader does not see and a model may pass over: controls, formats, combining marks, white space, and
+what no character is assigned to."""
+_LETTERS = str.maketrans(dict(zip(
+    "\u0430\u0441\u0435\u0456\u043e\u0440\u0455\u0442\u0445\u0443\u0501\u0261\u04bb\u0458\u0131\u03bf\u03c1\u03b1\u03b9\u03bd\u1d18",
+    "aceiopstxydghjiopaivp", strict=True)))  # fmt: skip
+"""Letters of other scripts that look like Latin ones."""
 
 
 @lru_cache(4096)
@@ -236,7 +244,7 @@ def _bare(character: str) -> str:
     """A character as it is matched: its compatible letters without marks; "" where nothing of it can be seen."""
     if character in _FILLERS:
         return ""
-    decomposed = unicodedata.normalize("NFKD", character)
+    decomposed = unicodedata.normalize("NFKD", character.lower().translate(_LETTERS))
     return "".join(c for c in decomposed if unicodedata.category(c) not in _DROPPED and c not in _FILLERS)
 
 

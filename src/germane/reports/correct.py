@@ -26,7 +26,7 @@ from germane.measures.measure import Measure
 from germane.measures.scoring import labels_for, program_of
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
-from germane.questions.support import Support
+from germane.questions.support import Sufficiency, Support
 from germane.reports.summary import MeasureSummary
 from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
 from germane.tables.folder import Tables
@@ -41,15 +41,17 @@ LookUp: TypeAlias = Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
 
 PASSAGE_MEANS = ("P", "SetP", "context_relevancy")
 """Ranked measures that are a mean over passages: their order does not matter."""
-CLAIM_MEANS = ("context_recall", "faithfulness")
-"""Judged measures that are the share of claims that the contexts support."""
+VERDICT_MEANS = ("context_recall", "faithfulness", "hallucination", "context_sufficiency")
+"""Judged measures that are a mean over yes or no: is this claim supported, do these contexts suffice?"""
+_COMPLEMENTS = {"hallucination": "faithfulness"}
+"""Measures that are 1 minus another one: that one is corrected."""
 _GRADED = {"dcg", "top"}
 """Parameters of measures that read the grade itself: people's and the judge's must be on one scale."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedThing:
-    """One thing whose verdict is part of a sample's score: a passage, or a claim (`part`, from 1) with the contexts.
+    """One thing whose verdict is part of a sample's score: a passage, a claim (`part`, from 1) with the contexts, or these alone.
 
     `verdict` is the judge's grade, or 1 and 0 for yes and no; nan where there is none. `weight` is what a hit adds to
     the score; nan where the score is no sum over hits. `call` and `rank` say where a passage stands.
@@ -66,9 +68,9 @@ class JudgedThing:
 
 
 def things_of(measure: Measure, sample: Sample, settings: Settings, look_up: LookUp) -> list[JudgedThing]:
-    """The verdicts that a sample's score rests on; none where the measure rests on no relevance or support."""
-    if measure.name in CLAIM_MEANS:
-        return list(_claims(measure, sample, settings, look_up))
+    """The verdicts that a sample's score rests on; none where people cannot label what the measure rests on."""
+    if measure.name in VERDICT_MEANS:
+        return list(_verdicts(measure, sample, settings, look_up))
     if measure.definition.family != "ranked" or measure.labels != "judge":
         return []
     lists, exchange = replay(labels_for(measure, sample, settings), look_up)
@@ -92,7 +94,7 @@ def things_of(measure: Measure, sample: Sample, settings: Settings, look_up: Loo
     return things
 
 
-def _claims(measure: Measure, sample: Sample, settings: Settings, look_up: LookUp) -> Iterator[JudgedThing]:
+def _verdicts(measure: Measure, sample: Sample, settings: Settings, look_up: LookUp) -> Iterator[JudgedThing]:
     _, exchange = replay(program_of(measure, sample, settings), look_up)
     for question, answer in exchange:
         if isinstance(question, Support) and question.claims:
@@ -101,6 +103,9 @@ def _claims(measure: Measure, sample: Sample, settings: Settings, look_up: LookU
             for part, (item, one) in enumerate(zip(question.parts(), answers, strict=True), 1):
                 verdict = nan if one is None else float(bool(one.contexts))
                 yield JudgedThing(item=item, question=question, part=part, verdict=verdict, weight=weight)
+        elif isinstance(question, Sufficiency):
+            verdict = nan if isinstance(answer, Unanswered) else float(answer.sufficient)
+            yield JudgedThing(item=question.item, question=question, verdict=verdict, weight=1.0)
 
 
 @dataclass(slots=True)
@@ -155,6 +160,16 @@ class Corrections:
 
     def of(self, summary: MeasureSummary) -> tuple[CorrectedMean | None, str]:
         """The corrected mean, or None and why there is none."""
+        measure = Measure.remembered(summary.type)
+        if (other := _COMPLEMENTS.get(measure.name)) is None or summary.mean is None:
+            return self._of(summary, measure)
+        found, why = self._of(replace(summary, mean=1 - summary.mean), Measure.parse(other), complement=True)
+        return (None if found is None else _complement(found)), why
+
+    def _of(
+        self, summary: MeasureSummary, measure: Measure, *, complement: bool = False
+    ) -> tuple[CorrectedMean | None, str]:
+        """The corrected mean of a measure; of a `complement` 1 minus each score is one of the measure's."""
         if summary.mean is None:
             return None, "nothing was measured"
         if not self._book:
@@ -162,7 +177,10 @@ class Corrections:
         if not (self._drawn or self._all_labelled):
             return None, "no labels were drawn at random"
         key = summary.measure, summary.system
-        rows = self._known[key] = self._known.get(key) or self._rows(summary)
+        rows = self._known.get(key)
+        if rows is None:
+            values = ((at, 1 - value if complement else value) for at, value in self._values(summary))
+            rows = self._known[key] = self._rows(measure, values)
         if not rows.items:
             return None, "people's labels are about other things than this measure's verdicts"
         found = self._of_all(rows, summary) or self._of_draw(rows, summary)
@@ -199,11 +217,10 @@ class Corrections:
     def _answers(self) -> Recorded:
         return Recorded(self._tables.judgements)
 
-    def _rows(self, summary: MeasureSummary) -> _Things:
-        measure = Measure.remembered(summary.type)
+    def _rows(self, measure: Measure, values: Iterable[tuple[SampleKey, float]]) -> _Things:
         cases: dict[str, list[float]] = {}
         samples: dict[str, list[Sample]] = {}
-        for key, value in self._values(summary):
+        for key, value in values:
             cases.setdefault(key[0], []).append(value)
             samples.setdefault(key[0], []).append(self._samples[key])
         place: dict[tuple[int, str], int] = {}
@@ -393,6 +410,22 @@ def _nobody(_: Sequence[AnyQuestion]) -> Sequence[Judgement]:
     raise AssertionError("people's labels ask nobody")
 
 
+def _complement(found: CorrectedMean) -> CorrectedMean:
+    """1 minus everything."""
+
+    def ends(pair: tuple[float, float] | None) -> tuple[float, float] | None:
+        return None if pair is None else (1 - pair[1], 1 - pair[0])
+
+    return replace(
+        found,
+        mean=None if found.mean is None else 1 - found.mean,
+        ends=ends(found.ends),
+        judged=1 - found.judged,
+        human=None if found.human is None else 1 - found.human,
+        human_ends=ends(found.human_ends),
+    )
+
+
 def _within(result: CorrectedMean, limits: tuple[float, float]) -> CorrectedMean:
     """The same, cut to the range of the measure."""
 
@@ -407,7 +440,9 @@ def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:
     """One sentence per corrected mean."""
     for summary in summaries:
         if (one := summary.corrected) is not None and one.mean is not None and one.ends is not None:
-            what = "claims" if Measure.remembered(summary.type).definition.family == "judged" else "passages"
+            measure = Measure.remembered(summary.type)
+            what = "claims" if measure.definition.family == "judged" else "passages"
+            what = "queries" if measure.name == "context_sufficiency" else what
             system = f" of {summary.system}" if summary.system else ""
             yield (
                 f"{summary.measure}{system}: the judge says {one.judged:.3f}; with people's labels on {one.labels} of "

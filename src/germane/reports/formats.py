@@ -27,7 +27,7 @@ from germane.reports.correct import corrected_in_words
 from germane.reports.data import FileReport, ReportData, Slice, slice_lines, sliced
 from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult
-from germane.reports.manifest import spent_in_words
+from germane.reports.manifest import circular, spent_in_words
 from germane.reports.page.data import Pages
 from germane.reports.page.render import page_html
 from germane.reports.plots.figures import charts_of
@@ -37,7 +37,7 @@ from germane.reports.summary import MeasureSummary, asked_in_words
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
-from germane.wholetable import WholeTable
+from germane.wholetable import HangingText, WholeTable
 
 __all__ = [
     "FORMATS",
@@ -101,7 +101,7 @@ _LEFT = "text-align:left"
 
 def render(report: ReportData, *more: RenderableType) -> RenderableType:
     """The report for a rich console; `more` stands below the means."""
-    return Group(*_parts(report, *more))
+    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in _parts(report, *more)))
 
 
 def _parts(report: ReportData, *more: RenderableType) -> Iterator[RenderableType]:
@@ -191,7 +191,7 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
             for reason in _reasons(summary)[:2]:
                 measures.setdefault(reason, []).append(summary.measure)
     for (why, count), concerned in list(measures.items())[:most]:
-        yield Text(f"  {count} x {shorten(why, 240)} ({_named(report, concerned)})", style="dim")
+        yield Text(f"  {count} x {shorten(why, 240, end=120)} ({_named(report, concerned)})", style="dim")
 
 
 def _named(report: ReportData, measures: Sequence[str]) -> str:
@@ -223,6 +223,21 @@ def notes_of(report: ReportData) -> Iterator[str]:
     yield from (f"{notes[note]} {note}" if isinstance(notes, dict) else note for note in notes)
     if asked := asked_in_words(report.manifest):
         yield asked
+    yield from circular(report.manifest)
+    yield from _covered(report)
+
+
+def _covered(report: ReportData) -> Iterator[str]:
+    """How much of what was judged for each system the verdicts on the first one had covered."""
+    items = report.tables.items
+    judged: dict[str, set[str]] = {}
+    if len(report.systems) > 1:
+        for system, item in zip(items.column("system"), items.column("item"), strict=True):
+            judged.setdefault(system, set()).add(item)
+    first, *others = judged or [""]
+    for system in others:
+        both = len(judged[system] & judged[first])
+        yield f"{first}'s verdicts cover {both:,} of {system}'s {len(judged[system]):,} judged items"
 
 
 def _reasons(summary: MeasureSummary) -> list[tuple[str, int]]:
@@ -250,7 +265,7 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
         table.add_row(
             f"  {score.value:.4f}",
             Text(strip),
-            Text(shorten(score.sample, 30), style="cyan"),
+            Text(shorten(score.sample, 80), style="cyan"),
             Text(shorten(query, 60)),
         )
     of_system = f" of {clean(first.system)}" if first.system else ""
@@ -265,13 +280,13 @@ def _failed(report: ReportData) -> Iterator[Text]:
     )  # else a case is a line of data, without a verdict
     failed = list(failed_cases(report)) if declared else []
     if failed:
-        yield Text(f"{len(failed)} failed cases", style="red")
+        yield Text(f"{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}", style="red")
     for case, rows in failed[:_WORST]:
         score = "-" if case.score is None else f"{case.score:.4f}"
         yield Text(f"  {score}  {shorten(_case_name(case), 60)}")
         for row in rows[:3]:
             yield Text(
-                f"          {shorten(row['measure'], 30)}: {shorten('; '.join(row['misses'][:2]), 100)}",
+                f"          {clean(row['measure'])}: {shorten('; '.join(row['misses'][:2]), 100)}",
                 style="dim",
             )
 
@@ -433,6 +448,7 @@ def _csv(report: ReportData) -> Iterator[str]:
     for end, name in enumerate(("interval_low", "interval_high")):
         columns[name] = [summary.interval and summary.interval[end] for summary in of_row]
     columns["interval_method"] = [summary.interval_method for summary in of_row]
+    columns["remarks"] = ["; ".join(summary.basis.remarks()) for summary in of_row]
     yield _row(list(columns))
     for values in zip(*columns.values(), strict=True):
         yield _row(list(map(cell, values)))
@@ -492,7 +508,7 @@ def failed_cases(report: ReportData) -> Iterator[tuple[CaseResult, list[ResultRo
 def _failed_in_markdown(report: ReportData) -> Iterator[str]:
     failed = list(failed_cases(report))
     if failed:
-        yield f"\n{len(failed)} failed cases:\n\n| case | score | misses |\n| --- | --- | --- |\n"
+        yield f"\n{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}:\n\n| case | score | misses |\n| --- | --- | --- |\n"
     for case, rows in failed[:_MOST_FAILED]:
         said = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
         score = "-" if case.score is None else f"{case.score:.4f}"

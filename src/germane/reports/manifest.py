@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
 from germane.encoding import now
@@ -14,7 +15,15 @@ from germane.measures.scoring import Grader
 from germane.types import Json, freeze
 from germane.version import __version__
 
-__all__ = ["dump_grader", "judge_entry", "load_grader", "manifest_of", "spent_in_words"]
+__all__ = [
+    "circular",
+    "dump_grader",
+    "judge_entry",
+    "load_grader",
+    "manifest_of",
+    "model_family",
+    "spent_in_words",
+]
 
 
 def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
@@ -66,3 +75,46 @@ def dump_grader(grader: Grader) -> dict[str, Json]:
 def load_grader(row: Mapping[str, Json]) -> Grader:
     """The grader in a JSON object."""
     return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})
+
+
+def circular(manifest: Mapping[str, Json]) -> Iterator[str]:
+    """A warning for each model inside a system that is of the judge's family, which may favour its own."""
+    identity = (manifest.get("judge") or {}).get("identity") or {}
+    members = identity.get("panel") or [identity]
+    for judge in dict.fromkeys(str(one["model"]) for one in members if one.get("model")):
+        for system, roles in (manifest.get("targets") or {}).items():
+            for role, model in roles.items():
+                if model_family(judge) == model_family(model):
+                    yield (
+                        f"circular: the judge {judge} is of the same family as the {role} {model} of {system}, whose "
+                        "output it may favour"
+                    )
+
+
+_FAMILIES = (
+    ("openai", r"gpt|chatgpt|o[134]\b|davinci|text-embedding"),
+    ("anthropic", r"claude"),
+    ("google", r"gemini|gemma|palm"),
+    ("meta", r"llama"),
+    ("mistral", r"[a-z]*stral|mixtral"),
+    ("qwen", r"qwen|qwq"),
+    ("deepseek", r"deepseek"),
+    ("cohere", r"command|cohere|rerank-"),
+    ("microsoft", r"phi-?\d"),
+    ("xai", r"grok"),
+    ("amazon", r"nova|titan"),
+    ("zhipu", r"glm"),
+    ("moonshot", r"kimi"),
+    ("baai", r"bge"),
+    ("jina", r"jina"),
+)
+
+
+def model_family(model: str) -> str:
+    """Who made a model, by its name: gpt-4o -> openai; of a name that is not known its first word."""
+    name = re.split(r"[/:@]", model.casefold().strip())
+    for part in reversed(name):
+        for family, pattern in _FAMILIES:
+            if re.match(pattern, part):
+                return family
+    return re.split(r"[-_ .\d]", name[-1])[0] or name[-1]

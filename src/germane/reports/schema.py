@@ -46,6 +46,7 @@ class BasisLine(TypedDict):
 
     `models` and `modes` count judgements by the model that answered and by output mode, `fused` those that shared a request,
     `listed` and `windowed` those asked in a list and in windows, `without_temperature` those of a model that takes none.
+    `beside` are means that belong beside one of gold labels: the share of its places that is judged, RBP's residual. `remarks` are what must be said wherever the mean is shown: `uncalibrated: no human labels`.
     """
 
     source: Literal["gold", "judge", "human", "best"]
@@ -59,6 +60,8 @@ class BasisLine(TypedDict):
     with_reference: int | None
     without_reference: int | None
     mixed: float | None
+    beside: dict[str, float]
+    remarks: list[str]
 
 
 class CorrectedLine(TypedDict):
@@ -139,10 +142,11 @@ class CaseRow(TypedDict):
 
 
 class GateRow(TypedDict):
-    """What became of one gate."""
+    """What became of one gate; `word` is the outcome as it is printed, `passed (stand-in)` where a stand-in judged."""
 
     gate: str
     outcome: Literal["passed", "failed", "undecided"]
+    word: str
     detail: str
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import floor, fsum, isfinite
@@ -24,7 +25,16 @@ if TYPE_CHECKING:
     from germane.reports.schema import BasisLine, CorrectedLine, MeasureLine
     from germane.statistics.correction import CorrectedMean
 
-__all__ = ["Bases", "Basis", "MeasureSummary", "asked_in_words", "interval_in_words", "range_of", "summarise"]
+__all__ = [
+    "Bases",
+    "Basis",
+    "MeasureSummary",
+    "asked_in_words",
+    "belonging",
+    "interval_in_words",
+    "range_of",
+    "summarise",
+]
 
 Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 
@@ -39,7 +49,8 @@ class Basis:
     mode, and those that shared their request; `listed`, `windowed` and `without_temperature` those that were asked in a
     list, in windows, and without a temperature, which the model did not take; `with_reference` and `without_reference` count the relevance verdicts that
     were given with and without a reference (None = not known). `labels` counts people's labels; `stand_in` = the judge
-    stands in for a model and says little about quality.
+    stands in for a model and says little about quality. `beside` are means that belong beside one of gold labels: the
+    share of its places that is judged, and RBP's residual.
     """
 
     source: Source = "gold"
@@ -55,6 +66,7 @@ class Basis:
     mixed: float | None = None
     labels: int = 0
     stand_in: bool = False
+    beside: Mapping[str, float] = field(default_factory=FrozenDict)
 
     @property
     def references_mixed(self) -> bool:
@@ -71,6 +83,9 @@ class Basis:
             yield f"uncalibrated: {labels}"
         if self.references_mixed:
             yield f"{self.with_reference} with reference, {self.without_reference} without"
+        for name, mean in self.beside.items():
+            if not (name.startswith("Judged") and mean == 1.0):
+                yield f"{name} {mean:.4f}"
 
     def as_json(self) -> BasisLine:
         """The basis as scripts read it."""
@@ -86,6 +101,8 @@ class Basis:
             "with_reference": self.with_reference,
             "without_reference": self.without_reference,
             "mixed": self.mixed,
+            "beside": dict(self.beside),
+            "remarks": list(self.remarks()),
         }
 
 
@@ -96,21 +113,33 @@ class Bases:
         self._judge: Mapping[str, Any] = manifest.get("judge") or {}
         self._asked: Mapping[str, Any] = manifest.get("asked") or {}
         self._reads: Mapping[str, Any] = manifest.get("reads") or {}
+        self._beside: Mapping[str, Any] = manifest.get("beside") or {}
         self._tables = tables
 
-    def of(self, canonical: str) -> Basis:
-        """The basis of a measure by its canonical name."""
+    def of(self, canonical: str, system: str = "") -> Basis:
+        """The basis of a measure by its canonical name, over the cases of a system."""
         source = self._source(canonical)
         if source in {"gold", "human"}:
-            return Basis(source=source)
+            means = self._beside.get(system) or {}
+            asked = {name for _, name in self._tables.scores.measures} if means else set()
+            names = (
+                [name for name in belonging(canonical) if name in means and name not in asked]
+                if means
+                else ()
+            )
+            return Basis(source=source, beside=FrozenDict({name: means[name] for name in names}))
         kinds = self._reads.get(canonical) or (["relevance"] if source == "best" else list(self._asked))
         counts = [self._asked[kind] for kind in kinds if kind in self._asked]
+        how = asked_how(counts)
         return Basis(
             source=source,
             calibrated=False,
             models=_sum(counts, "model"),
             modes=_sum(counts, "mode"),
-            **asked_how(counts),
+            fused=how["fused"],
+            listed=how["listed"],
+            windowed=how["windowed"],
+            without_temperature=how["without_temperature"],
             with_reference=_total(counts, "with_reference"),
             without_reference=_total(counts, "without_reference"),
             mixed=self._mixed if source == "best" else None,
@@ -154,6 +183,20 @@ class Bases:
         return people / (people + judged) if people + judged else None
 
 
+def belonging(canonical: str) -> list[str]:
+    """What belongs beside a ranked measure of gold labels: how much of what it reads is judged, and RBP's residual."""
+    found: list[Measure] = []
+    with suppress(InputError):
+        measure = Measure.parse(canonical)
+        settings = measure.settings
+        if measure.labels == "gold" and settings.get("part") == "score":
+            found.append(measure(part="residual"))
+        if measure.labels == "gold" and (found or settings.get("holes") == "zero"):
+            cut = measure.cutoff if isinstance(measure.cutoff, int) else None
+            found.append(Measure("Judged", FrozenDict(over=settings["over"]), cut))
+    return list(map(str, found))
+
+
 def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """How many judgements shared a request, were in a list, in windows, or had no temperature."""
     found: Counter[str] = Counter(fused=0, listed=0, windowed=0, without_temperature=0)
@@ -174,7 +217,8 @@ def asked_in_words(manifest: Mapping[str, Json]) -> str:
     by = ", ".join(f"{model} ({times})" if len(models) > 1 else model for model, times in models.items())
     how = [f"{times} {_MODES.get(mode, mode)}" for mode, times in modes.items()]
     how += [f"{times} {_HOW[name]}" for name, times in asked_how(counts).items() if times]
-    return f"{sum(modes.values())} judgements{f' by {by}' if by else ''}: {', '.join(how)}"
+    count = sum(modes.values())
+    return f"{count} judgement{'s' * (count > 1)}{f' by {by}' if by else ''}: {', '.join(how)}"
 
 
 _MODES = {
@@ -406,10 +450,10 @@ def _reasons(codes: NDArray[np.int32], whys: list[str | None]) -> tuple[tuple[st
     return tuple(sorted(reasons, key=lambda reason: (-reason[1], reason[0]))[:_REASONS])
 
 
-def interval_in_words(ends: tuple[float, float] | None, digits: int = 4) -> str:
-    """An interval as it is printed, rounded outwards; "-" where there is none."""
+def interval_in_words(ends: tuple[float, float] | None, digits: int = 4, sign: str = "") -> str:
+    """An interval as it is printed, rounded outwards; "-" where there is none. `sign` "+": with its sign."""
     if ends is None:
         return "-"
     unit = 10.0**digits
     low, high = floor(ends[0] * unit + 1e-6) / unit, -floor(-ends[1] * unit + 1e-6) / unit
-    return f"{low:.{digits}f} to {high:.{digits}f}"
+    return f"{low:{sign}.{digits}f} to {high:{sign}.{digits}f}"

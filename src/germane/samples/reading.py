@@ -31,6 +31,7 @@ from germane.samples.files import (
 from germane.samples.frames import parquet_batches, records
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import Columns, PlainRow, RowReader, Where, plain_row
+from germane.samples.trec import read_qrels
 from germane.samples.validation import Wrong
 from germane.types import Json, Sample, Step
 
@@ -52,6 +53,7 @@ def read_samples(
     """The samples of a file, one at a time; the extension says which format it is, and `-` is JSON Lines on stdin.
 
     Of a folder those of all its files, in the order of their names; samples without an id are then named after their file.
+    Of a data set as BEIR has it (`queries.jsonl`, `qrels/test.tsv`) the queries that have gold, with it.
     `columns` maps our field names to the file's (`{"query": "Question"}`). `warn` gets a Notice for each field
     that is probably misspelt, once each. A sample without an id has `prefix` and its number for one. Raises InputError,
     with file, line and column, at the first thing that is wrong; for a missing file, at once.
@@ -70,6 +72,8 @@ def read_rows(
 ) -> Iterator[Sample | PlainRow]:
     """The samples of a file as `read_samples` has them; those of plain shape in JSON Lines as rows where that is asked."""
     path = Path(path)
+    if (path / "queries.jsonl").exists() and (path / "qrels").is_dir():
+        return samples_from(_beir_rows(path), warn=warn)
     if path.is_dir():
         return _samples_of_folder(path, columns, warn)
     reader, unit = _format(path)
@@ -81,6 +85,37 @@ def read_rows(
     else:
         found = reader(path, rows.field_of)
     return _samples(found, rows, Place(shown_name(path)), unit)
+
+
+def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
+    gold, file = read_qrels(folder), folder / "queries.jsonl"
+    for number, row, _ in _read_jsonl(file, lambda _: None):
+        if not isinstance(row, dict) or not isinstance(row.get("_id"), str) or "text" not in row:
+            fix = 'write {"_id": "q1", "text": "..."}'
+            raise InputError("this is no query as BEIR has it", fix=fix, place=Place(str(file), number))
+        if row["_id"] in gold:
+            yield {"id": row["_id"], "query": row["text"], "qrels": dict(gold[row["_id"]])}
+
+
+def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> list[InputError]:
+    """What is wrong with a file of samples, or a folder of them: every fault up to so many, not the first alone."""
+    if path.is_dir():
+        return [fault for file in data_files(path) for fault in faults_in(file, columns, most)]
+    faults: list[InputError] = []
+    try:
+        reader, _ = _format(path)
+        rows = _row_reader(columns, None)
+        lines = reader is _read_jsonl
+        found = _read_jsonl(path, rows.field_of, faults=faults) if lines else reader(path, rows.field_of)
+        for number, row, where in found:
+            faults += rows.faults_of(row, number, where)
+            if len(faults) >= most:
+                return faults[:most]
+        for _sample in () if faults else read_samples(path, columns=columns):
+            pass  # ids that are there twice
+    except InputError as fault:
+        faults.append(fault)
+    return faults
 
 
 def _samples_of_folder(folder: Path, columns: Columns | None, warn: Warn | None) -> Iterator[Sample]:
@@ -191,8 +226,13 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> 
     reader.warn_of_absent(file)
 
 
-def _read_jsonl(path: Path, _: FieldOf, *, plain: bool = False) -> Iterator[Row]:
-    """JSON Lines: one object per line; blank lines are passed over. `plain` rows come as they are."""
+def _read_jsonl(
+    path: Path, _: FieldOf, *, plain: bool = False, faults: list[InputError] | None = None
+) -> Iterator[Row]:
+    """JSON Lines: one object per line; blank lines are passed over. `plain` rows come as they are.
+
+    With `faults` what is no JSON is added to these, and the lines after it are read.
+    """
     with opened(path) as file:
         for number, raw in enumerate(file, 1):
             if plain and (found := plain_row(raw, number)) is not None:
@@ -208,7 +248,11 @@ def _read_jsonl(path: Path, _: FieldOf, *, plain: bool = False) -> Iterator[Row]
                 if number == 1 and line.strip() in {"[", "{"}:
                     fix = "this looks like one JSON document: name the file .json, or write one object a line"
                 place = place_in(path, line, fault.offset, number)
-                raise InputError(fault.problem, fix=fix, place=place) from None
+                problem = InputError(fault.problem, fix=fix, place=place)
+                if faults is None:
+                    raise problem from None
+                faults.append(problem)
+                continue
             yield number, row, functools.partial(_line_place, path, number, line)
 
 

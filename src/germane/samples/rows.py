@@ -77,19 +77,22 @@ class RowReader:
         except Wrong as wrong:
             raise wrong.error(where(wrong.path)) from None
 
-    def faults_of(self, row: dict[str, Json], number: int, where: Where) -> list[InputError]:
+    def faults_of(self, row: Json, number: int, where: Where) -> list[InputError]:
         """Every fault of a row: each is looked for in what the others leave."""
         found: list[InputError] = []
-        left = dict(row)
+        left = dict(row) if isinstance(row, dict) else row
         while True:
             try:
                 self._sample(left, number, where)
             except Wrong as wrong:
                 found.append(wrong.error(where(wrong.path)))
                 key = wrong.path[0] if wrong.path else None
-                if key not in left or SPELLINGS.get(str(key)) == "query":
+                missing = key not in left if isinstance(left, dict) else True
+                if missing and (not isinstance(left, dict) or "query" in left):
                     return found
-                del left[str(key)]
+                left.pop(str(key), None)
+                if missing or SPELLINGS.get(str(key)) == "query":
+                    left["query"] = "-"  # to see what else is wrong
             else:
                 return found
 
@@ -341,14 +344,14 @@ class _Odd(Exception):
     """A row is not plain."""
 
 
-def plain_row(line: bytes, number: int) -> PlainRow | None:
+def plain_row(line: bytes, number: int, *, own: bool = False) -> PlainRow | None:
     """The row in a line of JSONL; None where it is anything but plain: the careful reader then says what it is.
 
-    `number` is its id where it has none.
+    `number` is its id where it has none. A line of our `own` has no key twice.
     """
     try:
         row = orjson.loads(line)
-        return _plain(row, line, number) if type(row) is dict else None
+        return _plain(row, b"" if own else line, number) if type(row) is dict else None
     except (ValueError, _Odd):
         return None
 
@@ -369,7 +372,7 @@ def _plain(row: dict[str, Json], line: bytes, number: int) -> PlainRow:
         raise _Odd
     qrels = _gold(known["qrels"]) if "qrels" in known else None
     columns = _of_ids(known[_IDS]) if _IDS in known else _contexts(known["contexts"])
-    if not _each_key_once(
+    if line and not _each_key_once(
         line, len(row) + columns.keys + len(known["qrels"] if type(get("qrels")) is dict else ())
     ):
         raise _Odd

@@ -53,8 +53,8 @@ _FIXES = {
     "bool": "write true or false",
     "tuple": "write a list",
     "list": "write a list",
-    "dict": 'write an object: {"name": value}',
-    "model": 'write an object: {"name": value}',
+    "dict": 'write an object: {{"name": value}}',
+    "model": 'write an object: {{"name": value}}',
     "int": "write a whole number",
     "float": "write a number",
     "finite_number": "write a finite number or leave the field out",
@@ -102,8 +102,9 @@ def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Wrong]:
         context = {**context, "expected": str(context["expected"]).replace("'", "")}
     if kind == "greater_than_equal" and isinstance(context.get("ge"), int):
         kind = "whole_from"
-    fix = _FIXES.get(kind) or _FIXES.get(kind.partition("_")[0]) or fault["msg"]
-    return loc, Wrong(f"is {say(fault['input'])}", fix.format_map(context))
+    template = _FIXES.get(kind) or _FIXES.get(kind.partition("_")[0])
+    fix = fault["msg"] if template is None else template.format_map(context)
+    return loc, Wrong(f"is {say(fault['input'])}", fix)
 
 
 def frozen(value: Json) -> Json:
@@ -142,7 +143,7 @@ def no_word(value: Json) -> Json:
 
 def _object(value: Json) -> FrozenDict:
     if not isinstance(value, dict):
-        raise Wrong(f"is {say(value)}", _FIXES["dict"])
+        raise Wrong(f"is {say(value)}", _FIXES["dict"].format())
     result: FrozenDict = frozen(value)
     return result
 

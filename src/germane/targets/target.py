@@ -25,6 +25,7 @@ class Models(YamlModel):
     """The models inside a system, as its targets file names them: what its answers can be grouped by."""
 
     what = "models"
+    aliases: ClassVar = {"rewriter": ("query_rewriter",)}
 
     generator: str | None = None
     reranker: str | None = None

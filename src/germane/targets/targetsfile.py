@@ -50,10 +50,15 @@ def open_target(
     return target
 
 
-def check_target(name: str, where: str | Path, *, warn: Warn | None = None) -> None:
-    """InputError for an entry that cannot be read; nothing is opened, imported or run, and no variable is needed."""
+def check_target(
+    name: str, where: str | Path, *, warn: Warn | None = None, faults: list[InputError] | None = None
+) -> None:
+    """InputError for an entry that cannot be read; nothing is opened, imported or run, and no variable is needed.
+
+    With `faults` all that is wrong with its values is added to these.
+    """
     entry, path, kind = _found(name, where)
-    read_model(kind, entry, folder=path.resolve().parent, warn=warn)
+    read_model(kind, entry, faults, folder=path.resolve().parent, warn=warn)
 
 
 def kind_of(name: str, where: str | Path) -> tuple[type[Target], Place]:

@@ -1,0 +1,131 @@
+"""The mean over the passages that were judged, each counting once, corrected with people's labels (estimand A)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import nan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.measures.labels import HELPS
+from germane.statistics.correction import CorrectedMean, corrected_mean
+from germane.statistics.intervals import cluster_codes
+from germane.statistics.sampling import chances_of_rounds
+from germane.tables.labels import Label, LabelBook
+from germane.types import FrozenDict, Json
+
+__all__ = ["set_means"]
+
+Floats = NDArray[np.float64]
+
+SHARE, MEAN, YES = f"share of grades {HELPS} and more", "mean grade", "share of yes"
+
+
+def set_means(
+    kind: str, graded: Mapping[str, tuple[float, str]], cases: Mapping[str, str], labels: Sequence[Label]
+) -> Iterator[dict[str, Json]]:
+    """What the judge says of everything of a kind that it judged, and the same corrected: one line per value.
+
+    Of graded things these are the share of grades 2 and more and the mean grade, else the share of yes.
+
+    Args:
+        kind: What was judged.
+        graded: The judge's grade of each item, and its scale.
+        cases: The query of each item.
+        labels: People's labels of this kind that count.
+    """
+    items = list(graded)
+    grades = np.array([grade for grade, _ in graded.values()])
+    scales = {scale for _, scale in graded.values()}
+    yes_no = scales == {"binary"}
+    if not items or (len(scales) > 1 and "binary" in scales):
+        return
+    drawn, queue, design = _draw(labels)
+    known = [drawn.get(item) for item in items]
+    of_case = cluster_codes([cases.get(item, item) for item in items], len(items))
+    illegal = int(((grades < 0) | (grades > (1 if yes_no else 3))).sum())
+    for value in (YES,) if yes_no else (SHARE, MEAN):
+        judged = (grades >= HELPS).astype(float) if value == SHARE else grades
+        people = np.array([nan if label is None else _value(label, value) for label in known])
+        limits = (0.0, 3.0) if value == MEAN else (0.0, 1.0)
+        if not len(drawn):
+            found: CorrectedMean | str = "no labels that count"
+        elif illegal:
+            found = f"{illegal} grades are outside the scale"
+        elif np.isnan(people).all():
+            found = "people said yes or no" if value == MEAN else "people labelled other things"
+        elif queue == "stratified" and _moved(items, grades, drawn):
+            found = "the judge's verdicts changed after labels were drawn from their strata"
+        else:
+            found = _corrected(judged, people, grades, of_case, (queue, design), limits)
+        yield _line(kind, value, float(judged.mean()), len(items), found)
+
+
+def _draw(labels: Sequence[Label]) -> tuple[LabelBook, str, str]:
+    """The labels of the draw that has the most, with its queue and design."""
+    draws = Counter((label.queue, str(_design(label).get("design"))) for label in labels)
+    if not draws:
+        return LabelBook(), "", ""
+    (queue, design), _ = draws.most_common(1)[0]
+    mine = [one for one in labels if (one.queue, str(_design(one).get("design"))) == (queue, design)]
+    return LabelBook(mine), queue, design
+
+
+def _design(label: Label) -> FrozenDict:
+    return label.design or FrozenDict()
+
+
+def _value(label: Label, value: str) -> float:
+    if label.scale == "binary":
+        return nan if value == MEAN else float(bool(label.answer))
+    return float(label.answer) if value == MEAN else float(label.answer >= HELPS)
+
+
+def _moved(items: Sequence[str], grades: Floats, drawn: LabelBook) -> bool:
+    """Whether an item stands in another stratum than the one that it was drawn from."""
+    strata = ((drawn.get(item), grade) for item, grade in zip(items, grades.tolist(), strict=True))
+    return any(one and _design(one).get("stratum") != str(int(grade)) for one, grade in strata)
+
+
+def _corrected(
+    judged: Floats,
+    people: Floats,
+    grades: Floats,
+    cases: NDArray[np.intp],
+    draw: tuple[str, str],
+    limits: tuple[float, float],
+) -> CorrectedMean:
+    """The corrected mean, by how the labels were drawn."""
+    proxy = grades
+    if draw[0] == "stratified":
+        return corrected_mean(judged, people, proxy=proxy, strata=grades.astype(int), value_range=limits)
+    if draw[1] == "queries":
+        partly = np.isin(cases, cases[np.isnan(people)])
+        whole = np.where(partly, nan, people)
+        return corrected_mean(judged, whole, proxy=proxy, clusters=cases, value_range=limits)
+    counts = np.bincount(cases, ~np.isnan(people))
+    if (counts >= 2).all():  # some of every query
+        return corrected_mean(judged, people, proxy=proxy, strata=cases, value_range=limits)
+    chances = chances_of_rounds(np.bincount(cases), int(counts.sum()))[cases]
+    return corrected_mean(judged, people, proxy=proxy, probabilities=chances, value_range=limits)
+
+
+def _line(kind: str, value: str, judged: float, total: int, found: CorrectedMean | str) -> dict[str, Json]:
+    line: dict[str, Json] = {"kind": kind, "value": value, "judged": judged, "total": total}
+    if isinstance(found, str) or found.mean is None:
+        return {**line, "corrected": None, "why": found if isinstance(found, str) else found.why}
+    ends = found.ends or (found.mean, found.mean)  # everything is labelled
+    return {
+        **line,
+        "corrected": {
+            "mean": found.mean,
+            "interval": list(ends),
+            "method": found.method,
+            "labels": found.labels,
+            "ess": found.ess,
+            "labels_alone": None if found.human_ends is None else list(found.human_ends),
+        },
+        "why": None,
+    }

@@ -1,0 +1,64 @@
+"""The mean over everything that was judged, each thing once, corrected by labels of any random draw."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from germane.labelling.audit import audit_judge, audit_lines
+from germane.labelling.queue import LabelQueue, label_tasks
+from germane.labelling.session import LabellingSession
+from germane.reports.report import Report
+from germane.statistics.correction import corrected_mean
+from tests.labelling.made import PASSAGES, QUERIES, keep, report_at, truth_of
+
+
+def labelled(path: Path, budget: int, **how: Any) -> Report:
+    report = report_at(path)
+    session = LabellingSession(
+        LabelQueue(tasks=label_tasks(report), budget=budget, **how), "ann", keep(report), report.labels()
+    )
+    while (one := session.next) is not None and session.done < budget:
+        session.answer(truth_of(one.task.passages[0]))
+    return Report.open(path)
+
+
+@pytest.mark.parametrize(
+    ("budget", "how"), [(48, {}), (14, {}), (48, {"queue": "stratified"}), (60, {"design": "queries"})]
+)
+def test_the_share_and_the_mean_grade_are_corrected(tmp_path: Path, budget: int, how: dict[str, Any]) -> None:
+    """Whatever the draw, both intervals hold what people would say of all passages, and are no wider than the range."""
+    report = labelled(tmp_path / "r", budget, **how)
+    share, mean = audit_judge(report)["passages"]
+    truth = np.array([truth_of(task.passages[0]) for task in label_tasks(report)])
+    for line, true in ((share, (truth >= 2).mean()), (mean, truth.mean())):
+        assert line["total"] == QUERIES * PASSAGES
+        assert line["corrected"]["labels"] == budget
+        low, high = line["corrected"]["interval"]
+        assert low <= true <= high
+        assert low < line["corrected"]["mean"] < high
+    assert mean["judged"] > truth.mean() + 0.2  # the judge is too high
+    assert "Means over everything that was judged" in "\n".join(audit_lines(audit_judge(report)))
+
+
+def test_labels_of_every_query_are_strata(tmp_path: Path) -> None:
+    """The estimate is that of `corrected_mean` with the queries as strata."""
+    report = labelled(tmp_path / "r", 48)
+    tasks, given = label_tasks(report), {one.item: one.answer for one in report.labels()}
+    grades = np.array([task.verdict for task in tasks])
+    people = [float(given.get(task.item, np.nan)) for task in tasks]
+    expected = corrected_mean(
+        grades, people, strata=[int(task.case[1:]) for task in tasks], value_range=(0, 3)
+    )
+    found = audit_judge(report)["passages"][1]["corrected"]
+    assert found["mean"] == pytest.approx(expected.mean)
+    assert found["interval"] == pytest.approx(expected.ends)
+
+
+def test_without_labels_there_is_a_reason(tmp_path: Path) -> None:
+    """The judge's own means stand alone."""
+    share, mean = audit_judge(report_at(tmp_path / "r"))["passages"]
+    assert share["judged"] > 0
+    assert mean["corrected"] is None
+    assert mean["why"] == "no labels that count"

@@ -1,0 +1,139 @@
+"""Every shell and Python block of the README and the docs runs, page by page, in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import germane
+from germane.cli import app
+from germane.testing import ModelServer
+
+ROOT = Path(__file__).parents[1]
+ELSEWHERE = {  # run by tests of their own, with what they say of their results
+    "docs/compare.md": "tests/comparison/test_page.py",
+    "docs/labels.md": "tests/labelling/test_page.py",
+    "docs/testing.md": "tests/testing/test_page.py",
+}
+PAGES = [
+    path.relative_to(ROOT).as_posix() for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+]
+BLOCK = re.compile(
+    r"(?P<note><!-- not run: .+ -->\n)?^```(?P<kind>sh|python|json)\n(?P<text>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+EVALFILE = """judge: openai:gpt-4o-mini
+measures: [context_recall]
+data: ../samples.jsonl
+"""
+
+
+def blocks(page: str) -> list[tuple[int, str, str]]:
+    """(line, kind, text) of each block that is not marked as one that cannot run."""
+    text = (ROOT / page).read_text("utf-8")
+    return [
+        (text.count("\n", 0, found.start("text")), found["kind"], found["text"])
+        for found in BLOCK.finditer(text)
+        if not found["note"]
+    ]
+
+
+def rows() -> list[dict[str, Any]]:
+    return [
+        {"id": f"q{n}", "query": f"What is number {n}?", "reference": f"It is {n}.", "response": f"It is {n}.", "qrels": {f"d{n}": 2},
+         "calls": [{"query": f"number {n}", "ms": 20 + n, "contexts": [{"id": f"d{n}", "text": f"number {n} is {n}", "grade": 3},
+                                                                     {"id": "d99", "text": "bread", "grade": 0}][:: 1 if n % 2 else -1]}]}
+        for n in range(8)
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """What the pages speak of: samples, an eval file, TREC files, stored reports; a server behind OPENAI_BASE_URL."""
+    monkeypatch.chdir(tmp_path)
+    Path("samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()), "utf-8")
+    Path("evals").mkdir()
+    Path("evals/retrieval.yaml").write_text(EVALFILE, "utf-8")
+    for name in ("run.trec", "my.run"):
+        Path(name).write_text("".join(f"q{n} Q0 d{n} 1 {9 - n} bm25\n" for n in range(8)), "utf-8")
+    for name in ("qrels.txt", "gold.qrels"):
+        Path(name).write_text("".join(f"q{n} 0 d{n} 1\n" for n in range(8)), "utf-8")
+    header = "Query,Context,Response,ExpectedResponse\n"
+    Path("results.csv").write_text(
+        f"{header}When?,The tide is high at noon.,At noon.,The tide is high at noon.\n", "utf-8"
+    )
+    with ModelServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        for name in ("main", "today"):
+            measures = "nDCG@10 context_precision@5 context_recall context_relevancy(unit=context)"
+            command = (
+                f"run samples.jsonl -m '{measures}' --judge openai:gpt-4o-mini -o germane-reports/{name}"
+            )
+            assert CliRunner().invoke(app, shlex.split(command)).exit_code == 0
+        yield tmp_path
+
+
+def run_line(line: str) -> None:
+    """A command of germane, with the exit code that a comment names, and what is piped into it."""
+    if line.startswith("export "):
+        return  # the key: the fixture has set one
+    if line.rstrip().endswith("# there"):
+        return  # another tool's command, beside ours
+    command, _, code = line.partition("# exit code ")
+    piped, pipe, ours = command.rpartition(" | ")
+    words = shlex.split(ours if pipe else command, comments=True)
+    assert words[:1] == ["germane"], (
+        f"{line!r} is no command of germane: mark its block, <!-- not run: why -->"
+    )
+    stdin = shlex.split(piped)[1] if pipe else "0" * 60  # answers to label with
+    done = CliRunner().invoke(app, words[1:], input=stdin)
+    allowed = {int(code)} if code else {0, 1, 3}  # a gate may fail on what stands in for a model
+    assert done.exit_code in allowed, (line, done.output, done.exception)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE and blocks(page)])
+def test_a_page_runs(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From top to bottom; JSON lines become samples.jsonl, a block that names its file stands there."""
+    monkeypatch.syspath_prepend(str(folder))
+    names: dict[str, Any] = {"__name__": "__main__", "germane": germane}
+    for line, kind, text in blocks(page):
+        if kind == "json":
+            lines = text.splitlines()
+            if len(lines) > 1 and all(one.startswith('{"') and json.loads(one) for one in lines):
+                Path("samples.jsonl").write_text(text, "utf-8")
+        elif kind == "python":
+            first = re.match(r"# (\S+\.py)\n", text)
+            if first:
+                Path(first[1]).write_text(text, "utf-8")
+            exec(
+                compile("\n" * line + text, str(ROOT / page), "exec"),
+                dict(names),
+            )
+        else:
+            for command in text.replace("\\\n", " ").splitlines():
+                if command.strip():
+                    run_line(command)
+
+
+def test_no_page_is_forgotten() -> None:
+    """Whatever has blocks runs here or in a test that is named."""
+    for page, test in ELSEWHERE.items():
+        assert Path(page).name in (ROOT / test).read_text("utf-8")
+    assert "README.md" in PAGES
+    assert sum(len(blocks(page)) for page in PAGES) >= 40
+
+
+def test_examples_of_your_own_code_are_those_that_mypy_checks() -> None:
+    """What docs/measures.md and docs/judges.md show stands word for word in examples/own, which mypy --strict checks."""
+    shown = "".join(text for page in ("docs/measures.md", "docs/judges.md") for _, _, text in blocks(page))
+    files = sorted((ROOT / "examples" / "own").glob("*.py"))
+    assert len(files) == 4
+    assert [file.name for file in files if file.read_text("utf-8") not in shown] == []
