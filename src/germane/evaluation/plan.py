@@ -22,6 +22,8 @@ from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_jud
 from germane.evaluation.options import ASKED, Options, filled, read_config
 from germane.evaluation.unit import PlainMeasures
 from germane.judges.judge import Judge
+from germane.judges.labels import LabelsJudge
+from germane.judging.labelled import LabelledRows
 from germane.judging.spending import check_price
 from germane.labelling.files import LabelFile
 from germane.measures.declaration import parse_measures
@@ -435,7 +437,10 @@ class Plan:
         """How rows are scored from the labels that stand in them; None where a measure or the data needs more."""
         if self.suite.setting("doc_id") or self.options.doc_id or self._labels is not None:
             return None
-        return PlainMeasures.of(self.suite.graders_of_all(), self.settings, self.judge)
+        answers = None
+        if type(self.judge) is LabelsJudge and self.settings.scale == "graded":
+            answers = LabelledRows(self.judge, self.settings.asked)
+        return PlainMeasures.of(self.suite.graders_of_all(), self.settings, answers)
 
     def check(self, jobs: Iterable[Job] | None, look: Callable[[Job], None] = lambda _: None) -> None:
         """InputError for a bad line of data, or a measure that no sample can have: before anything is paid.

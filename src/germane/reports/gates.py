@@ -398,7 +398,9 @@ class Verdict:
 
     def as_json(self) -> dict[str, Json]:
         """For the manifest and the JSON document."""
-        gates = [{"gate": g.gate, "outcome": g.outcome, "detail": g.detail} for g in self.gates]
+        gates = [
+            {"gate": g.gate, "outcome": g.outcome, "word": g.word, "detail": g.detail} for g in self.gates
+        ]
         return {
             "exit_code": self.exit_code,
             "passed": self.passed,
@@ -445,4 +447,6 @@ def decide(
     if failed:
         return Verdict(1, tuple(failed), results)
     passed = f"all {len(results)} gates passed" if results else "no gates declared"
+    if any(gate.stand_in for gate in results):
+        passed = f"{passed} (stand-in)"
     return Verdict(0, (passed,), results)
