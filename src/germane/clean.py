@@ -35,10 +35,14 @@ def clean_json(text: str) -> str:
     return text.replace("##", "#\\u0023")
 
 
-def shorten(text: str, most: int) -> str:
-    """The cleaned text, cut to at most `most` characters with an ellipsis."""
-    line = " ".join(clean(text[: 4 * most]).split())
-    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+def shorten(text: str, most: int, *, end: int = 0) -> str:
+    """The cleaned text, cut to at most `most` characters with an ellipsis; `end` of them are the last ones."""
+    if end and len(text) > 4 * most:
+        text = f"{text[: 2 * most]} {text[-2 * most :]}"
+    line = " ".join(clean(text if end else text[: 4 * most]).split())
+    if len(line) <= most:
+        return line
+    return line[: most - end - 1].rstrip() + "…" + (line[-end:].lstrip() if end else "")
 
 
 def cell(value: object) -> object:

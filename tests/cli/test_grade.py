@@ -111,6 +111,46 @@ def test_options_come_in_the_config_in_either_spelling(cli: Cli) -> None:
     assert "Expected 3 relevant contexts, found 2" in ran.json["misses"]
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"strictMode": True, "expectedRelevantCount": 3},
+        {"strict": True, "config": {"expected_relevant_count": 3, "strict_mode": True}},
+    ],
+)
+def test_options_stand_beside_the_answer_or_in_the_config(cli: Cli, document: dict[str, Json]) -> None:
+    """The words of AgentV's design note, in any spelling."""
+    ran = cli("grade", "context_precision", "--judge", "labels", stdin=json.dumps({**OLDER, **document}))
+    assert ran.code == 0, ran.err
+    assert ran.json["details"]["verdict"] == "fail"
+    assert "Expected 3 relevant contexts, found 2" in ran.json["misses"]
+
+
+def test_explicit_contexts_override_those_of_the_answer(cli: Cli) -> None:
+    """`retrieval_context` beside a candidate answer, in the older generation's document too."""
+    row = {**OLDER, "retrieval_context": [{"text": "good", "grade": 3}]}
+    ran = cli("grade", "context_precision", "--judge", "labels", stdin=json.dumps(row))
+    assert (ran.json["score"], len(ran.json["details"]["relevance_checks"])) == (1.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"strikt": True}, "config has no key 'strikt' for a measure: it is ignored; did you mean 'strict'?"),
+        ({"strict": "yes"}, "strict is 'yes'; write true or false"),
+        ({"expected_relevant_count": -1}, "expected_relevant_count is -1; write a whole number from 0"),
+        ({"threshold": 2}, "threshold is 2; write a number from 0 to 1"),
+    ],
+)
+def test_options_that_are_not_understood(cli: Cli, config: dict[str, Json], said: str) -> None:
+    """A key that is not known is a warning, a value that cannot be is an error."""
+    ran = cli(
+        "grade", "context_precision", "--judge", "labels", stdin=json.dumps({**OLDER, "config": config})
+    )
+    assert said in ran.err
+    assert ran.code == (0 if "ignored" in said else 2)
+
+
 def test_no_judge_named_is_exit_2(cli: Cli) -> None:
     """Outside a runner with a proxy, a judge must be named."""
     ran = cli("grade", "context_precision", stdin=json.dumps(OLDER))
@@ -195,3 +235,18 @@ def test_an_unusable_answer_is_asked_again(cli: Cli) -> None:
         ran = cli("grade", "context_precision", stdin=json.dumps(OLDER), env=env)
     assert (ran.code, ran.json["score"]) == (0, 1.0)
     assert len(asked) == 6
+
+
+@pytest.mark.parametrize("measure", ["context_recall", "context_entity_recall"])
+def test_an_expected_message_that_is_only_contexts_is_no_reference(cli: Cli, measure: str) -> None:
+    """AgentV sends it as the reference answer all the same; the expected outcome is no reference either."""
+    contexts = json.dumps({"retrieved_context": ["Coffee steeps for four minutes."]})
+    document = {
+        **OLDER,
+        "expected_messages": [{"role": "assistant", "content": contexts}],
+        "reference_answer": contexts,
+    }
+    ran = cli("grade", measure, "--judge", "lexical", stdin=json.dumps(document))
+    assert (ran.code, ran.out) == (2, "")
+    assert "no reference" in ran.err
+    assert cli("grade", "context_precision", "--judge", "labels", stdin=json.dumps(document)).code == 0

@@ -129,3 +129,45 @@ def test_a_gate_of_a_file_without_cases_is_undecided(inside: Cli, tmp_path: Path
     assert wrong.code == 2
     assert "one.yaml:3" in wrong.err
     assert "measured: " in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("gate", "said"),
+    [
+        (
+            "min(mean(context_precision@5) by language)>=0.6",
+            "no case has a tag, or metadata named 'language'",
+        ),
+        ("share(context_precision@5)>=0.9", "write share(context_precision@5>=0.5)>=0.9"),
+    ],
+)
+def test_a_gate_that_can_never_be_decided_costs_nothing(
+    inside: Cli, tmp_path: Path, gate: str, said: str
+) -> None:
+    """It is refused before anybody is asked, and no report is left behind."""
+    (tmp_path / "one.yaml").write_text(ONE.replace("labels", "lexical"), "utf-8")
+    ran = inside("run", "one.yaml", "--fail-under", gate, "--ledger", "l.sqlite", "-o", "report")
+    assert (ran.code, said in ran.err) == (2, True), ran.err
+    assert not (tmp_path / "report" / "judgements.jsonl").exists()
+
+
+def test_an_untrusted_report_names_no_outputs(inside: Cli, tmp_path: Path) -> None:
+    """A continued report says which files its start wrote: outside of its folder only those that a flag names again."""
+    (tmp_path / "one.yaml").write_text(ONE, "utf-8")
+    outside = str(tmp_path / "out.md")
+    assert inside("run", "one.yaml", "-o", "report", "-o", outside).code == 0
+    ran = inside("run", "--resume", "report", "--untrusted")
+    assert (ran.code, "names the output" in ran.err) == (2, True)
+    assert inside("run", "--resume", "report", "--untrusted", "-o", outside).code == 0
+
+
+def test_an_untrusted_file_reads_no_variable(
+    inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in the environment goes to nobody unless it is allowed by its name."""
+    monkeypatch.setenv("TOKEN", "secret")
+    (tmp_path / "one.yaml").write_text(ONE.replace("query: one", "query: 'x ${{ TOKEN }}'"), "utf-8")
+    assert inside("run", "one.yaml").code == 0
+    ran = inside("run", "one.yaml", "--untrusted")
+    assert (ran.code, "variable TOKEN is not set" in ran.err) == (2, True)
+    assert inside("run", "one.yaml", "--untrusted", "--allow", "TOKEN").code == 0

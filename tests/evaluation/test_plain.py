@@ -13,9 +13,12 @@ import pytest
 
 from germane.errors import InputError
 from germane.evaluation import unit
+from germane.evaluation.evaluate import rescore
 from germane.evaluation.options import Options
 from germane.evaluation.plan import Plan
 from germane.evaluation.run import run
+from germane.measures.declaration import parse_measures
+from germane.tables import Label, ReportFolder
 from germane.tables.part import WrittenPart
 from germane.types import Json
 
@@ -67,7 +70,7 @@ def both(options: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> i
 def gold_rows(n: int) -> list[dict[str, Json]]:
     rows: list[dict[str, Json]] = []
     for number in range(n):
-        ids = [f"d{(number * 7 + rank * 3) % 11}" for rank in range(number % 6)]
+        ids = [f"d{(number * 7 + rank * 3) % 11 % (number % 4 + 2)}" for rank in range(number % 6)]
         qrels: dict[str, Json] | None = {f"d{(number + one) % 11}": one - 1 for one in range(number % 5)}
         rows.append(
             {"id": f"q{number}", "query": f"question {number}", "doc_ids": ids, "system": f"s{number % 2}"}
@@ -177,3 +180,61 @@ def test_measures_that_need_more_are_not_scored_from_columns(
     """A judge that reads, bounds, and what is held against something else."""
     file = written(tmp_path, labelled_rows(3))
     assert Plan(Options(paths=(str(file),), measures=measures, judge=judge), print).plain is None
+
+
+def rescored(source: Path, measures: Sequence[str], folder: Path) -> dict[str, str]:
+    """The files of a report that is scored again."""
+    rescore(source, parse_measures(measures), folder=folder)
+    found = {file.name: file.read_text("utf-8") for file in folder.glob("*.jsonl")}
+    return {**found, "manifest": (folder / "manifest.json").read_text("utf-8")}
+
+
+SCORED = ["context_precision@1", "nDCG(labels=judge)@2", "context_relevancy(unit=context) AP RR(rel=2) R@2"]
+
+
+@pytest.mark.parametrize("judge", ["labels", "lexical"])
+@pytest.mark.parametrize("odd", [None, ODD[1], ODD[4], ODD[9]], ids=["plain", "hole", "twice", "meta"])
+def test_a_report_is_scored_again_from_columns(
+    judge: str, odd: dict[str, Json] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same report as by one sample at a time, also where an answer is missing, and as from memory."""
+    monkeypatch.setattr(unit, "PLAIN_SIZE", 7)
+    rows = labelled_rows(30)
+    file = written(tmp_path, [*rows[:8], *([odd] if odd else []), *rows[8:]])
+    measures = ("context_precision@3 nDCG(labels=judge)@5",)
+    options = Options(paths=(str(file),), measures=measures, judge=judge, max_unmeasured=1.0)
+    source = tmp_path / "source"
+    files_of(options, source)
+    person = Label(item="i", kind="relevance", answer=2, scale="graded", who="ann", queue="random")
+    ReportFolder(source).append_labels([person])
+    parts: list[WrittenPart | None] = []
+    made = unit.PlainMeasures.part
+
+    def counted(self: unit.PlainMeasures, rows: Any) -> WrittenPart | None:
+        parts.append(made(self, rows))
+        return parts[-1]
+
+    monkeypatch.setattr(unit.PlainMeasures, "part", counted)
+    fast = rescored(source, SCORED, tmp_path / "fast")
+    assert any(parts)
+    report = rescore(source, parse_measures(SCORED))
+    assert report.folder is None
+    assert [label.who for label in report.labels()].count("ann") == 1
+    report.save(tmp_path / "saved")
+    monkeypatch.setattr(unit.PlainMeasures, "of", lambda *_: None)
+    assert fast == rescored(source, SCORED, tmp_path / "careful")
+    for name in fast.keys() - {"manifest"}:
+        assert (tmp_path / "saved" / name).read_text("utf-8") == fast[name]
+
+
+def test_verdicts_that_a_report_does_not_hold_are_named(tmp_path: Path) -> None:
+    """A judged measure of a gold report, and one that looks deeper; nothing is left of the report that was not made."""
+    file = written(tmp_path, [row for row in labelled_rows(12) if row["contexts"]])
+    run(Options(paths=(str(file),), measures=("AP",), folder=str(tmp_path / "gold")))
+    with pytest.raises(InputError, match="needs verdicts that this report does not hold"):
+        rescore(tmp_path / "gold", parse_measures(["context_precision@5"]), folder=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    options = Options(paths=(str(file),), measures=("context_precision@1",), judge="labels")
+    run(replace(options, folder=str(tmp_path / "labels")))
+    deeper = rescore(tmp_path / "labels", parse_measures(["context_precision@2"])).summaries[0]
+    assert (deeper.n, deeper.incomplete) == (6, 4)

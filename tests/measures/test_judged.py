@@ -322,7 +322,7 @@ class TestOfTheResponse:
 
         def answer(question: AnyQuestion) -> Json:
             if isinstance(question, Support):
-                if question.contexts == ("r",):  # correct: only the first claim
+                if question.contexts == ("true",):  # what the reference claims; correct: only the first claim
                     return supports([1], [], [], [])
                 if len(question.claims) == 1:  # the reference's claim is supported by context 1
                     return supports([1])
@@ -337,3 +337,16 @@ class TestOfTheResponse:
             )
         )
         assert score.value == value
+
+    def test_a_short_reference_is_held_against_as_what_it_claims(self):
+        """Whether the response is right is judged by "Curie was born in Warsaw", not by the bare word."""
+        judge = FakeJudge(
+            lambda question: (
+                claims("Curie was born in Warsaw.") if question.kind == "claims" else supports([1])
+            )
+        )
+        sample = {"query": "Where was Curie born?", "reference": "Warsaw", "response": "In Warsaw."}
+        evaluate([{**sample, "contexts": ["c"]}], "noise_sensitivity", judge=judge)
+        shown = [question.contexts for question in judge.asked if isinstance(question, Support)]
+        assert ("Curie was born in Warsaw.",) in shown
+        assert ("Warsaw",) not in shown

@@ -214,6 +214,11 @@ def test_the_gate_of_a_judge_that_stands_in_says_so() -> None:
         "verdict  passed (stand-in) (exit code 0)",
         "  passed (stand-in)  mean(context_precision@1)>=0.5  mean 1.0000",
     ]
+    document = gated.to_json()
+    assert (document["gates"][0]["word"], document["verdict"]) == (
+        "passed (stand-in)",
+        ["all 1 gates passed (stand-in)"],
+    )
     gold = Report.build(part_of("RR", [], 1.0), LEXICAL, gates=[Gate.parse("RR>=0.5")])
     assert gold.verdict.word == "passed"
 

@@ -49,15 +49,24 @@ def grade(
     Options of a grader stand in the document's `config`, or are given here; which program a code_judge runs only here.
     Exit code 0 whenever there is a score, 3 when the judge failed, 2 on unusable input (nothing on stdout then).
     """
+    from germane.cli.printing import say
     from germane.cli.values import parameters
     from germane.evaluation.choice import ledger_place, pick_judge
-    from germane.evaluation.grade import document_case, document_sample, grade_case, grader_named, options_of
+    from germane.evaluation.grade import (
+        check_options,
+        document_case,
+        document_sample,
+        grade_case,
+        grader_named,
+        options_of,
+    )
     from germane.evaluation.grade import grade as graded
     from germane.evaluation.options import JudgeOptions, filled, read_config
     from germane.ledger.replay import open_for_replay
     from germane.ledger.store import open_ledger
     from germane.measures.declaration import named
     from germane.measures.labels import Settings
+    from germane.samples.files import Notices
 
     try:
         document = json.loads(sys.stdin.buffer.read().decode("utf-8-sig"))
@@ -66,8 +75,13 @@ def grade(
             f"stdin is not one JSON document: {error}", fix='send {"question": ..., ...}'
         ) from None
     given = dict(parameters(option, "--option", "threshold=2000"))
-    options = {**options_of(document), **given} if isinstance(document, dict) else {}
-    grader = grader_named(measure, document, given) if isinstance(document, dict) else None
+    warn = Notices(lambda notice: say(f"warning: {notice}"))
+    whole = document if isinstance(document, dict) else {}
+    grader = grader_named(measure, whole, given, warn)
+    told = warn if grader is None else None
+    options = {**options_of(whole, told), **options_of({"config": given}, told)}
+    if grader is None:
+        check_options(options)
     chosen = named(measure) if grader is None else None
     sample = document_sample(document, options)
     if (
@@ -107,6 +121,7 @@ def grade(
         ),
         strict=bool(options.get("strict", False)),
         expected_relevant_count=options.get("expected_relevant_count"),
+        threshold=options.get("threshold"),
     )
     return _print(result)
 

@@ -34,17 +34,19 @@ def score(
     from germane.comparison.regression import find_baseline, settle_changes
     from germane.evaluation.evaluate import rescore
     from germane.measures.declaration import parse_measures
-    from germane.reports.report import Report
 
     for path in output or []:
         _refuse_source(path, folder)
     before = find_baseline(baseline, every=fail_on_regression)
-    report = rescore(Report.open(folder), parse_measures(measure or []), gates=fail_under or [], by=by)
-    settle_changes(report, before, every=fail_on_regression)
     files = [path for path in output or [] if path.suffix]
-    for path in output or []:
-        if not path.suffix:
-            report = report.save(path)
+    folders = [path for path in output or [] if not path.suffix]
+    first = folders[0] if folders else None
+    report = rescore(folder, parse_measures(measure or []), gates=fail_under or [], by=by, folder=first)
+    settle_changes(report, before, every=fail_on_regression)
+    if first is not None:
+        report.finish()  # with what was decided on the change
+    for path in folders[1:]:
+        report.save(path)
     finish(report, files, as_json=json)
 
 

@@ -259,14 +259,19 @@ def _only_in(sides: Sequence[Side], pairs: Sequence[Pair]) -> dict[str, list[str
 
 
 def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
-    """What must be said of the means' basis, each with the measures that it concerns."""
-    found: dict[str, dict[str, None]] = {}
+    """What must be said of the means' basis, each with the measures that it concerns, and the system where not all."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
     for side in sides:
         for summary in side.report.summaries:
             if summary.system == side.system and summary.measure in names:
                 for remark in summary.basis.remarks():
-                    found.setdefault(remark, {})[summary.measure] = None
-    return [f"{remark} ({', '.join(measures)})" for remark, measures in found.items()]
+                    found.setdefault(remark, {}).setdefault(side.name, {})[summary.measure] = None
+    notes: dict[str, None] = {}
+    for remark, systems in found.items():
+        for system, measures in systems.items():
+            of = f"{system}: " if len(systems) < len(sides) else ""
+            notes[f"{of}{remark} ({', '.join(measures)})"] = None
+    return list(notes)
 
 
 def _left_out(sides: Sequence[Side], names: Sequence[str], measures: object) -> list[str]:

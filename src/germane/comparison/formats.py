@@ -18,6 +18,7 @@ from germane.comparison.planning import Overlap, Ranked, RankedSystems
 from germane.comparison.result import ComparisonData, MeasureComparison, MovedQuery, higher_is_better
 from germane.comparison.schema import ComparedLine, ComparisonDocument, MovedLine, PartsLine
 from germane.errors import InputError
+from germane.reports.summary import interval_in_words
 from germane.types import Json
 from germane.wholetable import WholeTable
 
@@ -187,8 +188,7 @@ def _signed(value: float | None) -> str:
 
 
 def _ends(one: MeasureComparison) -> str:
-    ends = one.interval.ends
-    return "-" if ends is None else f"{ends[0]:+.4f} to {ends[1]:+.4f}"
+    return interval_in_words(one.interval.ends, sign="+")
 
 
 def _p(value: float | None) -> str:

@@ -99,7 +99,7 @@ def _change(name: str, gate: Gate, pair: Pair, measure: str) -> GateResult:
 
 def _detail(found: MeasureComparison, decision: Decision) -> str:
     change = "-" if found.difference is None else f"{found.difference:+.4f}"
-    detail = f"change {change} ({interval_in_words(found.interval.ends)}) over {found.n} queries"
+    detail = f"change {change} ({interval_in_words(found.interval.ends, sign='+')}) over {found.n} queries"
     if decision.needed:
         detail += f"; {decision.needed:,} would decide it"
     return detail

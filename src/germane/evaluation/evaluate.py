@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from germane.errors import InputError
 from germane.evaluation.choice import Router, needs_judge, resolve_judge
-from germane.evaluation.unit import judged, run_coroutine
+from germane.evaluation.unit import (
+    PlainMeasures,
+    PlainUnit,
+    Unit,
+    evaluated,
+    judged,
+    plan,
+    run_coroutine,
+)
 from germane.judges.judge import Judges
 from germane.judging.pool import Pool
-from germane.judging.recorded import Recorded
+from germane.judging.recorded import Recorded, RecordedRows
 from germane.judging.spending import Budget, Spent, check_price
 from germane.ledger.replay import missing_in_words, open_for_replay
 from germane.ledger.store import Ledger, open_ledger
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
-from germane.measures.scoring import Job, graders_of
-from germane.reports.explain import settings_of
+from germane.measures.scoring import Grader, Job, graders_of
+from germane.reports.data import slices_of
 from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
+from germane.reports.summary import MeasureSummary
 from germane.samples.reading import SampleSource, rows_of, samples_from
-from germane.tables.labels import by_people
+from germane.samples.rows import PlainRow
+from germane.tables.folder import ReportFolder, Tables
+from germane.tables.labels import LabelBook
+from germane.tables.part import Part
+from germane.types import Json
 
 __all__ = ["aevaluate", "evaluate", "rescore"]
 
@@ -147,43 +161,120 @@ async def aevaluate(
 
 
 def rescore(
-    report: Report, measures: Sequence[Measure], *, gates: Iterable[str] = (), by: str | None = None
+    report: Report | Path | str,
+    measures: Sequence[Measure],
+    *,
+    gates: Iterable[str] = (),
+    by: str | None = None,
+    folder: Path | str | None = None,
 ) -> Report:
     """A report of these measures over the samples and judgements of a stored one. Nobody is asked.
 
-    Without measures, only the gates are decided anew: these, or where there are none the report's own. `by` is what the
-    report is shown in slices by. InputError where a measure needs verdicts of which the report holds none at all: they
-    must be asked first.
+    Of a report in a folder (its path will do) no rows are held in memory: they are read one by one, and those of the new
+    report are written to `folder`, where it is saved, or to a temporary one. Without measures, only the gates are decided
+    anew: these, or where there are none the report's own. `by` is what the report is shown in slices by. InputError where a
+    measure needs verdicts of which the report holds none at all: they must be asked first.
     """
-    limit = report.manifest.get("max_unmeasured", 0.05)
     parsed = [Gate.parse(gate) for gate in gates]
-    if by is not None:
-        report.slices(by)  # an unknown name is an error here
-    shown = {"by": by} if by is not None else {}
     if not measures:
-        manifest = {**report.manifest, **shown}
-        if parsed:
-            manifest.pop("changes", None)
-        else:
-            parsed = [Gate.parse(gate) for gate in manifest.get("gates", ())]
-        return Report.build(report.tables, manifest, gates=parsed, max_unmeasured=limit)
-    settings = settings_of(report)
-    answers = Recorded(report.judgements())
-    graders = graders_of(tuple(measures))
-    jobs = (Job(sample=sample, graders=graders) for sample in report.samples())
-    tables = run_coroutine(judged(jobs, settings, answers))
-    tables.labels.extend(filter(by_people, report.labels()))
-    entry = {**(report.manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
-    kept = {name: value for name, value in report.manifest.items() if name not in _OF_ROWS}
-    made = {**kept, "judge": entry, **shown}
-    scored = Report.build(tables, made, gates=parsed, max_unmeasured=limit)
-    for summary in scored.summaries:
-        if summary.n == 0 and answers.unknown and any("no stored judgement" in why for why, _ in summary.why):
+        again = _decided_again(report if isinstance(report, Report) else Report.open(report), parsed, by)
+        return again if folder is None else again.save(folder)
+    if isinstance(report, Report):
+        source, manifest = report.tables, report.manifest
+    else:
+        source = ReportFolder.open(report)
+        manifest = source.manifest
+    if by is not None:
+        slices_of(source.samples, by)
+    answers = Recorded(source.judgements)
+    existed = folder is not None and Path(folder).exists()
+    target = _target(source, folder)
+    try:
+        _score_again(source, manifest, graders_of(tuple(measures)), answers, target)
+        entry = {**(manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
+        kept = {name: value for name, value in manifest.items() if name not in _OF_ROWS}
+        limit = manifest.get("max_unmeasured", 0.05)
+        made = {**kept, "judge": entry, **({} if by is None else {"by": by})}
+        scored = Report.build(target, made, gates=parsed, max_unmeasured=limit)
+        if answers.unknown:
+            _require_verdicts(scored.summaries, source)
+        if folder is not None:
+            if isinstance(target, Part):
+                return scored.save(folder)
+            scored.finish()
+    except BaseException:
+        if isinstance(target, ReportFolder) and not existed:
+            shutil.rmtree(target.path, ignore_errors=True)
+        raise
+    finally:
+        if isinstance(target, ReportFolder):
+            target.close()
+    return scored
+
+
+def _target(source: Tables, folder: Path | str | None) -> Tables:
+    """Where the rows of a report go that is scored again: to memory where it stands there itself."""
+    if not isinstance(source, ReportFolder):
+        return Part()
+    if folder is None:
+        return ReportFolder.temporary().start()
+    target = ReportFolder(folder).lock()
+    try:
+        target.refuse_other()
+        return target.start()
+    except BaseException:
+        target.close()
+        raise
+
+
+def _score_again(
+    source: Tables,
+    manifest: Mapping[str, Json],
+    graders: tuple[Grader, ...],
+    answers: Recorded,
+    target: Tables,
+) -> None:
+    """Score the samples of one report by its judgements into the tables of another."""
+    people = list(source.people())
+    book = LabelBook(people)
+    settings = Settings(**(manifest.get("settings") or {}), labels=book or None)
+    plain = None
+    if isinstance(source, ReportFolder):
+        plain = PlainMeasures.of(graders, settings, RecordedRows(answers, settings.asked))
+    rows = source.rows() if plain is not None and isinstance(source, ReportFolder) else source.samples
+    jobs = (row if isinstance(row, PlainRow) else Job(sample=row, graders=graders) for row in rows)
+    run_coroutine(_fill(target, plan(jobs, settings, plain=plain), answers))
+    target.add_labels(people)
+    if isinstance(target, ReportFolder):
+        target.flush()
+
+
+async def _fill(tables: Tables, units: Iterable[Unit | PlainUnit], answers: Recorded) -> None:
+    async for part in evaluated(units, answers):
+        tables.add(part)
+
+
+def _require_verdicts(summaries: Iterable[MeasureSummary], source: Tables) -> None:
+    for summary in summaries:
+        if summary.n == 0 and any("no stored judgement" in why for why, _ in summary.why):
+            where = source.path if isinstance(source, ReportFolder) else "REPORT"
             raise InputError(
                 f"{summary.measure} needs verdicts that this report does not hold",
-                fix=f"ask for them: germane run --resume {report.folder or 'REPORT'} -m '{summary.measure}'",
+                fix=f"ask for them: germane run --resume {where} -m '{summary.measure}'",
             )
-    return scored
+
+
+def _decided_again(report: Report, gates: Sequence[Gate], by: str | None) -> Report:
+    """The same scores with these gates; without any, with the report's own."""
+    if by is not None:
+        report.slices(by)  # an unknown name is an error here
+    stored = {**report.manifest, **({} if by is None else {"by": by})}
+    if gates:
+        stored.pop("changes", None)
+    else:
+        gates = [Gate.parse(gate) for gate in stored.get("gates", ())]
+    limit = stored.get("max_unmeasured", 0.05)
+    return Report.build(report.tables, stored, gates=gates, max_unmeasured=limit)
 
 
 def _measures(measures: Measure | str | Iterable[Measure | str]) -> tuple[Measure, ...]:

@@ -24,26 +24,42 @@ from germane.measures.scoring import BORDERLINE, PASS, Grader, Job
 from germane.reports.explain import results_of
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.samples.contexts import find_contexts
+from germane.samples.contexts import find_contexts, only_contexts
 from germane.samples.evalfile import Case
+from germane.samples.files import Notice, Warn, fold, nearest
+from germane.samples.models import SPELLINGS
 from germane.samples.reading import samples_from
 from germane.types import Json, Message, Sample, Score, freeze
 
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
 
-__all__ = ["Graded", "document_case", "document_sample", "grade", "grade_case", "grader_named", "options_of"]
+__all__ = [
+    "Graded",
+    "check_options",
+    "document_case",
+    "document_sample",
+    "grade",
+    "grade_case",
+    "grader_named",
+    "options_of",
+]
 
-_OURS = (
-    "strict",
-    "expected_relevant_count",
-    "contexts_from",
-    "against",
-    "scale",
-    "rubric",
-    "judge",
-    "contexts",
-)
+_OURS = {
+    "strict": ("strict_mode",),
+    "expected_relevant_count": (),
+    "threshold": ("min_score",),
+    "contexts": ("retrieval_context", "retrieved_context", "retrieved_contexts"),
+    "contexts_from": (),
+    "against": (),
+    "scale": (),
+    "rubric": (),
+    "judge": (),
+}
+"""Options of a measure, with their other names; case, `_` and `-` never count."""
+_FOLDED = {fold(spelt): name for name, others in _OURS.items() for spelt in (name, *others)}
+_ON_TOP = ("strict", "expected_relevant_count")
+"""Options that may stand beside the answer too, as in the input schema of AgentV's design note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +71,36 @@ class Graded:
     failed: bool = False
 
 
-def options_of(document: Mapping[str, Json]) -> dict[str, Json]:
-    """The options in the document's `config`, snake_case or camelCase; other keys are the script's own business."""
-    config = document.get("config")
-    folded = {name.replace("_", "").casefold(): name for name in _OURS}
-    if not isinstance(config, Mapping):
-        return {}
-    found = {
-        folded.get(key.replace("_", "").replace("-", "").casefold()): value for key, value in config.items()
-    }
-    return {name: value for name, value in found.items() if name is not None}
+def options_of(document: Mapping[str, Json], warn: Warn | None = None) -> dict[str, Json]:
+    """The options of a measure in the document's `config`, or beside it; `warn` gets a Notice for each that is not known."""
+    given = document.get("config")
+    config = given if isinstance(given, Mapping) else {}
+    found: dict[str, Json] = {}
+    for key, value in document.items():
+        if (name := _FOLDED.get(fold(key))) in _ON_TOP:
+            found[name] = value
+    for key, value in config.items():
+        if (name := _FOLDED.get(fold(key))) is not None:
+            found[name] = value
+        elif warn is not None:
+            near = nearest(key, _FOLDED)
+            fix = f"did you mean {_FOLDED[near]!r}?" if near else f"known: {', '.join(_OURS)}"
+            warn(Notice(f"config has no key {key!r} for a measure: it is ignored", fix))
+    return found
+
+
+def check_options(options: Mapping[str, Json]) -> None:
+    """InputError where an option of a measure has another type than it should have."""
+    strict, expected = options.get("strict"), options.get("expected_relevant_count")
+    if strict is not None and not isinstance(strict, bool):
+        raise InputError(f"strict is {strict!r}", fix="write true or false")
+    if expected is not None and (isinstance(expected, bool) or not isinstance(expected, int) or expected < 0):
+        raise InputError(f"expected_relevant_count is {expected!r}", fix="write a whole number from 0")
+    least = options.get("threshold")
+    if least is not None and (
+        isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1
+    ):
+        raise InputError(f"threshold is {least!r}", fix="write a number from 0 to 1")
 
 
 def document_sample(document: Json, options: Mapping[str, Json]) -> Sample:
@@ -110,13 +146,15 @@ def _row(document: Mapping[str, Json]) -> dict[str, Json]:
     messages = document.get("output_messages") or (
         document.get("output") if isinstance(document.get("output"), list) else None
     )
+    if only_contexts(reference):  # AgentV sends the last expected message as the reference, whatever it holds
+        reference = ""
     known = {"reference": reference, "criterion": criterion, "response": response}
     row |= {name: value for name, value in known.items() if value}
     if messages:
         row["messages"] = messages
-    for name in ("contexts", "retrieved_contexts", "qrels"):
-        if document.get(name) is not None:
-            row["contexts" if name != "qrels" else name] = document[name]
+    for name, value in document.items():
+        if value is not None and (field := SPELLINGS.get(name)) in {"contexts", "qrels"}:
+            row[field] = value
     return row
 
 
@@ -145,6 +183,7 @@ def grade(
     settings: Settings | None = None,
     strict: bool = False,
     expected_relevant_count: int | None = None,
+    threshold: float | None = None,
 ) -> Graded:
     """Grade one sample by one measure; with `replay` (the ledger's name) nobody is asked. InputError where it lacks something that the measure needs."""
     grader = Grader(measure=measure, strict=strict, expected_relevant_count=expected_relevant_count)
@@ -162,7 +201,7 @@ def grade(
     if score.value is None:
         return Graded(result=None, error=f"{measure}: {score.why}", failed=True)
     explanation = report.explain(sample.id, grader.name, system=sample.system, trial=sample.trial)
-    return Graded(result=_result(grader, score, explanation))
+    return Graded(result=_result(grader, score, explanation, PASS if threshold is None else threshold))
 
 
 _RUNS_CODE = {"code_judge", "composite"}
@@ -170,7 +209,9 @@ _RUNS_CODE = {"code_judge", "composite"}
 _TOLD = ("trace_summary", "token_usage", "cost_usd", "duration_ms", "start_time", "end_time")
 
 
-def grader_named(name: str, document: Mapping[str, Json], options: Mapping[str, Json]) -> CaseGrader | None:
+def grader_named(
+    name: str, document: Mapping[str, Json], options: Mapping[str, Json], warn: Warn | None = None
+) -> CaseGrader | None:
     """The grader of that type, with the options given and those in the document's `config`; None for a measure."""
     from germane.graders.specs import Where, grader_of, is_grader
 
@@ -178,7 +219,7 @@ def grader_named(name: str, document: Mapping[str, Json], options: Mapping[str, 
         return None
     config = document.get("config")
     given = {} if not isinstance(config, Mapping) or is_grader(name) in _RUNS_CODE else config
-    return grader_of({**given, **options, "type": name}, Where(folder=Path.cwd()))
+    return grader_of({**given, **options, "type": name}, Where(folder=Path.cwd(), warn=warn))
 
 
 def document_case(document: Mapping[str, Json], sample: Sample) -> Case:
@@ -253,7 +294,7 @@ async def _graded(
     return Report.build(tables, manifest_of(settings, judge, pool.spent))
 
 
-def _result(grader: Grader, score: Score, explanation: Explanation) -> dict[str, Json]:
+def _result(grader: Grader, score: Score, explanation: Explanation, least: float) -> dict[str, Json]:
     shown = explanation.as_json()
     value = score.value or 0.0
     expected = grader.expected_relevant_count or 0
@@ -262,7 +303,7 @@ def _result(grader: Grader, score: Score, explanation: Explanation) -> dict[str,
     strict_failure = grader.strict and any(
         check["relevant"] is False for check in explanation.relevance_checks
     )
-    verdict = "pass" if value >= PASS else "borderline" if value >= BORDERLINE else "fail"
+    verdict = "pass" if value >= least else "borderline" if value >= BORDERLINE else "fail"
     shown["details"] |= {"measure": str(grader.measure), "verdict": "fail" if strict_failure else verdict}
     if score.why:
         shown["details"]["note"] = score.why

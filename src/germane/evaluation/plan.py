@@ -22,12 +22,15 @@ from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_jud
 from germane.evaluation.options import ASKED, Options, filled, read_config
 from germane.evaluation.unit import PlainMeasures
 from germane.judges.judge import Judge
+from germane.judges.labels import LabelsJudge
+from germane.judging.labelled import LabelledRows
 from germane.judging.spending import check_price
 from germane.labelling.files import LabelFile
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, Job, applicable, graders_of
+from germane.reports.casegates import no_slices, sample_slices
 from germane.reports.gates import Gate
 from germane.samples.contexts import compile_rule
 from germane.samples.evalfile import Case, EvalFile, GraderSpec, read_eval_file
@@ -135,7 +138,7 @@ class Suite:
 
     def _case(self, file: EvalFile, case: Case) -> Iterator[PlannedCase]:
         graders = graders_of(self.measures) if self.measures else self.graders(case.graders, file)
-        if not graders:
+        if not graders and not (self.dry and case.graders):
             raise InputError(
                 "this case is graded by nothing", fix="name evaluators, or measures", place=case.place
             )
@@ -410,6 +413,7 @@ class Plan:
         self.suite = self._suite()
         if self.options.untrusted:
             self.suite.refuse_code(self.options.allowed)
+            self._refuse_outputs()
         against = self.options.against or self.suite.setting("against")
         self.settings = self.suite.settings = Settings.of(against, self.options.scale, self.options.rubric)
         self.gates = (*self.suite.gates, *map(Gate.parse, self.options.gates))
@@ -433,7 +437,10 @@ class Plan:
         """How rows are scored from the labels that stand in them; None where a measure or the data needs more."""
         if self.suite.setting("doc_id") or self.options.doc_id or self._labels is not None:
             return None
-        return PlainMeasures.of(self.suite.graders_of_all(), self.settings, self.judge)
+        answers = None
+        if type(self.judge) is LabelsJudge and self.settings.scale == "graded":
+            answers = LabelledRows(self.judge, self.settings.asked)
+        return PlainMeasures.of(self.suite.graders_of_all(), self.settings, answers)
 
     def check(self, jobs: Iterable[Job] | None, look: Callable[[Job], None] = lambda _: None) -> None:
         """InputError for a bad line of data, or a measure that no sample can have: before anything is paid.
@@ -444,10 +451,16 @@ class Plan:
         if jobs is None:
             cases = self.suite.cases() if self.suite.size <= _CHECKED_BYTES else iter(())
             jobs = map(self.job, cases)
+        without, seen = [gate for gate in self.gates if gate.by], False
         for job in jobs:
             feasibility.look(job)
             look(job)
+            seen = True
+            if without:
+                without = [gate for gate in without if not sample_slices(job.sample, gate.by)]
         feasibility.check()
+        if seen and without:
+            raise no_slices(without[0])
 
     def _suite(self) -> Suite:
         options = self.options
@@ -475,6 +488,15 @@ class Plan:
             seed=options.seed,
             warn=self.notices,
         )
+
+    def _refuse_outputs(self) -> None:
+        """InputError where a continued report names files to write that stand outside of it and that no flag names."""
+        named = {*self._flags.outputs, *self.options.allowed}
+        folder = Path(self.options.folder).resolve()
+        for output in self.options.outputs:
+            if output not in named and not Path(output).resolve().is_relative_to(folder):
+                problem = f"the report {self.options.folder} names the output {output}, and it is not trusted"
+                raise InputError(problem, fix=f"name it yourself: -o {output}")
 
     def _usual(self) -> tuple[Measure, ...]:
         """The measures of the project's config."""

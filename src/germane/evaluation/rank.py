@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from germane.errors import InputError, MeasureError, Place
 from germane.measures.declaration import parse_measures
-from germane.measures.kernel import RankedLabels
+from germane.measures.kernel import RankedLabels, relevant_known
 from germane.measures.measure import Measure
 from germane.measures.ranked import values
 from germane.reports.gates import Gate
@@ -104,11 +105,10 @@ def rank_part(
     listed = run if isinstance(run, Run) else as_run(run)
     wanted = _checked(measures)
     gold = qrels if doc_id is None else _mapped(qrels, doc_id)
-    sizes = {query: len(results.ids) for query, results in listed.queries.items()}
-    _overlap(listed.name, sizes, gold)
+    _overlap(listed.name, list(listed.queries), gold)
     notes = _Notes(listed.name, list(listed.notes))
     hits: list[tuple[int, int, float]] = []
-    lengths = np.zeros(len(gold), dtype=np.int64)
+    lengths = np.full(len(gold), -1)
     for row, (query, grades) in enumerate(gold.items()):
         results = listed.queries.get(query)
         if results is not None:
@@ -120,10 +120,11 @@ def rank_part(
         rows.astype(np.int64),
         ranks.astype(np.int64),
         found,
-        lengths,
+        np.maximum(lengths, 0),
         [some.values() for some in gold.values()],
     )
-    return _scored(table, wanted, gold, sizes, notes, system, missing)
+    notes.ignored = [query for query in listed.queries if query not in gold]
+    return _scored(table, wanted, gold, lengths, notes, system, missing)
 
 
 def rank_file(
@@ -152,12 +153,15 @@ def rank_file(
             return rank_part(
                 run, qrels, wanted, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
             )
-    sizes = dict(zip(hits.queries, hits.lengths.tolist(), strict=True))
-    _overlap(shown_name(path), sizes, qrels)
-    lengths = np.fromiter((sizes.get(query, 0) for query in qrels), np.int64, len(qrels))
-    judged = (grades.values() for grades in qrels.values())
-    table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, judged)
-    return _scored(table, wanted, qrels, sizes, _Notes(shown_name(path)), system, missing)
+    _overlap(shown_name(path), hits.queries, qrels)
+    known = hits.gold >= 0
+    lengths = np.full(len(qrels), -1)
+    lengths[hits.gold[known]] = hits.lengths[known]
+    judged = [grades.values() for grades in qrels.values()]
+    table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, np.maximum(lengths, 0), judged)
+    notes = _Notes(shown_name(path))
+    notes.ignored = [hits.queries[number] for number in np.flatnonzero(~known).tolist()]
+    return _scored(table, wanted, qrels, lengths, notes, system, missing)
 
 
 def slow(path: Path | str, fmt: Format | None = None) -> bool:
@@ -188,16 +192,17 @@ def _scored(
     table: RankedLabels,
     wanted: Sequence[Measure],
     gold: Qrels,
-    sizes: Mapping[str, int],
+    lengths: NDArray[np.int64],
     notes: _Notes,
     system: str,
     missing: Literal["zero", "skip"],
 ) -> Part:
-    """The scores of the table's rows, one for each query of the gold; `sizes` = how many results each query has."""
-    notes.queries(sizes, gold, missing)
-    counted = np.fromiter((missing == "zero" or query in sizes for query in gold), np.bool_, len(gold))
+    """The scores of the table's rows, one for each query of the gold; `lengths` of their lists, -1 = the run has none."""
+    queries = list(gold)
+    notes.queries(queries, lengths, relevant_known(table, rel=1) == 0, missing)
+    counted = (lengths >= 0) | (missing == "zero")
     scores = ScoreTable.of_values(
-        [(query, system, 0) for query in gold],
+        [(query, system, 0) for query in queries],
         {str(measure): values(measure, table) for measure in wanted},
         counted=counted,
         why=_ABSENT,
@@ -219,9 +224,10 @@ def ranked_report(
     `notes` are remarks about the gold.
     InputError where none of them was scored.
     """
-    merged = merge(parts)
-    scored = {query for query, _, _ in merged.scores.samples}
+    made = list(parts)
+    merged = made[0] if len(made) == 1 else merge(made)
     told = list(queries)
+    scored = {query for query, _, _ in merged.scores.samples} if told else set[str]()
     merged.samples.extend(sample for sample in told if sample.id in scored)
     if told and not merged.samples:
         ours, theirs = (", ".join(map(repr, some)) for some in (sorted(scored)[:3], [s.id for s in told][:3]))
@@ -290,7 +296,7 @@ def _mapped(qrels: Qrels, doc_id: DocumentId) -> Qrels:
     return mapped
 
 
-def _overlap(name: str, queries: Mapping[str, int], qrels: Qrels) -> None:
+def _overlap(name: str, queries: Sequence[str], qrels: Qrels) -> None:
     if not queries:
         raise InputError("there are no results in this file", place=Place(name))
     if not any(query in qrels for query in queries):
@@ -360,20 +366,25 @@ class _Notes:
     said: list[str] = field(default_factory=list)
     repeated: int = 0
     folded: int = 0
+    ignored: Sequence[str] = ()
 
-    def queries(self, sizes: Mapping[str, int], qrels: Qrels, missing: Literal["zero", "skip"]) -> None:
+    def queries(
+        self,
+        queries: Sequence[str],
+        lengths: NDArray[np.int64],
+        barren: NDArray[np.bool_],
+        missing: Literal["zero", "skip"],
+    ) -> None:
         """Say which queries count 0 or are left out, and what was dropped on the way."""
-        absent = [query for query in qrels if query not in sizes]
-        empty = [query for query in qrels if sizes.get(query) == 0]
-        stray = [query for query in sizes if query not in qrels]
-        barren = [
-            query for query, grades in qrels.items() if not any(grade >= 1 for grade in grades.values())
-        ]
+        absent, empty, nothing = (
+            [queries[row] for row in np.flatnonzero(rows).tolist()]
+            for rows in (lengths < 0, lengths == 0, barren)
+        )
         what = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
-        self._say(len(absent), "query", f"of {len(qrels)} with gold but without results, {what}", absent)
+        self._say(len(absent), "query", f"of {len(queries)} with gold but without results, {what}", absent)
         self._say(len(empty), "query", "with an empty list, counted as 0", empty)
-        self._say(len(stray), "query", "with results but without gold, ignored", stray)
-        self._say(len(barren), "query", "without any relevant document in the gold, counted as 0", barren)
+        self._say(len(self.ignored), "query", "with results but without gold, ignored", self.ignored)
+        self._say(len(nothing), "query", "without any relevant document in the gold, counted as 0", nothing)
         self._say(self.repeated, "result", "naming a document again, dropped")
         self._say(self.folded, "result", "from further chunks of a document, dropped")
 

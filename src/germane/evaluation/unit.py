@@ -10,7 +10,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Container,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,10 +30,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from germane.encoding import encode
-from germane.judges.judge import Judge
-from germane.judges.labels import LabelsJudge
 from germane.judging.driver import Answerer, Drive
-from germane.judging.labelled import LabelledRows
+from germane.judging.labelled import RowAnswers
 from germane.measures import ranked
 from germane.measures.kernel import Floats, RankedLabels
 from germane.measures.labels import HELPS, Settings, turns
@@ -230,110 +236,109 @@ class PlainMeasures:
     Args:
         graders: The graders of all rows.
         settings: What the evaluation asks relevance about.
-        judge: The judge of labels, where any measure asks.
+        answers: Whoever knows the verdicts, where any measure asks for them.
     """
 
     def __init__(
-        self, graders: tuple[Grader, ...], settings: Settings, judge: LabelsJudge | None = None
+        self, graders: tuple[Grader, ...], settings: Settings, answers: RowAnswers | None = None
     ) -> None:
-        self.graders, self.settings = graders, settings
+        self.graders, self.settings, self._answers = graders, settings, answers
         self._measures = {grader.name: grader.measure for grader in graders}
         self._types = {name: str(measure) for name, measure in self._measures.items()}
         self._shown = [dump_grader(grader) for grader in graders]
-        judged = [measure for measure in self._measures.values() if measure.labels == "judge"]
-        self._depth = _deepest(judged)
-        self._reads = {str(measure): {"relevance"} for measure in judged}
-        self._answers = LabelledRows(judge, settings.asked) if judge is not None and judged else None
-        self._from_labels = any(measure.labels != "gold" for measure in self._measures.values())
-        by_reading: dict[object, list[Measure]] = {}
-        for measure in self._measures.values():
-            by_reading.setdefault(reading_of(measure), []).append(measure)
-        self._depths = {reading: _deepest(measures) for reading, measures in by_reading.items()}
+        measures = list(self._measures.values())
+        self._sources = {measure.labels for measure in measures}
+        self._depths = {
+            reading: _deepest(one for one in measures if reading_of(one) == reading)
+            for reading in map(reading_of, measures)
+        }
+        self._asked = [depth for reading, depth in self._depths.items() if reading.source == "judge"]
+        self._reads = {str(one): {"relevance"} for one in measures if one.labels == "judge"}
 
     @classmethod
-    def of(cls, graders: tuple[Grader, ...], settings: Settings, judge: Judge | None) -> PlainMeasures | None:
-        """None where a grader needs more than the labels in a row."""
+    def of(
+        cls, graders: tuple[Grader, ...], settings: Settings, answers: RowAnswers | None = None
+    ) -> PlainMeasures | None:
+        """None where a grader needs more than the labels in a row and the verdicts on its passages."""
         if not graders or not all(map(_is_plain, graders)):
             return None
-        if any(grader.measure.labels == "judge" for grader in graders):
-            plain = settings.scale == "graded" and settings.against in {"auto", "query"}
-            if not (type(judge) is LabelsJudge and plain):
-                return None
-            return cls(graders, settings, judge)
-        return cls(graders, settings)
+        sources = {grader.measure.labels for grader in graders}
+        if "judge" in sources and (answers is None or settings.against not in {"auto", "query"}):
+            return None
+        if "human" in sources and settings.labels is not None:
+            return None
+        return cls(graders, settings, answers if "judge" in sources else None)
 
     def part(self, rows: Sequence[PlainRow]) -> WrittenPart | None:
         """What the rows yield; None where any of them has to be looked at more closely."""
-        if self._from_labels and not all(map(self._is_labelled, rows)):
+        part = WrittenPart(
+            samples=[encode(row.shown) + b"\n" for row in rows], scores=ScoreTable(), graders=self._shown
+        )
+        verdicts = self._add_labels(rows, part)
+        if verdicts is None:
             return None
-        tables = _Tables(rows)
+        tables = _Tables(rows, verdicts)
         values: dict[str, Floats] = {}
         refused: dict[str, dict[int, str]] = {}
         for name, measure in self._measures.items():
-            gold = measure.labels == "gold"
+            reading = reading_of(measure)
             try:
-                table = tables.gold if gold else tables.labels(self._depths[reading_of(measure)])
-                values[name] = ranked.values(measure, table)
+                values[name] = ranked.values(measure, tables.of(reading.source, self._depths[reading]))
             except Exception:  # noqa: BLE001 - a user's own formula: which sample it fails on is found one by one
                 return None
             if not np.isfinite(values[name]).all():
                 return None
-            if gold:
+            if reading.source == "gold":
                 refused[name] = tables.without_gold(measure.settings.get("rel") or 1)
-        part = WrittenPart(
-            samples=[encode(row.shown) + b"\n" for row in rows],
-            scores=ScoreTable.of_values(
-                [(row.id, row.system, row.trial) for row in rows], values, types=self._types, refused=refused
-            ),
-            graders=self._shown,
-        )
-        self._add_labels(rows, part)
-        repeated = tables.repeated(refused)
-        if repeated:
-            part.notes[REPEATED] = repeated
+        keys = [(row.id, row.system, row.trial) for row in rows]
+        part.scores = ScoreTable.of_values(keys, values, types=self._types, refused=refused)
+        for reading in self._depths:
+            if reading.source == "gold":
+                mine = (refused[name] for name, one in self._measures.items() if reading_of(one) == reading)
+                part.notes.update({REPEATED: tables.repeated(set.intersection(*map(set, mine)))})
+        part.notes = +part.notes
+        if self._answers is not None:
+            self._answers.count(sum(len(row[:depth]) for row in verdicts for depth in self._asked))
+            part.prompts = dict(self._answers.prompts)
         return part
 
-    def _is_labelled(self, row: PlainRow) -> bool:
-        """Whether every place has a label, and each passage that is asked about stands there once."""
-        found = row.contexts
-        if not found.shown:
-            return True
-        if found.grades is None:
-            return False
-        return self._answers is None or (
-            found.texts is not None and len(set(found.texts)) == len(found.texts)
-        )
-
-    def _add_labels(self, rows: Sequence[PlainRow], part: WrittenPart) -> None:
-        """The rows of items, judgements and labels."""
-        answers = self._answers
+    def _add_labels(self, rows: Sequence[PlainRow], part: WrittenPart) -> list[Sequence[int]] | None:
+        """Add the rows of items, judgements and labels; returns each row's verdicts, None where anything is missing."""
+        answers, depth = self._answers, _largest(self._asked)
+        verdicts: list[Sequence[int]] = []
         if answers is not None:
             answers.renew()
         for row in rows:
-            found = row.contexts
-            if not found.grades:
+            found, key = row.contexts, (row.id, row.system, row.trial)
+            if not found.shown or (answers is None and found.grades is None):
+                if found.shown and "human" in self._sources:
+                    return None
+                verdicts.append(())
                 continue
-            key = (row.id, row.system, row.trial)
             items = relevance_items(row.query, found.texts or found.ids or ())
-            part.labels += label_lines(key, items, found.grades)
-            if answers is not None:
-                asked = items[: self._depth]
-                part.items += item_lines(key, asked)
-                made = answers.of(asked, found.grades[: self._depth], self.settings.beside(row))
-                if part.judgements and part.judgements[-1].example is made.example:
-                    part.judgements[-1].keys.extend(made.keys)
-                    part.judgements[-1].lines.extend(made.lines)
-                else:
-                    part.judgements.append(made)
-                part.reads = self._reads
+            if found.grades is not None:
+                part.labels += label_lines(key, items, found.grades)
+            if answers is None:
+                continue
+            if found.texts is None or len(set(found.texts)) != len(found.texts):
+                return None
+            asked, grades = items[:depth], None if found.grades is None else found.grades[:depth]
+            answered = answers.of(asked, grades, self.settings.beside(row))
+            if answered is None or (grades is None and "human" in self._sources):
+                return None
+            verdicts.append(answered.labels)
+            part.items += item_lines(key, asked)
+            part.judgements.extend(answered.rows)
+            part.reads = self._reads
+        return verdicts
 
 
 class _Tables:
     """The labels of some rows, as the tables that formulas read."""
 
-    def __init__(self, rows: Sequence[PlainRow]) -> None:
-        self._rows = rows
-        self._labels: dict[int | None, RankedLabels] = {}
+    def __init__(self, rows: Sequence[PlainRow], verdicts: Sequence[Sequence[int]]) -> None:
+        self._rows, self._verdicts = rows, verdicts
+        self._labels: dict[tuple[str, int | None], RankedLabels] = {}
         self._refused: dict[int, dict[int, str]] = {}
 
     @cached_property
@@ -342,17 +347,19 @@ class _Tables:
         labels = [_gold_labels(row) for row in self._rows]
         return RankedLabels.of_lists(labels, [[*(row.qrels or {}).values()] for row in self._rows])
 
-    def labels(self, depth: int | None) -> RankedLabels:
-        """People's labels of each row's first places."""
-        if depth not in self._labels:
-            grades = [(row.contexts.grades or [])[:depth] for row in self._rows]
-            binary = [bool(row) and type(row[0]) is bool for row in grades]
+    def of(self, source: str, depth: int | None) -> RankedLabels:
+        """The labels of this source; people's and the judge's of each row's first places."""
+        if source == "gold":
+            return self.gold
+        if (source, depth) not in self._labels:
+            given = self._verdicts if source == "judge" else [row.contexts.grades or () for row in self._rows]
+            grades = [row[:depth] for row in given]
             levels = [
-                [inf if one else 0.0 for one in row] if yes else row
-                for row, yes in zip(grades, binary, strict=True)
+                [inf if one else 0.0 for one in row] if row and type(row[0]) is bool else row
+                for row in grades
             ]
-            self._labels[depth] = RankedLabels.of_lists(levels, gains=grades, rel=HELPS)
-        return self._labels[depth]
+            self._labels[source, depth] = RankedLabels.of_lists(levels, gains=grades, rel=HELPS)
+        return self._labels[source, depth]
 
     def without_gold(self, least: int) -> dict[int, str]:
         """The rows of which no document of this grade or above is known, and why they are skipped."""
@@ -364,11 +371,8 @@ class _Tables:
             }
         return self._refused[least]
 
-    def repeated(self, refused: Mapping[str, Mapping[int, str]]) -> int:
-        """How many contexts repeat a document that stands higher, in the rows that any gold measure counts."""
-        if not refused:
-            return 0
-        left_out = set.intersection(*map(set, refused.values()))
+    def repeated(self, left_out: Container[int]) -> int:
+        """How many contexts repeat a document that stands higher, in the other rows."""
         ids = (row.contexts.ids or () for number, row in enumerate(self._rows) if number not in left_out)
         return sum(len(some) - len(set(some)) for some in ids)
 
@@ -381,8 +385,12 @@ def _gold_labels(row: PlainRow) -> list[int | None]:
 
 
 def _deepest(measures: Iterable[Measure]) -> int | None:
-    depths = list(map(depth_of, measures))
-    return None if None in depths else max((depth for depth in depths if depth is not None), default=None)
+    return _largest(list(map(depth_of, measures)))
+
+
+def _largest(depths: Sequence[int | None]) -> int | None:
+    """The largest depth; None = without end."""
+    return None if None in depths else max((depth for depth in depths if depth is not None), default=0)
 
 
 def _is_plain(grader: Grader) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from germane.encoding import canonical, encode
 from germane.judges.labels import LabelsJudge
@@ -16,11 +16,42 @@ from germane.tables.judgements import dump_judgement
 from germane.tables.part import JudgementLines
 from germane.types import Context, Judgement
 
-__all__ = ["LabelledRows"]
+__all__ = ["AnsweredRows", "LabelledRows", "RowAnswers"]
 
 _NAME = "0" * 32
 _HEAD = b'{"key":"%b","item":"%b%b'
 _BEGIN = len(_HEAD % (_NAME.encode(), _NAME.encode(), b""))
+
+
+class AnsweredRows(NamedTuple):
+    """The verdicts on the passages of one row, and the lines of judgements.jsonl that they stand in."""
+
+    labels: Sequence[int]
+    rows: JudgementLines
+
+
+class RowAnswers(Protocol):
+    """Whoever knows the verdicts on the passages of plain rows."""
+
+    prompts: dict[str, str]
+
+    def renew(self) -> None:
+        """What follows is answered now."""
+        ...
+
+    def count(self, questions: int) -> None:
+        """So many questions were answered."""
+        ...
+
+    def of(
+        self, items: Sequence[str], grades: Sequence[int] | None, beside: Mapping[str, str]
+    ) -> AnsweredRows | None:
+        """The verdicts on one sample's passages; None where one of them is not of a plain kind.
+
+        `items` name the passages, `grades` are people's labels of them (0 to 3, or True and False), where there are any;
+        `beside` is what is shown beside the query: the sample's reference or criterion.
+        """
+        ...
 
 
 class LabelledRows:
@@ -35,25 +66,29 @@ class LabelledRows:
         self._judge, self._asked = judge, asked
         self._plain = self._question({})
         self._tails: dict[tuple[str, bool], dict[int, tuple[bytes, bytes]]] = {}
-        self.examples: dict[str, Judgement] = {}
-        """A judgement of those that were held against the same."""
+        self._examples: dict[str, Judgement] = {}
+        self.prompts: dict[str, str] = {}  # labels are read without one
 
     def renew(self) -> None:
         """What follows is answered now."""
         self._tails.clear()
 
-    def of(self, items: Sequence[str], labels: Sequence[int], beside: Mapping[str, str]) -> JudgementLines:
-        """The rows of one sample's passages: of each its item and its label (0 to 3, or True or False).
+    def count(self, questions: int) -> None:
+        """Labels are free."""
 
-        `beside` is what is shown beside the query: the sample's reference or criterion.
-        """
+    def of(
+        self, items: Sequence[str], grades: Sequence[int] | None, beside: Mapping[str, str]
+    ) -> AnsweredRows | None:
+        """The labels as verdicts; None where a passage has none."""
+        if grades is None:
+            return None
         question = self._question(beside) if beside else self._plain
         put = question.settings()
         begun = canonical({"as": put, "beside": question.shown_beside(), "item": ""})[:-2]
-        binary = type(labels[0]) is bool
+        binary = type(grades[0]) is bool
         tails = self._tails.setdefault((put["against"], binary), {})
         keys, lines = list[str](), list[bytes]()
-        for item, label in zip(items, labels, strict=True):
+        for item, label in zip(items, grades, strict=True):
             if label not in tails:
                 tails[label] = self._tail(question, label, binary=binary)
             ending, tail = tails[label]
@@ -61,7 +96,8 @@ class LabelledRows:
             key = hashlib.sha256(begun + name + ending).hexdigest()[:32]
             keys.append(key)
             lines.append(_HEAD % (key.encode(), name, tail))
-        return JudgementLines(self.examples[put["against"]], keys, lines)
+        example = self._examples[put["against"]]
+        return AnsweredRows(grades, JudgementLines([example] * len(keys), keys, lines))
 
     def _question(self, beside: Mapping[str, Any]) -> Relevance:
         return Relevance(query="?", passage="?", **self._asked, **beside)
@@ -71,7 +107,7 @@ class LabelledRows:
         context = Context(text="?", relevant=bool(label)) if binary else Context(text="?", grade=label)
         labelled = replace(question, context=context)
         made = judgement_of(_NAME, labelled, self._judge, self._judge.read(labelled))
-        self.examples.setdefault(question.settings()["against"], made)
+        self._examples.setdefault(question.settings()["against"], made)
         line = encode(dump_judgement(replace(made, item=_NAME)))
         end = b'"' + ending(self._judge.identity, "", {"label": label})
         return end, line[_BEGIN:] + b"\n"

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import weakref
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from germane.encoding import decode
+from germane.errors import InputError, Place
+from germane.judging.labelled import AnsweredRows
+from germane.numberset import NumberSet
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
+from germane.questions.relevance import Relevance
+from germane.tables.folder import StoredJudgements
+from germane.tables.judgements import AskedCounts, count_asked, load_judgement
+from germane.tables.part import JudgementLines
 from germane.types import Judgement
 
+__all__ = ["Recorded", "RecordedRows"]
+
 _SETTINGS = ("against", "scale", "rubric")
+_Name = tuple[str | None, ...]
+"""An item, and the settings that it was judged with."""
 
 
 class Recorded:
@@ -16,10 +31,10 @@ class Recorded:
 
     A question is answered by the judgement of its item with its settings (against, scale, rubric), whatever the prompt
     that it was asked with; the first one where there are several. Members of panels, replicas and windows, which are
-    merged into other judgements, are passed over.
+    merged into other judgements, are passed over. Of judgements on disk only their places in the file are remembered.
 
     Args:
-        judgements: The judgements, those with a parent among them. Read once.
+        judgements: The judgements, those with a parent among them. Read once, or those of a report folder.
         judge: The name of the judge whose judgements count; None = all of them.
 
     Attributes:
@@ -28,8 +43,12 @@ class Recorded:
     """
 
     def __init__(self, judgements: Iterable[Judgement], judge: str | None = None) -> None:
-        self._known: dict[tuple[str | None, ...], Judgement] = {}
         self.found = self.unknown = 0
+        self.stored: StoredAnswers | None = None
+        self._known: dict[_Name, Judgement] = {}
+        if isinstance(judgements, StoredJudgements):
+            self.stored = StoredAnswers(judgements, judge)
+            return
         for one in judgements:
             if one.parent is None and judge in {None, one.judge}:
                 self._known.setdefault((one.item, *map(one.provenance.get, _SETTINGS)), one)
@@ -47,8 +66,8 @@ class Recorded:
         return [self._one(question) for question in questions]
 
     def _one(self, question: AnyQuestion) -> Judgement:
-        settings = question.settings()
-        judgement = self._known.get((question.item, *map(settings.get, _SETTINGS)))
+        name = (question.item, *map(question.settings().get, _SETTINGS))
+        judgement = self._known.get(name) if self.stored is None else self.stored.get(name)
         if judgement is None:
             self.unknown += 1
             return Judgement(
@@ -56,3 +75,158 @@ class Recorded:
             )
         self.found += 1
         return judgement
+
+
+class StoredAnswers:
+    """The places of a report folder's judgements in their file, by item and settings: some 24 bytes each."""
+
+    def __init__(self, judgements: StoredJudgements, judge: str | None) -> None:
+        self._names, self._offsets = NumberSet(), array("q")
+        self._path = judgements.path
+        settings = dict[bytes, tuple[str | None, ...] | None]()
+        for number, (offset, line) in enumerate(judgements.lines(), 1):
+            rest = _rest(line)
+            if rest is None or rest not in settings:
+                row = self._row(line, number)
+                counts = row.get("parent") is None and judge in {None, row.get("judge")}
+                put = tuple(map(row.get, _SETTINGS)) if counts else None
+                item = str(row.get("item"))
+                if rest is not None:
+                    _remember(settings, rest, put)
+            else:
+                put, item = settings[rest], line[_ITEM].decode()
+            if put is not None and self._names.add(hash((item, *put))):
+                self._offsets.append(offset)
+        if self._path.exists():
+            self._file = self._path.open("rb")
+            weakref.finalize(self, self._file.close)
+
+    def _row(self, line: bytes, number: int) -> dict[str, Any]:
+        try:
+            row: dict[str, Any] = decode(line)
+        except ValueError:
+            place = Place(str(self._path), number)
+            raise InputError("this line is damaged", fix="run again with --resume", place=place) from None
+        return row
+
+    def line(self, name: _Name) -> bytes | None:
+        """The line of a judgement; None where there is none."""
+        place = self._names.index(hash(name))
+        if place < 0:
+            return None
+        self._file.seek(self._offsets[place])
+        return self._file.readline()
+
+    def get(self, name: _Name) -> Judgement | None:
+        """A judgement; None where there is none."""
+        line = self.line(name)
+        return None if line is None else load_judgement(decode(line))
+
+
+_KEY, _ITEM = slice(8, 40), slice(50, 82)
+_AT, _LENGTH = b'"at":"', len('"at":"2026-11-22T10:53:49.788+00:00",')
+_REMEMBERED = 10_000
+HIGHEST = 3
+
+
+def _rest(line: bytes) -> bytes | None:
+    """What a line says beside its key, its item and its time; None where these do not stand at their usual places."""
+    if line[:8] != b'{"key":"' or line[40:50] != b'","item":"' or line[82:84] != b'",':
+        return None
+    at = line.find(_AT, 82)
+    if at < 0 or line[at + _LENGTH - 2 : at + _LENGTH] != b'",':
+        return line[82:]
+    return line[82:at] + line[at + _LENGTH :]
+
+
+def _remember(known: dict[bytes, Any], rest: bytes, value: object) -> None:
+    if len(known) >= _REMEMBERED:  # the reasons of a model are another each time
+        known.clear()
+    known[rest] = value
+
+
+class _Read(NamedTuple):
+    """A verdict of a plain kind, 0 to 3 or True or False, and a judgement that is counted as this one is."""
+
+    label: int
+    example: Judgement
+
+
+class RecordedRows:
+    """Verdicts on the passages of plain rows, with the lines that they stand in, from the judgements of a report folder.
+
+    Args:
+        answers: The judgements.
+        asked: How relevance is asked: scale and rubric.
+    """
+
+    def __init__(self, answers: Recorded, asked: Mapping[str, Any]) -> None:
+        self._answers, self._asked = answers, asked
+        self._prompt = Relevance(query="?", passage="?", **asked).prompt
+        self._plain = self._put({})
+        self._read: dict[bytes, _Read | None] = {}
+        self._examples: dict[object, Judgement] = {}
+        self.prompts: dict[str, str] = {}
+        """The hashes of the prompts that the verdicts were asked for with, by name."""
+
+    def renew(self) -> None:
+        """Nothing depends on the time."""
+
+    def count(self, questions: int) -> None:
+        """So many questions had an answer."""
+        self._answers.found += questions
+
+    def of(
+        self, items: Sequence[str], _: Sequence[int] | None, beside: Mapping[str, str]
+    ) -> AnsweredRows | None:
+        """The verdicts on one sample's passages; None where one is missing, failed or is anything but a grade."""
+        put = self._put(beside) if beside else self._plain
+        stored = self._answers.stored
+        assert stored is not None
+        labels, rows = list[int](), JudgementLines()
+        for item in items:
+            line = stored.line((item, *put))
+            found = None if line is None else self._reading(line)
+            if line is None or found is None:
+                return None
+            if found.example.prompt:
+                self.prompts[self._prompt] = found.example.prompt
+            labels.append(found.label)
+            rows.examples.append(found.example)
+            rows.keys.append(line[_KEY].decode())
+            rows.lines.append(line)
+        return AnsweredRows(labels, rows) if len({*map(type, labels)}) < 2 else None
+
+    def _put(self, beside: Mapping[str, Any]) -> tuple[str | None, ...]:
+        question = Relevance(query="?", passage="?", **self._asked, **beside)
+        return tuple(map(question.settings().get, _SETTINGS))
+
+    def _reading(self, line: bytes) -> _Read | None:
+        rest = _rest(line)
+        if rest is None:
+            return None
+        if rest not in self._read:
+            _remember(self._read, rest, self._parsed(line))
+        return self._read[rest]
+
+    def _parsed(self, line: bytes) -> _Read | None:
+        judgement = load_judgement(decode(line))
+        label = _label_in(judgement)
+        if label is None:
+            return None
+        counted = judgement.prompt, frozenset(count_asked(AskedCounts(), judgement).items())
+        return _Read(label, self._examples.setdefault(counted, judgement))
+
+
+def _label_in(judgement: Judgement) -> int | None:
+    """The grade in a judgement, or its yes or no; None where it is anything else."""
+    answer = judgement.answer
+    if judgement.error is not None or not isinstance(answer, dict):
+        return None
+    name = "relevant" if "relevant" in answer else "grade"
+    label, binary = answer.get(name), judgement.provenance.get("scale") == "binary"
+    if not answer.keys() <= {name, "reasoning"} or not isinstance(answer.get("reasoning", ""), str):
+        return None
+    if type(label) is bool and name == "relevant":
+        return label
+    return label if type(label) is int and 0 <= label <= HIGHEST and name == "grade" and not binary else None

@@ -12,9 +12,10 @@ The formulas of novelty, at the end, read a matrix of claims x places: which cla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from math import fsum, log2
 from typing import Literal, TypeAlias
 
@@ -147,18 +148,17 @@ class RankedLabels:
 
     @classmethod
     def of_hits(
-        cls, row: Ints, rank: Ints, grade: Floats, lengths: Ints, judged: Iterable[Iterable[int]]
+        cls, row: Ints, rank: Ints, grade: Floats, lengths: Ints, judged: Sequence[Collection[int]]
     ) -> RankedLabels:
         """A table of gold labels in which only judged places stand, sorted by row and rank.
 
         `judged[r]` are all grades that are known for row r.
         """
-        known = list(map(list, judged))
-        pointers = pointers_of(map(len, known))
-        level = np.fromiter((grade for grades in known for grade in grades), np.float64, pointers[-1])
-        level = level[np.lexsort((-level, np.repeat(np.arange(len(known)), np.diff(pointers))))]
+        pointers = pointers_of(map(len, judged))
+        level = np.fromiter(chain.from_iterable(judged), np.float64, pointers[-1])
+        level = level[np.lexsort((-level, np.repeat(np.arange(len(judged)), np.diff(pointers))))]
         return cls(
-            pointers=pointers_of(np.bincount(row, minlength=len(known))),
+            pointers=pointers_of(np.bincount(row, minlength=len(judged))),
             gain=np.maximum(grade, 0.0),
             level=grade,
             judged=np.ones(len(grade), dtype=np.bool_),

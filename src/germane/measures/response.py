@@ -145,7 +145,8 @@ def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
     )
     if not claims:
         return skipped(NO_CLAIMS)
-    asked = [Support(claims, (reference,)), Support(claims, retrieved)]
+    stated = " ".join(expected) or reference  # a short reference says little without what was asked
+    asked = [Support(claims, (stated,)), Support(claims, retrieved)]
     true, held, *rest = yield from ask_each([*asked, *([Support(expected, retrieved)] if expected else [])])
     useful = rest[0] if rest else ()
     relevant = {place for verdict in useful for place in verdict.contexts}

@@ -187,7 +187,9 @@ def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
     if len(items) == 1:
         user = _sections(first.shown)
         return Ask(_name(first), _instructions(first, prompts), user, _schema(first), (first,))
+    first_place = (_replica.get() - 1) % len(items)
     items = sorted(items, key=_shuffle)
+    items = items[first_place:] + items[:first_place]
     return Ask(
         f"{_name(first)}_list",
         _instructions(first, prompts, many=True),
@@ -207,7 +209,7 @@ _replica = ContextVar("replica", default=1)
 
 @contextmanager
 def replica_number(number: int) -> Iterator[None]:
-    """Within it, lists are made for that replica of a judge: each has an order of its own, so that no place repeats."""
+    """Within it, lists are made for that replica of a judge: each begins one place further on, so that no place repeats."""
     token = _replica.set(number)
     try:
         yield
@@ -216,8 +218,8 @@ def replica_number(number: int) -> Iterator[None]:
 
 
 def _shuffle(reading: Reading) -> bytes:
-    """An order without favour that the content and the number of the replica alone decide."""
-    content = repr((_replica.get(), reading.about, reading.like()))
+    """An order without favour that the content alone decides."""
+    content = repr((reading.about, reading.like()))
     return hashlib.sha256(content.encode("utf-8", "replace")).digest()
 
 

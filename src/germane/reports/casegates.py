@@ -14,7 +14,7 @@ from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateResult, Outcome, compare
 from germane.types import Sample, Score
 
-__all__ = ["check_by_case"]
+__all__ = ["check_by_case", "no_slices", "sample_slices"]
 
 SMALLEST = 5
 """Cases that a slice must have for its mean to decide anything."""
@@ -58,7 +58,7 @@ def _mean(ends: Sequence[Ends]) -> Ends:
 def _decided(gate: Gate, cases: Mapping[str, Ends], report: ReportData) -> tuple[Outcome, str]:
     if not cases:
         return "failed", "nothing was measured"
-    if ") by " in gate.after:
+    if gate.by:
         return _by_slice(gate, cases, report)
     ends = list(cases.values())
     if gate.how == "share":
@@ -92,14 +92,13 @@ def _holds(gate: Gate, low: float, high: float, about: str) -> tuple[Outcome, st
 
 def _by_slice(gate: Gate, cases: Mapping[str, Ends], report: ReportData) -> tuple[Outcome, str]:
     """The least or largest mean of all slices; one with too few cases leaves it open where it would decide."""
-    by = gate.after.removeprefix(") by ")
+    by = gate.by
     slices: dict[str, set[str]] = {}
     for sample in report.samples():
-        for name in _slices(sample, by) if sample.id in cases else ():
+        for name in sample_slices(sample, by) if sample.id in cases else ():
             slices.setdefault(name, set()).add(sample.id)
     if not slices:
-        problem = f"the gate {gate}: no case has a tag, or metadata named {by!r}"
-        raise InputError(problem, fix="write by tag, or give the cases that metadata", place=gate.place)
+        raise no_slices(gate)
     means = {name: _mean([cases[one] for one in sorted(ids)]) for name, ids in slices.items()}
     large = {name: mean for name, mean in means.items() if len(slices[name]) >= SMALLEST}
     pick = min if gate.how.startswith("min") else max
@@ -120,7 +119,13 @@ def _by_slice(gate: Gate, cases: Mapping[str, Ends], report: ReportData) -> tupl
     return decided[0][0], shown
 
 
-def _slices(sample: Sample, by: str) -> list[str]:
+def no_slices(gate: Gate) -> InputError:
+    """The error that no case is in any slice of a gate."""
+    problem = f"the gate {gate}: no case has a tag, or metadata named {gate.by!r}"
+    return InputError(problem, fix="write by tag, or give the cases that metadata", place=gate.place)
+
+
+def sample_slices(sample: Sample, by: str) -> list[str]:
     """The slices that a sample is in: its tags, or the value of a field of its metadata or of a tag `by:value`."""
     tags, metadata = sample.tags, sample.metadata
     if by in {"tag", "tags"}:

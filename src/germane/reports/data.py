@@ -50,7 +50,9 @@ class ReportData:
         stopped: str = "",
     ) -> None:
         self.tables, self.manifest, self.verdict, self.summaries = tables, manifest, verdict, tuple(summaries)
-        self.folder = tables.path if folder is None and isinstance(tables, ReportFolder) else folder
+        if folder is None and isinstance(tables, ReportFolder) and not tables.scratch:
+            folder = tables.path
+        self.folder = folder
         self.stopped = stopped
         self.by: str | None = manifest.get("by")
 

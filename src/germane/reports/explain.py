@@ -29,7 +29,7 @@ from germane.questions.relevance import Relevance
 from germane.questions.script import ScriptGrade
 from germane.reports.summary import MeasureSummary
 from germane.tables.folder import Tables
-from germane.tables.labels import LabelBook, by_people, passage_of, relevance_item
+from germane.tables.labels import LabelBook, passage_of, relevance_item
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
@@ -92,7 +92,7 @@ class StoredJudge:
 
 def settings_of(report: Explainable) -> Settings:
     """What relevance was judged against, and the labels of people that stand beside the samples."""
-    people = LabelBook(filter(by_people, report.tables.labels))
+    people = LabelBook(report.tables.people())
     return Settings(**(report.manifest.get("settings") or {}), labels=people or None)
 
 

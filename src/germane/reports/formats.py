@@ -181,7 +181,7 @@ def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
             for reason in _reasons(summary)[:2]:
                 measures.setdefault(reason, []).append(summary.measure)
     for (why, count), concerned in list(measures.items())[:most]:
-        yield Text(f"  {count} x {shorten(why, 240)} ({_named(report, concerned)})", style="dim")
+        yield Text(f"  {count} x {shorten(why, 240, end=120)} ({_named(report, concerned)})", style="dim")
 
 
 def _named(report: ReportData, measures: Sequence[str]) -> str:
@@ -214,6 +214,20 @@ def notes_of(report: ReportData) -> Iterator[str]:
     if asked := asked_in_words(report.manifest):
         yield asked
     yield from circular(report.manifest)
+    yield from _covered(report)
+
+
+def _covered(report: ReportData) -> Iterator[str]:
+    """How much of what was judged for each system the verdicts on the first one had covered."""
+    items = report.tables.items
+    judged: dict[str, set[str]] = {}
+    if len(report.systems) > 1:
+        for system, item in zip(items.column("system"), items.column("item"), strict=True):
+            judged.setdefault(system, set()).add(item)
+    first, *others = judged or [""]
+    for system in others:
+        both = len(judged[system] & judged[first])
+        yield f"{first}'s verdicts cover {both:,} of {system}'s {len(judged[system]):,} judged items"
 
 
 def _reasons(summary: MeasureSummary) -> list[tuple[str, int]]:

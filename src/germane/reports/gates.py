@@ -186,6 +186,11 @@ class Gate:
         """Whether it reads the scores of the cases, and not the summary of the measure alone."""
         return self.how[0] == "p" or self.how == "share" or bool(self.after)
 
+    @property
+    def by(self) -> str:
+        """What makes the slices whose means it reads; "" where it reads none."""
+        return self.after.removeprefix(") by ") if self.after.startswith(") by ") else ""
+
     @classmethod
     def parse(cls, text: str, place: Place | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
@@ -215,6 +220,11 @@ class Gate:
             inner = _FUNCTION.fullmatch(self.measure)
             if inner and _canonical(inner[2]) in names:
                 problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {_FORMS}"
+                if inner[1] == "share":
+                    problem, fix = (
+                        "share counts the cases that reach something",
+                        f"write share({inner[2]}>=0.5)>=0.9",
+                    )
                 raise InputError(problem, fix=fix, place=self.place)
             raise InputError(
                 f"the gate {self} names {self.measure}, which is not measured",
@@ -388,7 +398,9 @@ class Verdict:
 
     def as_json(self) -> dict[str, Json]:
         """For the manifest and the JSON document."""
-        gates = [{"gate": g.gate, "outcome": g.outcome, "detail": g.detail} for g in self.gates]
+        gates = [
+            {"gate": g.gate, "outcome": g.outcome, "word": g.word, "detail": g.detail} for g in self.gates
+        ]
         return {
             "exit_code": self.exit_code,
             "passed": self.passed,
@@ -435,4 +447,6 @@ def decide(
     if failed:
         return Verdict(1, tuple(failed), results)
     passed = f"all {len(results)} gates passed" if results else "no gates declared"
+    if any(gate.stand_in for gate in results):
+        passed = f"{passed} (stand-in)"
     return Verdict(0, (passed,), results)

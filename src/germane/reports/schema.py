@@ -142,10 +142,11 @@ class CaseRow(TypedDict):
 
 
 class GateRow(TypedDict):
-    """What became of one gate."""
+    """What became of one gate; `word` is the outcome as it is printed, `passed (stand-in)` where a stand-in judged."""
 
     gate: str
     outcome: Literal["passed", "failed", "undecided"]
+    word: str
     detail: str
 
 

@@ -25,7 +25,7 @@ from germane.samples.trec import frame_roles
 
 __all__ = ["Hits", "NotPlain", "read_hits"]
 
-BLOCK = 8 << 20
+BLOCK = 2 << 20
 """Bytes that are parsed together."""
 
 _QUERY_SEED, _DOC_SEED = 1, 2
@@ -47,11 +47,13 @@ class NotPlain(Exception):
 class Hits:
     """Where the gold documents of a run stand.
 
-    `queries` are the run's queries in the order of the file, `lengths` how many results each has. A hit is a document
-    with a grade: `row` is the number of its query in the gold, `rank` counts from 1. Hits are sorted by row and rank.
+    `queries` are the run's queries in the order of the file, `gold` the number of each in the gold (-1 = none), `lengths`
+    how many results each has. A hit is a document with a grade: `row` is the number of its query in the gold, `rank`
+    counts from 1. Hits are sorted by row and rank.
     """
 
     queries: list[str]
+    gold: Numbers
     lengths: Numbers
     row: Numbers
     rank: Numbers
@@ -72,11 +74,13 @@ def read_hits(
     """
     gold = _Gold(qrels)
     queries: list[str] = []
+    numbers: list[Numbers] = []
     lengths: list[Numbers] = []
     found: list[tuple[Numbers, Numbers, Floats]] = []
     for frame in _parquet_frames(path, columns) if fmt == "parquet" else _trec_frames(path, block):
-        names, starts, hits = _hits(frame, gold)
+        names, rows, starts, hits = _hits(frame, gold)
         queries += names
+        numbers.append(rows)
         lengths.append(np.diff(starts))
         found.append(hits)
     if len(set(queries)) < len(queries):
@@ -85,7 +89,9 @@ def read_hits(
         raise NotPlain("there are no results")
     row, rank, grade = (np.concatenate(columns) for columns in zip(*found, strict=True))
     order = np.argsort((row << 32) | rank)
-    return Hits(queries, np.concatenate(lengths), row[order], rank[order], grade[order])
+    return Hits(
+        queries, np.concatenate(numbers), np.concatenate(lengths), row[order], rank[order], grade[order]
+    )
 
 
 def _polars() -> Any:
@@ -131,8 +137,8 @@ class _Gold:
         return place[hit], at[hit]
 
 
-def _hits(frame: Any, gold: _Gold) -> tuple[list[str], Numbers, tuple[Numbers, Numbers, Floats]]:
-    """The queries of a block, where each starts (and the last ends), and their hits: row, rank, grade."""
+def _hits(frame: Any, gold: _Gold) -> tuple[list[str], Numbers, Numbers, tuple[Numbers, Numbers, Floats]]:
+    """The queries of a block, their numbers in the gold, where each starts (and the last ends); hits: row, rank, grade."""
     query, docs, score = frame["query"], frame["doc"], frame["score"].to_numpy()
     changes = np.flatnonzero((query[1:] != query[:-1]).to_numpy()) + 1
     starts = np.concatenate([[0], changes, [len(query)]])
@@ -145,7 +151,8 @@ def _hits(frame: Any, gold: _Gold) -> tuple[list[str], Numbers, tuple[Numbers, N
         raise NotPlain("a document may stand twice in a query")
     place, at = gold.find(key)
     number = np.searchsorted(starts, place, side="right") - 1
-    row = np.fromiter((gold.number.get(name, -1) for name in names), np.int64, len(names))[number]
+    numbers = np.fromiter((gold.number.get(name, -1) for name in names), np.int64, len(names))
+    row = numbers[number]
     same = (gold.row[at] == row) & (gold.doc[at] == docs[place]).to_numpy()
     place, at, number, row = place[same], at[same], number[same], row[same]
     rank = place - starts[number] + 1
@@ -156,7 +163,7 @@ def _hits(frame: Any, gold: _Gold) -> tuple[list[str], Numbers, tuple[Numbers, N
         raise NotPlain("a score is NaN")
     if len(place) and np.isin(odd, changes, invert=True).any():
         rank = _ranked(score + 0.0, docs, starts, place, number)  # -0.0 + 0.0 is 0.0
-    return names, starts, (row, rank, gold.grade[at])
+    return names, numbers, starts, (row, rank, gold.grade[at])
 
 
 def _ranked(score: Floats, docs: Any, starts: Numbers, place: Numbers, number: Numbers) -> Numbers:
@@ -352,18 +359,24 @@ def _single(raw: NDArray[np.uint8]) -> bool:
     return True
 
 
+_BLANKS = bytes.maketrans(b"\t\v\f\r", b"    ")
+_CONTROL = bytes(byte for byte in range(32) if byte not in b"\t\n\v\f\r")
+_PLAINER = bytes.maketrans(_CONTROL, bytes(len(_CONTROL)))
+
+
 def _normalised(data: bytes) -> bytes:
     """The lines with one blank between columns, none at the ends, and no empty lines."""
     raw = np.frombuffer(data, dtype=np.uint8)
-    if ((raw < 9) | ((raw > 13) & (raw < 32))).any():
-        raise NotPlain("there are control characters")
-    raw = np.where((raw <= 32) & (raw != 10), np.uint8(32), raw)
-    space = raw <= 32
-    feed = raw == 10
-    after_space = np.concatenate([[True], space[:-1]])  # blanks: only the first between two columns
-    kept = raw[~(after_space & space & ~feed)]
-    feed = kept == 10
-    before_feed = np.concatenate([feed[1:], [False]])  # a blank before a line's end, a line without anything
-    after_feed = np.concatenate([[True], feed[:-1]])
-    kept = kept[~(before_feed & (kept == 32)) & ~(feed & after_feed)]
-    return bytes(kept)
+    if ((raw < 32) != (raw == 10)).any():
+        data = data.translate(_BLANKS.translate(_PLAINER))
+        if b"\0" in data:
+            raise NotPlain("there are control characters")
+        raw = np.frombuffer(data, dtype=np.uint8)
+    blank = raw == 32
+    raw = raw[np.concatenate([[True], ~(blank[1:] & blank[:-1])])]
+    data, feed, space = raw.tobytes(), raw == 10, raw <= 32
+    if (space[1:] & space[:-1] & (feed[1:] | feed[:-1])).any():  # blanks at the ends of lines, or empty lines
+        data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n")
+        while b"\n\n" in data:
+            data = data.replace(b"\n\n", b"\n")
+    return data.lstrip()

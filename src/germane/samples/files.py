@@ -52,12 +52,13 @@ def without_scheme(path: str) -> str:
 
 @contextmanager
 def on_disk(path: str | Path) -> Iterator[str | Path]:
-    """A path that can be read twice: the same one, or a temporary copy of standard input for `-`."""
-    if str(path) != "-":
+    """A path that can be read twice and by others: the same one, or a temporary copy of standard input or packed Parquet."""
+    packed = str(path).lower().endswith((".parquet.gz", ".parquet.zst"))
+    if str(path) != "-" and not packed:
         yield path
         return
-    with tempfile.NamedTemporaryFile(prefix=_COPIED) as copy:
-        with _raw(path) as stream:
+    with tempfile.NamedTemporaryFile(prefix=f"{Path(path).name}-" if packed else _COPIED) as copy:
+        with opened(path, limited=False) as stream:
             shutil.copyfileobj(stream, copy, _BUFFER)
         copy.flush()
         yield copy.name
@@ -179,8 +180,8 @@ class BadRows:
             return
         if self.count == 1:
             raise self._first[0]
-        fix = "mend them, or leave them out with --on-bad-row skip"
-        raise InputError(f"{self.count} rows cannot be read:\n{self._listed()}\n", fix=fix, place=self._place)
+        fix = f"mend them, or leave them out with --on-bad-row skip:\n{self._listed()}"
+        raise InputError(f"{self.count} rows cannot be read", fix=fix, place=self._place)
 
     def notes(self) -> tuple[str, ...]:
         """What was left out, for whoever reads the result."""

@@ -31,6 +31,7 @@ from germane.samples.files import (
 from germane.samples.frames import parquet_batches, records
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import Columns, PlainRow, RowReader, Where, plain_row
+from germane.samples.trec import read_qrels
 from germane.samples.validation import Wrong
 from germane.types import Json, Sample, Step
 
@@ -52,6 +53,7 @@ def read_samples(
     """The samples of a file, one at a time; the extension says which format it is, and `-` is JSON Lines on stdin.
 
     Of a folder those of all its files, in the order of their names; samples without an id are then named after their file.
+    Of a data set as BEIR has it (`queries.jsonl`, `qrels/test.tsv`) the queries that have gold, with it.
     `columns` maps our field names to the file's (`{"query": "Question"}`). `warn` gets a Notice for each field
     that is probably misspelt, once each. A sample without an id has `prefix` and its number for one. Raises InputError,
     with file, line and column, at the first thing that is wrong; for a missing file, at once.
@@ -70,17 +72,29 @@ def read_rows(
 ) -> Iterator[Sample | PlainRow]:
     """The samples of a file as `read_samples` has them; those of plain shape in JSON Lines as rows where that is asked."""
     path = Path(path)
+    if (path / "queries.jsonl").exists() and (path / "qrels").is_dir():
+        return samples_from(_beir_rows(path), warn=warn)
     if path.is_dir():
         return _samples_of_folder(path, columns, warn)
     reader, unit = _format(path)
     if not path.exists() and str(path) != "-":
         raise InputError("there is no such file", fix="check the path", place=Place(str(path)))
-    rows = _row_reader(columns, warn, prefix)
+    rows = RowReader(columns, Notices(warn) if warn is not None else None, prefix)
     if reader is _read_jsonl:
         found = _read_jsonl(path, rows.field_of, plain=plain and not columns)
     else:
         found = reader(path, rows.field_of)
     return _samples(found, rows, Place(shown_name(path)), unit)
+
+
+def _beir_rows(folder: Path) -> Iterator[Mapping[str, Json]]:
+    gold, file = read_qrels(folder), folder / "queries.jsonl"
+    for number, row, _ in _read_jsonl(file, lambda _: None):
+        if not isinstance(row, dict) or not isinstance(row.get("_id"), str) or "text" not in row:
+            fix = 'write {"_id": "q1", "text": "..."}'
+            raise InputError("this is no query as BEIR has it", fix=fix, place=Place(str(file), number))
+        if row["_id"] in gold:
+            yield {"id": row["_id"], "query": row["text"], "qrels": dict(gold[row["_id"]])}
 
 
 def faults_in(path: Path, columns: Columns | None = None, most: int = 50) -> list[InputError]:

@@ -59,7 +59,8 @@ class RowReader:
 
     def __init__(self, columns: Columns | None = None, warn: Warn | None = None, prefix: str = "") -> None:
         self._warn, self._prefix = warn, prefix
-        check_columns(columns or {})
+        if columns:
+            check_columns(columns)
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
         self._taken = set(self._mapped.values())
         self._absent = set(self._mapped)
@@ -343,14 +344,14 @@ class _Odd(Exception):
     """A row is not plain."""
 
 
-def plain_row(line: bytes, number: int) -> PlainRow | None:
+def plain_row(line: bytes, number: int, *, own: bool = False) -> PlainRow | None:
     """The row in a line of JSONL; None where it is anything but plain: the careful reader then says what it is.
 
-    `number` is its id where it has none.
+    `number` is its id where it has none. A line of our `own` has no key twice.
     """
     try:
         row = orjson.loads(line)
-        return _plain(row, line, number) if type(row) is dict else None
+        return _plain(row, b"" if own else line, number) if type(row) is dict else None
     except (ValueError, _Odd):
         return None
 
@@ -371,7 +372,7 @@ def _plain(row: dict[str, Json], line: bytes, number: int) -> PlainRow:
         raise _Odd
     qrels = _gold(known["qrels"]) if "qrels" in known else None
     columns = _of_ids(known[_IDS]) if _IDS in known else _contexts(known["contexts"])
-    if not _each_key_once(
+    if line and not _each_key_once(
         line, len(row) + columns.keys + len(known["qrels"] if type(get("qrels")) is dict else ())
     ):
         raise _Odd

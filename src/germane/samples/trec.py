@@ -15,9 +15,8 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
@@ -30,6 +29,7 @@ from germane.samples.files import (
     decoded,
     fold,
     numbered_lines,
+    on_disk,
     opened,
     place_in,
     shown_name,
@@ -109,9 +109,9 @@ ROLES: dict[str, tuple[str, ...]] = {
     "query": ("qid", "query_id", "topic_id", "id", "topic", "query", "question", "user_input"),
     "doc": ("doc_id", "document_id", "docno", "pid", "passage_id", "corpus_id", "did", "doc", "document"),
     "docs": ("doc_ids", "document_ids", "retrieved_context_ids", "retrieved_ids", "contexts", "results"),
-    "score": ("score", "sim", "similarity"),
+    "score": ("score", "sim", "similarity", "scores"),
     "rank": ("rank", "position"),
-    "grade": ("grade", "relevance", "rel", "label", "judgment", "judgement", "score"),
+    "grade": ("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "grades", "relevances"),
     "gold": ("qrels", "gold_ids", "reference_context_ids", "document_ids", "doc_ids"),
 }
 """The roles of a column, each with its names in order of preference (compared without case, underscores, dashes)."""
@@ -130,17 +130,14 @@ def read_run(
 
     Rows that cannot be read are one InputError at the end, or left out and said in the notes, as `bad` has it.
     """
-    name, bad = shown_name(path), bad or BadRows()
-    if format_of(path, fmt) == "parquet":
-        rows = _parquet_records(path, _RUN, columns or {})
-        return _collect_run(name, _file_rows(rows, _RUN, bad), bad)
-    with opened(path) as stream:
-        kind = fmt or _detect(stream, path, _RUN)
+    bad = bad or BadRows()
+    with on_disk(path) as file, opened(file) as stream:
+        name, kind = shown_name(file), fmt or _detect(stream, file, _RUN)
         bare = kind in {"tsv", "csv"} and not columns and _is_bare_triple(_head(stream))
         if kind == "trec":
             run = _trec_run(stream, name, bad)
         else:
-            records = _RECORDS[kind](stream, name, _RUN, columns or {}, bad)
+            records = _records(kind, file, stream, name, _RUN, columns, bad)
             run = _collect_run(name, _file_rows(records, _RUN, bad), bad)
     return _ranks_not_scores(run) if bare else run
 
@@ -149,8 +146,6 @@ def format_of(path: str | Path, fmt: Format | None = None) -> Format:
     """The format that a run would be read as."""
     if fmt is not None:
         return fmt
-    if str(path).lower().endswith(".parquet"):
-        return "parquet"
     with opened(path) as stream:
         return _detect(stream, path, _RUN)
 
@@ -167,18 +162,15 @@ def read_qrels(
 
     Rows that cannot be read are one InputError at the end, or left out, as `bad` has it.
     """
-    path, bad = _in_folder(path), bad or BadRows()
-    name = shown_name(path)
-    if fmt == "parquet" or (fmt is None and str(path).lower().endswith(".parquet")):
-        rows = _file_rows(_parquet_records(path, _GOLD, columns or {}), _GOLD, bad)
-        qrels = _collect_qrels(name, rows, bad, keep_first=keep_first)
-    else:
-        with opened(path) as stream:
-            kind = fmt or _detect(stream, path, _GOLD)
+    bad = bad or BadRows()
+    with on_disk(_in_folder(path)) as file:
+        name = shown_name(file)
+        with opened(file) as stream:
+            kind = fmt or _detect(stream, file, _GOLD)
             if kind == "trec":
                 qrels = _trec_qrels(stream, name, bad, keep_first=keep_first)
             else:
-                records = _RECORDS[kind](stream, name, _GOLD, columns or {}, bad)
+                records = _records(kind, file, stream, name, _GOLD, columns, bad)
                 qrels = _collect_qrels(name, _file_rows(records, _GOLD, bad), bad, keep_first=keep_first)
     if not qrels:
         raise InputError("there is no gold in this file", fix=_GOLD.trec, place=Place(name))
@@ -257,13 +249,6 @@ def _paired(docs: list[Any], scores: list[Any], place: Place) -> dict[str, Any]:
         problem = f"{len(docs)} ids, {len(paired)} of them different, have {len(scores)} scores"
         raise InputError(problem, fix="give each id once, with one score", place=place)
     return paired
-
-
-def _parquet_records(path: str | Path, kind: _Kind, columns: Mapping[str, str]) -> _Records:
-    name, before = shown_name(path), 0
-    for frame in parquet_batches(path, lambda names: frame_roles(names, name, columns, kind).values()):
-        yield from _frame_records(frame, name, kind, columns, before)
-        before += len(frame)
 
 
 def as_run(results: Mapping[str, Mapping[str, float] | Sequence[str]], name: str = "run") -> Run:
@@ -450,8 +435,8 @@ def _rows(record: Mapping[str, Any], kind: _Kind, place: Place) -> Iterator[File
         value = _grade(record.get("grade", 1), place) if gold else _score(record, place)
         yield FileRow(line, query, _document(record["doc"], place), value)
     elif (listed := record.get(kind.listed)) is not None:
-        if isinstance(listed, list) and isinstance(record.get("score"), list):
-            listed = _paired(listed, record["score"], place)
+        if isinstance(listed, list) and isinstance(values := record.get(kind.roles[-1 if gold else 3]), list):
+            listed = _paired(listed, values, place)
         yield FileRow(line, query, None, None)
         if isinstance(listed, Mapping):
             for doc, given in listed.items():
@@ -556,9 +541,7 @@ def role(key: str, wanted: Sequence[str] = ()) -> str:
     raise InputError(f"--columns does not know {key!r}", fix=fix)
 
 
-def _json_records(
-    whole: bool, stream: BinaryIO, name: str, kind: _Kind, _: Mapping[str, str], bad: BadRows
-) -> _Records:
+def _json_records(stream: BinaryIO, name: str, kind: _Kind, bad: BadRows, *, whole: bool) -> _Records:
     """JSON objects under the roles of their keys; {query: ...} without a query id is a record per query."""
     for place, value in _json_values(stream, name, kind, bad, whole=whole):
         try:
@@ -670,19 +653,37 @@ def _texts(stream: BinaryIO, name: str, bad: BadRows) -> Iterator[str]:
         yield text
 
 
-_RECORDS: dict[Format, Callable[[BinaryIO, str, _Kind, Mapping[str, str], BadRows], _Records]] = {
-    "tsv": partial(_table_records, "\t"),
-    "csv": partial(_table_records, ","),
-    "jsonl": partial(_json_records, False),
-    "json": partial(_json_records, True),
-}
+def _records(
+    fmt: Format,
+    path: str | Path,
+    stream: BinaryIO,
+    name: str,
+    kind: _Kind,
+    columns: Mapping[str, str] | None,
+    bad: BadRows,
+) -> _Records:
+    """The rows of a file that is not in TREC's columns."""
+    if fmt == "parquet":
+        return _parquet_records(path, name, kind, columns or {})
+    if fmt in {"jsonl", "json"}:
+        return _json_records(stream, name, kind, bad, whole=fmt == "json")
+    return _table_records("\t" if fmt == "tsv" else ",", stream, name, kind, columns or {}, bad)
+
+
+def _parquet_records(path: str | Path, name: str, kind: _Kind, columns: Mapping[str, str]) -> _Records:
+    before = 0
+    for frame in parquet_batches(path, lambda names: frame_roles(names, name, columns, kind).values()):
+        yield from _frame_records(frame, name, kind, columns, before)
+        before += len(frame)
 
 
 def _detect(stream: BinaryIO, path: str | Path, kind: _Kind) -> Format:
-    """The format of a file: JSON by its first character, TREC by its columns, else a table."""
+    """The format of a file: Parquet by its first bytes, JSON by its first character, TREC by its columns, else a table."""
     lines = _head(stream)
     first = lines[0].strip() if lines else b""
     suffix = Path(str(path).removesuffix(".gz").removesuffix(".zst")).suffix.lower()
+    if suffix == ".parquet" or first[:4] == b"PAR1":
+        return "parquet"
     if first[:1] in {b"{", b"["}:
         return "json" if _one_document(lines, suffix) else "jsonl"
     if suffix == ".csv":

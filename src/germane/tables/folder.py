@@ -6,13 +6,15 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
+import weakref
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, Place
@@ -25,7 +27,10 @@ from germane.tables.part import GraderSet, JudgementLines, Part, WrittenPart
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Json, Judgement, Sample, Step
 
-__all__ = ["OWN", "SCHEMA_VERSION", "ReportFolder", "Tables", "read_manifest"]
+if TYPE_CHECKING:
+    from germane.samples.rows import PlainRow
+
+__all__ = ["OWN", "SCHEMA_VERSION", "ReportFolder", "StoredJudgements", "Tables", "read_manifest"]
 
 SCHEMA_VERSION = 2
 """The version of the report folder's files."""
@@ -33,6 +38,8 @@ SCHEMA_VERSION = 2
 _TABLES = ("samples", "items", "judgements", "scores")
 _LABELS, _MANIFEST = "labels.jsonl", "manifest.json"
 _PART, _EARLIER = ".part", ".earlier"
+_NOBODY, _IMPORTED = b'"who":null', b'"queue":"import"'
+_BLOCK = 1 << 20
 _AT_ONCE = 1000
 """Lines that are written together."""
 
@@ -61,6 +68,16 @@ class ReportFolder:
         self.reads: dict[str, set[str]] = {}
         self.manifest: dict[str, Json] = {}
         """What `finish` wrote or `open` read."""
+        self.scratch = False
+        """Whether the folder is nobody's and goes with this object."""
+
+    @classmethod
+    def temporary(cls) -> ReportFolder:
+        """A folder for rows that need not stay, instead of memory. It is never finished."""
+        folder = cls(tempfile.mkdtemp(prefix="germane-"))
+        folder.scratch = True
+        weakref.finalize(folder, shutil.rmtree, folder.path, ignore_errors=True)
+        return folder
 
     # writing
 
@@ -92,7 +109,9 @@ class ReportFolder:
             self.lock()
         self._set_aside()
         self._end = _PART
-        self._files = {name: _HashedFile(self._path(name)) for name in (*_TABLES, "labels")}
+        hashed = not self.scratch
+        self._files = {name: _HashedFile(self._path(name), hashed=hashed) for name in _TABLES}
+        self._files["labels"] = _HashedFile(self._path("labels"), hashed=False)
         self._written, self._asked = NumberSet(), AskedCounts()
         self._numbers, self.graders = {}, []
         for name in ("items", "labels"):
@@ -109,6 +128,7 @@ class ReportFolder:
         self._files["scores"].writelines(part.scores.lines())
         self.scores.extend(part.scores, distinct=True)
         self.notes.update(part.notes)
+        self.prompts.update(part.prompts)
         for measure, kinds in part.reads.items():
             self.reads.setdefault(measure, set()).update(kinds)
 
@@ -121,23 +141,28 @@ class ReportFolder:
         self._write("items", part.items.records())
         self._write("judgements", map(dump_judgement, self._new(part.judgements)))
         self._write("labels", part.labels.records())
-        self.prompts.update(part.prompts)
 
     def _add_written(self, part: WrittenPart) -> None:
         self._number(part.graders)
         self._files["samples"].writelines(part.samples)
         self._files["items"].writelines(part.items)
         self._files["labels"].writelines(part.labels)
-        for some in part.judgements:
-            self._files["judgements"].writelines(self._new_lines(some))
+        self._files["judgements"].writelines(self._new_lines(part.judgements))
 
     def _new_lines(self, some: JudgementLines) -> list[bytes]:
         assert self._asked is not None
         add = self._written.add
-        new = [line for key, line in zip(some.keys, some.lines, strict=True) if add(hash(key))]
-        for counted in count_asked(AskedCounts(), some.example):
-            self._asked[counted] += len(new)
-        return new
+        rows = zip(some.examples, some.keys, some.lines, strict=True)
+        new = [(example, line) for example, key, line in rows if add(hash(key))]
+        examples = {id(example): example for example, _ in new}
+        for number, times in Counter([id(example) for example, _ in new]).items():
+            for counted in count_asked(AskedCounts(), examples[number]):
+                self._asked[counted] += times
+        return [line for _, line in new]
+
+    def add_labels(self, labels: Iterable[Label]) -> None:
+        """Append labels to the rows that are written."""
+        self._write("labels", map(dump_label, labels))
 
     def _number(self, graders: GraderSet) -> int:
         number = self._numbers.setdefault(encode(graders), len(self.graders))
@@ -188,7 +213,7 @@ class ReportFolder:
 
     def _keep_labels(self, added: Path) -> None:
         """The labels that were added, then those that people gave in this folder before."""
-        given = [label for label in map(load_label, _rows(self._path("labels"))) if by_people(label)]
+        given = list(_of_people(self._path("labels")))
         if given:
             written = set(map(load_label, _rows(added)))
             with _open(added, os.O_APPEND) as file:
@@ -282,6 +307,19 @@ class ReportFolder:
         """The samples, in input order."""
         return self._read_samples(None)
 
+    def rows(self) -> Iterator[Sample | PlainRow]:
+        """The samples, in input order; those of plain shape as rows."""
+        from germane.samples.rows import RowReader, plain_row
+
+        reader, path = RowReader(), self._path("samples")
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if (plain := plain_row(line, number, own=True)) is not None:
+                    yield plain
+                else:
+                    place = Place(str(path), number)
+                    yield reader.read(_without_graders(decode(line)), number, partial(_at, place))
+
     def samples_of(self, keys: Container[SampleKey]) -> Iterator[Sample]:
         """The samples with these keys, in input order; of the others nothing but the key is looked at."""
         return self._read_samples(keys)
@@ -324,6 +362,13 @@ class ReportFolder:
             return LabelTable(known)
         return LabelTable([*map(load_label, self._rows("labels")), *filter(by_people, known)])
 
+    def people(self) -> Iterator[Label]:
+        """The labels that people gave beside the samples; other lines are passed over unread."""
+        found = _of_people(self._path("labels"))
+        if not self._end:
+            return found
+        return chain(found, _of_people(self.path / _LABELS))
+
     @cached_property
     def scores(self) -> ScoreTable:
         """The scores."""
@@ -348,7 +393,18 @@ class StoredJudgements:
     """The rows of judgements.jsonl."""
 
     def __init__(self, folder: ReportFolder) -> None:
-        self._file = folder._path("judgements")  # noqa: SLF001 - a part of the folder
+        self.path = self._file = folder._path("judgements")  # noqa: SLF001 - a part of the folder
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Each line with its offset in the file; none where there is no file."""
+        if not self.path.exists():
+            return
+        offset = 0
+        with self.path.open("rb") as lines:
+            for line in lines:
+                if line.endswith(b"\n"):
+                    yield offset, line
+                offset += len(line)
 
     def __iter__(self) -> Iterator[Judgement]:
         return map(load_judgement, _rows(self._file))
@@ -369,15 +425,16 @@ Tables: TypeAlias = Part | ReportFolder
 class _HashedFile:
     """A file that is written anew, and the SHA-256 of what was written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, hashed: bool) -> None:
         self._file = _open(path, os.O_TRUNC)
-        self._hash = hashlib.sha256()
+        self._hash, self._hashed = hashlib.sha256(), hashed
 
     def writelines(self, lines: Iterable[bytes]) -> None:
         """Write lines."""
         remaining = iter(lines)
         while some := b"".join(islice(remaining, _AT_ONCE)):
-            self._hash.update(some)
+            if self._hashed:
+                self._hash.update(some)
             self._file.write(some)
 
     def flush(self) -> None:
@@ -434,13 +491,33 @@ def _rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator
     with path.open("rb") as lines:
         for number, line in enumerate(_whole(lines) if path.suffix == _PART else lines, 1):
             if wanted is None or wanted(line):
-                try:
-                    yield decode(line)
-                except ValueError:
-                    place = Place(str(path), number)
-                    raise InputError(
-                        "this line is damaged", fix="run again with --resume", place=place
-                    ) from None
+                yield _row_in(path, number, line)
+
+
+def _of_people(path: Path) -> Iterator[Label]:
+    """The labels in a file that people gave; blocks of lines without any are passed over unread."""
+    if not path.exists():
+        return
+    first = 1
+    with path.open("rb") as file:
+        while lines := file.readlines(_BLOCK):
+            block = b"".join(lines)
+            if not block.count(_NOBODY) == block.count(_IMPORTED) == len(lines):
+                whole = lines if lines[-1].endswith(b"\n") or path.suffix != _PART else lines[:-1]
+                yield from filter(
+                    by_people,
+                    (load_label(_row_in(path, number, line)) for number, line in enumerate(whole, first)),
+                )
+            first += len(lines)
+
+
+def _row_in(path: Path, number: int, line: bytes) -> Any:
+    """The JSON value of a line; InputError where it is damaged."""
+    try:
+        return decode(line)
+    except ValueError:
+        place = Place(str(path), number)
+        raise InputError("this line is damaged", fix="run again with --resume", place=place) from None
 
 
 def _whole(lines: Iterable[bytes]) -> Iterator[bytes]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from germane.encoding import canonical
 from germane.tables.items import ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable
-from germane.tables.labels import LabelTable
+from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Json, Judgement, Sample
 
@@ -45,6 +45,14 @@ class Part:
         """How many judgements were asked in which way."""
         return self.judgements.asked
 
+    def add_labels(self, labels: Iterable[Label]) -> None:
+        """Append labels."""
+        self.labels.extend(labels)
+
+    def people(self) -> Iterator[Label]:
+        """The labels that people gave beside the samples."""
+        return filter(by_people, self.labels)
+
     def grader_numbers(self) -> dict[SampleKey, int]:
         """The number of the grader set of each sample for which it is not 0."""
         numbered = zip(self.samples, self.graded, strict=False)
@@ -54,8 +62,9 @@ class Part:
         """The cluster of each case that has one, by the case's id."""
         return {sample.id: sample.cluster for sample in self.samples if sample.cluster is not None}
 
-    def add(self, other: Part) -> None:
+    def add(self, other: Part | WrittenPart) -> None:
         """Append another part: its rows in their order, its counts added, its grader sets numbered anew."""
+        assert isinstance(other, Part)  # lines are for folders
         known = {canonical(graders): number for number, graders in enumerate(self.graders)}
         self.graded += [0] * (len(self.samples) - len(self.graded))
         renumbered = []
@@ -89,12 +98,19 @@ def merge(parts: Iterable[Part]) -> Part:
     return merged
 
 
-class JudgementLines(NamedTuple):
-    """Judgements that differ in nothing that is counted: one of them, and of each its key and its line."""
+@dataclass(slots=True)
+class JudgementLines:
+    """Judgements as lines: of each its key, its line, and one that is counted as it is."""
 
-    example: Judgement
-    keys: list[str]
-    lines: list[bytes]
+    examples: list[Judgement] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    lines: list[bytes] = field(default_factory=list)
+
+    def extend(self, other: JudgementLines) -> None:
+        """Add further judgements."""
+        self.examples += other.examples
+        self.keys += other.keys
+        self.lines += other.lines
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,9 +119,10 @@ class WrittenPart:
 
     samples: list[bytes] = field(default_factory=list)
     items: list[bytes] = field(default_factory=list)
-    judgements: list[JudgementLines] = field(default_factory=list)
+    judgements: JudgementLines = field(default_factory=JudgementLines)
     labels: list[bytes] = field(default_factory=list)
     scores: ScoreTable
     graders: GraderSet
     notes: Counter[str] = field(default_factory=Counter)
+    prompts: dict[str, str] = field(default_factory=dict)
     reads: dict[str, set[str]] = field(default_factory=dict)
