@@ -193,23 +193,6 @@ class TestParts:
         assert "no such query" in page.inner_text("main")
 
 
-def test_a_run_with_a_baseline_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`germane run --baseline` writes the comparison into its page, also where the baseline is a folder of reports."""
-    monkeypatch.chdir(tmp_path)
-    Path("s.jsonl").write_text("".join(json.dumps(sample(number)) + "\n" for number in range(4)), "utf-8")
-    for name, more in (("a", []), ("b", ["--baseline", "reports", "-o", "r.html", "-o", "r.md"])):
-        words = ["run", "s.jsonl", "-m", "nDCG@5", "-o", f"reports/{name}", *more]
-        monkeypatch.setattr("sys.argv", ["germane", *words])
-        with pytest.raises(SystemExit) as done:
-            main()
-        assert done.value.code in {0, None}
-    text = Path("r.html").read_text("utf-8")
-    assert data_of(text)["baseline"]["name"] == "a"
-    assert data_of(text)["comparison"]["comparisons"][0]["difference"] == 0
-    assert '<template id="chart-differences">' in text
-    assert "Difference per query" in Path("r.svg").read_text("utf-8")
-
-
 class TestLabels:
     def test_ten_contexts_are_labelled_by_keyboard_and_downloaded(self, page: Page, folder: Path) -> None:
         """What is downloaded are rows of labels.jsonl; they survive a reload and name the drawn places."""
