@@ -50,7 +50,7 @@ def _schema(asked: Asked, request: Mapping[str, Any], told: str) -> dict[str, An
     if "text" in request:
         found: dict[str, Any] = request["text"]["format"]["schema"]
         return found
-    if asked.rung != "prompt":
+    if asked.mode != "prompt":
         return asked.named[1]
     at = told.find(_SCHEMA)
     return json.JSONDecoder().raw_decode(told, at + len(_SCHEMA))[0] if at >= 0 else None

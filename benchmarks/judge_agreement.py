@@ -155,7 +155,8 @@ def lexical(rows: Sequence[Row], grades: Sequence[int]) -> Iterator[Agreement]:
     half = tuned_on(rows)
     for name, kept in (("lexical", {True, False}), ("  tuned on", {True}), ("  held out", {False})):
         some = [(g, row) for g, row in zip(grades, rows, strict=True) if (row["qid"] in half) in kept]
-        yield agreement(name, [g for g, _ in some], [row for _, row in some])
+        if some:  # a part of the data may have no query of that half
+            yield agreement(name, [g for g, _ in some], [row for _, row in some])
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ __all__ = ["HangingText", "WholeTable"]
 _LEAST, _MOST = 8, 20
 """How narrow a column of names may become before the table turns into one record per line of it: its longest word, but
 at least and at most so many signs."""
-_PIECE = re.compile(r"\s+|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
+_PIECE = re.compile(r"\s+|[-+]\d[\d.]*|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
 
 
 class WholeTable(Table):

@@ -87,7 +87,8 @@ def test_what_is_not_in_both_is_listed(before: Report, after: Report) -> None:
     found = compare(before, after)
     assert found.only_in == {"A": [], "B": ["q40", "q41"]}
     assert [one.measure for one in found.comparisons] == ["nDCG@5", "R@5"]
-    assert found.notes == ("not in all of them, not compared: RR, P@3",)
+    assert found.notes[-1] == "not in all of them, not compared: RR, P@3"
+    assert [note.split(" ")[:2] for note in found.notes[:-1]] == [["A:", "Judged@5"], ["B:", "Judged@5"]]
 
 
 def test_holm_is_over_the_primary_measures(before: Report, after: Report) -> None:
@@ -398,3 +399,12 @@ def test_documents_obey_the_published_schema(before: Report, after: Report) -> N
     other = evaluate(rows(0.5, 3), "nDCG@5 R@5 RR")
     for found in (compare(before, after, margin={"R@5": 0.02}), compare(before, after, other, by="topic")):
         jsonschema.validate(json.loads(json.dumps(found.to_json(), allow_nan=False)), comparison_schema())
+
+
+def test_a_report_says_how_much_of_the_judging_systems_shared() -> None:
+    """Each distinct passage is judged once, and the first system's verdicts cover what another one also brought."""
+    a, b = (rows(share, seed, n=6, system=name) for share, seed, name in ((0.2, 1, "a"), (0.8, 2, "b")))
+    report = evaluate([*a, *b], "context_relevance", judge=FakeJudge(lambda _: Reply(payload={"grade": 2})))
+    texts = [{(row["id"], one["text"]) for row in some for one in row["contexts"]} for some in (a, b)]
+    assert f"a's verdicts cover {len(texts[0] & texts[1])} of b's {len(texts[1])} judged items" in str(report)
+    assert len({one.key for one in report.judgements()}) == len(texts[0] | texts[1])

@@ -298,7 +298,7 @@ class TestAnswers:
         """The same way: it is no sign that the server takes no schema."""
         reply, server = one(Act(status=400, error=f"Failed to generate JSON ({code})"))
         assert reply.error is None
-        assert [asked.rung for asked in server.asked] == ["schema", "schema"]
+        assert [asked.mode for asked in server.asked] == ["schema", "schema"]
 
     @pytest.mark.parametrize(
         ("completion", "problem"),
@@ -357,15 +357,15 @@ class TestObject:
 
 
 class TestLadder:
-    def rungs(self, server: ModelServer) -> list[str]:
-        return [asked.rung for asked in server.asked]
+    def modes(self, server: ModelServer) -> list[str]:
+        return [asked.mode for asked in server.asked]
 
     def test_without_json_schema_it_is_a_tool_call(self) -> None:
         """Learned from the 400 and remembered: one request lost, once."""
         with ModelServer(schema=False) as server:
             replies = in_turn(judge_of(server), passages(3))
         assert all(reply.error is None for reply in replies)
-        assert self.rungs(server) == ["schema", "tool", "tool", "tool"]
+        assert self.modes(server) == ["schema", "tool", "tool", "tool"]
         assert replies[2].provenance["mode"] == "tool"
 
     def test_without_tools_too_the_schema_is_in_the_prompt(self) -> None:
@@ -373,22 +373,22 @@ class TestLadder:
         with ModelServer(schema=False, tools=False) as server:
             replies = in_turn(judge_of(server), passages(2))
         assert all(reply.error is None for reply in replies)
-        assert self.rungs(server) == ["schema", "tool", "prompt", "prompt"]
+        assert self.modes(server) == ["schema", "tool", "prompt", "prompt"]
 
     def test_a_400_that_does_not_say_why_is_tried_one_rung_lower(self) -> None:
         """A server that knows no response_format may only say "bad request"."""
-        script = lambda asked: Act(status=400, error="bad request") if asked.rung == "schema" else None  # noqa: E731
+        script = lambda asked: Act(status=400, error="bad request") if asked.mode == "schema" else None  # noqa: E731
         with ModelServer(script) as server:
             replies = in_turn(judge_of(server), passages(2))
         assert all(reply.error is None for reply in replies)
-        assert self.rungs(server) == ["schema", "tool", "tool"]
+        assert self.modes(server) == ["schema", "tool", "tool"]
 
     def test_a_400_after_success_concerns_its_text_alone(self) -> None:
-        """Then it is that question's error, and no rung is lost for the others."""
+        """Then it is that question's error, and no mode is lost for the others."""
         with ModelServer([None, Act(status=400, error="bad character"), None]) as server:
             replies = in_turn(judge_of(server), passages(3))
         assert [reply.error for reply in replies] == [None, "HTTP 400: bad character", None]
-        assert self.rungs(server) == ["schema"] * 3
+        assert self.modes(server) == ["schema"] * 3
 
     def test_many_at_once_learn_it_together(self) -> None:
         """Whatever was under way when the first 400 came is asked again, none is lost."""
@@ -454,7 +454,7 @@ class TestLadder:
         with ModelServer(script) as server:
             replies = in_turn(judge_of(server), passages(2))
         assert all(reply.error is None for reply in replies)
-        assert [asked.rung for asked in server.asked] == ["schema"] * 3
+        assert [asked.mode for asked in server.asked] == ["schema"] * 3
 
     def test_without_a_system_message(self) -> None:
         """Its words then begin the user's."""
@@ -912,7 +912,7 @@ class TestFakeJudge:
 
 
 def test_the_server_sees_what_was_asked() -> None:
-    """Sections and schema, on every rung."""
+    """Sections and schema, on every mode."""
     servers: list[dict[str, Any]] = [{}, {"schema": False}, {"schema": False, "tools": False}]
     for more in servers:
         _, server = one(**more)

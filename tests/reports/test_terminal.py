@@ -104,4 +104,9 @@ def test_a_name_breaks_where_it_is_joined() -> None:
     ]
     assert words[0].endswith("_")
     assert "0.25)" in out.getvalue()
+    change = WholeTable()
+    change.add_column("interval", justify="right")
+    change.add_row("-0.1406 to -0.0269")
+    Console(file=out, width=16, no_color=True).print(change)
+    assert "-0.0269" in out.getvalue()
     assert "0.1234" in out.getvalue()

@@ -309,3 +309,24 @@ def test_unusable_input_is_refused(judged: np.ndarray, given: dict[str, Any], me
         corrected_mean(judged, labels, **given)
     with pytest.raises(InputError, match="no judged values"):
         corrected_query_mean([], [], [])
+
+
+@pytest.mark.parametrize("budget", [12, 25, 28, 40])
+def test_few_labels_beyond_one_in_each_query_still_cover(budget: int) -> None:
+    """Labels in rounds over 25 queries of 10: with hardly any second label in a query the interval is wide enough."""
+    rng = np.random.default_rng(3)
+    queries = np.repeat(np.arange(25), 10)
+    truth = (rng.random(250) < np.repeat(rng.beta(2, 2, 25), 10)).astype(float)
+    judged = np.where(rng.random(250) < 0.75, truth, 1 - truth)
+    inside, widths = [], []
+    for _ in range(300):
+        turn = np.argsort(rng.random((25, 10)), axis=1).argsort(axis=1).ravel()
+        order = np.lexsort((rng.permutation(25)[queries], turn))[:budget]
+        labels = np.full(250, np.nan)
+        labels[order] = truth[order]
+        found = corrected_query_mean(judged, labels, queries, value_range=(0, 1))
+        assert found.ends is not None
+        inside.append(found.ends[0] <= truth.mean() <= found.ends[1])
+        widths.append(found.ends[1] - found.ends[0])
+    assert np.mean(inside) >= 0.92
+    assert np.median(widths) <= 2.6 * np.sqrt(1 / budget)

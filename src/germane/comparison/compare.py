@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from germane.comparison.documents import find_report
-from germane.comparison.formats import comparison_document, comparison_text, write_comparison
+from germane.comparison.formats import comparison_document, comparison_html, comparison_text, write_comparison
 from germane.comparison.pairing import Compared, Pair, Side, measures_in_common, pairs_of
 from germane.comparison.parts import covered, how_judged, mixed_scores, moved_queries, verdicts_of
 from germane.comparison.regression import parse_margins
@@ -29,8 +29,8 @@ class Comparison(ComparisonData):
     """Two or more systems over the same cases, each against the first.
 
     `comparison["nDCG@10"]` is a MeasureComparison, with several systems `comparison["nDCG@10", "bm25"]`; `verdict` is
-    "pass", "fail" or "undecided" against the margins, None where none was given. `str()` is the table that the command
-    line prints.
+    "pass", "fail" or "undecided" against the margins, None where none was given. `in` and iteration are over the measures'
+    names. `str()` is the table that the command line prints.
     """
 
     __slots__ = ()
@@ -45,6 +45,9 @@ class Comparison(ComparisonData):
 
     def __str__(self) -> str:
         return comparison_text(self)
+
+    def _repr_html_(self) -> str:
+        return comparison_html(self)
 
 
 def compare(
@@ -256,14 +259,19 @@ def _only_in(sides: Sequence[Side], pairs: Sequence[Pair]) -> dict[str, list[str
 
 
 def _remarks(sides: Sequence[Side], names: Sequence[str]) -> list[str]:
-    """What must be said of the means' basis, each with the measures that it concerns."""
-    found: dict[str, dict[str, None]] = {}
+    """What must be said of the means' basis, each with the measures that it concerns, and the system where not all."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
     for side in sides:
         for summary in side.report.summaries:
             if summary.system == side.system and summary.measure in names:
                 for remark in summary.basis.remarks():
-                    found.setdefault(remark, {})[summary.measure] = None
-    return [f"{remark} ({', '.join(measures)})" for remark, measures in found.items()]
+                    found.setdefault(remark, {}).setdefault(side.name, {})[summary.measure] = None
+    notes: dict[str, None] = {}
+    for remark, systems in found.items():
+        for system, measures in systems.items():
+            of = f"{system}: " if len(systems) < len(sides) else ""
+            notes[f"{of}{remark} ({', '.join(measures)})"] = None
+    return list(notes)
 
 
 def _left_out(sides: Sequence[Side], names: Sequence[str], measures: object) -> list[str]:

@@ -11,7 +11,7 @@ from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, filled, read_config
 from germane.judges.judge import Judge, Judges
 from germane.judges.panel import panel_of
-from germane.ledger.store import place_from
+from germane.ledger.store import find_ledger, place_from
 from germane.measures.scoring import Grader
 from germane.questions.question import AnyQuestion
 from germane.questions.script import ScriptGrade
@@ -161,8 +161,8 @@ def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
         "retry": retry,
         "price": options.price and Price(input=options.price[0], output=options.price[1]),
     }
-    told = {name: value for name, value in given.items() if value not in (None, {})}
-    return {"reading": options.reading, "batch": options.batch, **told}
+    given_options = {name: value for name, value in given.items() if value not in (None, {})}
+    return {"reading": options.reading, "batch": options.batch, **given_options}
 
 
 def _check(options: JudgeOptions) -> None:
@@ -190,11 +190,4 @@ def ledger_place(flag: str | None = None) -> str:
     config = read_config()
     if config.get("ledger") and config.folder is not None:
         return place_from(config.folder, str(config.get("ledger")))
-    here = Path.cwd()
-    folders = (
-        folder for folder in (here, *here.parents) if any((folder / name).is_file() for name in _PROJECT)
-    )
-    return str(next(folders, here) / ".germane" / "ledger.sqlite")
-
-
-_PROJECT = ("germane.toml", "pyproject.toml")
+    return str(find_ledger(Path.cwd()))

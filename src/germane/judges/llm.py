@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -124,7 +123,8 @@ class LLMJudge(Judge):
             limit_name=_limit_name(service),
         )
         self.identity = _identity(service, temperature, self.capabilities.parameters, reasoning)
-        self.capabilities.reason(reasoning, service.provider)
+        if reasoning is not None:
+            self.capabilities.reason(reasoning, service.provider)
         self._fuse, self._batch = reading == "fused", batch
         self._price = price
         self._pricing: Future[Price | None] | None = None
@@ -209,20 +209,16 @@ class LLMJudge(Judge):
         return Usage(requests=1, input_tokens=sent, output_tokens=back, cost_usd=cost)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """One reply per question; what a list leaves open is asked singly."""
+        """One reply per question; what a list leaves open is asked singly.
+
+        InputError where other calls are under way in another event loop: connections belong to theirs.
+        """
         if (reply := without_asking(questions[0])) is not None:
             return [reply]
         items = readings(questions, self.prompts, fuse=self._fuse)
         call = GroupCall(self.ready(), self.prompts, items)
         if not self._priced:
             self._look_up()
-        async with self._under_way():
-            await call.run()
-        return call.replies(questions, self.price)
-
-    @asynccontextmanager
-    async def _under_way(self) -> AsyncIterator[None]:
-        """Counts the calls; InputError where others are under way in another event loop, to which connections belong."""
         loop = asyncio.get_running_loop()
         if self._calls and self._loop is not loop:
             raise InputError(
@@ -232,11 +228,12 @@ class LLMJudge(Judge):
         self._loop = loop
         self._calls += 1
         try:
-            yield
+            await call.run()
         finally:
             self._calls -= 1
             if self._closing:
                 await self.close()
+        return call.replies(questions, self.price)
 
     async def close(self) -> None:
         """Close the connections, as soon as no evaluation uses them."""

@@ -158,10 +158,10 @@ def _response(answer: Answer | None) -> dict[str, Json]:
         return {"outputMessages": [], "output": [], "rawText": "Error: Missing required field: question"}
     if isinstance(answer.value, Unanswered):
         return {"outputMessages": [], "output": [], "rawText": f"Error: {answer.value.why}"}
-    said = [{"role": "assistant", "content": answer.value}]
+    messages = [{"role": "assistant", "content": answer.value}]
     usage = answer.judgement.usage
     tokens = FrozenDict({"input": usage.input_tokens, "output": usage.output_tokens})
-    return {"outputMessages": said, "output": said, "rawText": answer.value, "tokenUsage": tokens}
+    return {"outputMessages": messages, "output": messages, "rawText": answer.value, "tokenUsage": tokens}
 
 
 def _handler(loopback: Loopback) -> type[BaseHTTPRequestHandler]:

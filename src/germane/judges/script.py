@@ -95,17 +95,20 @@ class ScriptJudge(LocalJudge):
 
 def _reply(question: ScriptGrade, finished: Finished) -> Reply:
     """What a program that has ended says, or what was wrong with it."""
-    command, said = shlex.join(question.argv), finished.tail(TAIL)
+    command, stderr = shlex.join(question.argv), finished.tail(TAIL)
     if finished.timed_out:
         why = f"`{command}` was stopped after {question.timeout:g} s"
         return _failed(
-            question, f"{why}: {said}" if said else why, f"timed out after {question.timeout:g} s", finished
+            question,
+            f"{why}: {stderr}" if stderr else why,
+            f"timed out after {question.timeout:g} s",
+            finished,
         )
     if finished.flooded:
         why = f"`{command}` was stopped: it printed more than {MAX_STDOUT // 1_000_000} MB"
         return _failed(question, why, "stdout is too long", finished)
     if finished.code:
-        return _failed(question, *_exited(question, finished.code, said), finished)
+        return _failed(question, *_exited(question, finished.code, stderr), finished)
     try:
         payload: Any = json.loads(finished.stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
         question.read(payload)
@@ -115,30 +118,32 @@ def _reply(question: ScriptGrade, finished: Finished) -> Reply:
         shown = finished.stdout.decode("utf-8", "replace").strip()[:200]
         why = f"`{command}` printed not one JSON document: {shown!r}"
         why = f"`{command}`: {fault}" if isinstance(fault, AnswerError) else why
-        return Reply(error=f"{why}; its stderr ends: {said}" if said else why, ms=finished.ms)
+        return Reply(error=f"{why}; its stderr ends: {stderr}" if stderr else why, ms=finished.ms)
     return Reply(payload=payload, ms=finished.ms, provenance=_of(question))
 
 
-def _exited(question: ScriptGrade, code: int, said: str) -> tuple[str, str]:
+def _exited(question: ScriptGrade, code: int, stderr: str) -> tuple[str, str]:
     """What is said of a program that ended with an error: by us, and by AgentV."""
     hint = misplaced(question.command, question.cwd)
     if hint is None and code == 127:
         hint = "is the program installed and on PATH? (`env: [NAME]` passes more variables on)"
-    elif hint is None and (withheld := _withheld(said, question.env)):
+    elif hint is None and (withheld := _withheld(stderr, question.env)):
         hint = f"{withheld} is set here and was not passed on: write `env: [{withheld}]`"
     why = f"`{shlex.join(question.argv)}` ended with exit code {code}{f' ({hint})' if hint else ''}"
     theirs = f"Code evaluator exited with code {code}"
-    said = f"...(truncated, last {TAIL} chars)\n{said}" if len(said) == TAIL and question.agentv else said
-    return f"{why}: {said or 'nothing on stderr'}", f"{theirs}: {said}" if said else theirs
+    stderr = (
+        f"...(truncated, last {TAIL} chars)\n{stderr}" if len(stderr) == TAIL and question.agentv else stderr
+    )
+    return f"{why}: {stderr or 'nothing on stderr'}", f"{theirs}: {stderr}" if stderr else theirs
 
 
 _NAME = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 
 
-def _withheld(said: str, passed: Sequence[str]) -> str:
+def _withheld(stderr: str, passed: Sequence[str]) -> str:
     """A variable of the environment that a program's last words name and that it did not get; "" where there is none."""
     known = child_environment(passed)
-    return next((name for name in _NAME.findall(said) if name in os.environ and name not in known), "")
+    return next((name for name in _NAME.findall(stderr) if name in os.environ and name not in known), "")
 
 
 def _failed(question: ScriptGrade, why: str, theirs: str, finished: Finished | None = None) -> Reply:

@@ -227,7 +227,7 @@ def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:
 _FEW = 4
 """So many answers must have shown what they really cost before requests are in flight as their judge likes."""
 
-_DUST = 1e-9
+_ROUNDING = 1e-9
 """The share of a limit by which sums of floating-point numbers may miss it."""
 
 
@@ -252,7 +252,7 @@ class Budget:
                 raise InputError(f"{name}={limit} is no limit", fix="write a number from 0, or leave it out")
         self._max_cost, self._max_calls = max_cost, max_calls
         self._unlimited = max_cost is None and max_calls is None
-        self._calls = self._flying = self._priced = 0
+        self._calls = self._in_flight = self._priced = 0
         self._paid = self._open = 0.0
         self._expected = self._actual = 0.0
         self.too_low = ""
@@ -264,10 +264,10 @@ class Budget:
             return 0.0
         estimate = self._estimate(judge, questions)
         unsure = estimate > 0 and self._priced < _FEW
-        if (unsure and self._flying > self._priced) or not self._allows(len(questions), estimate):
+        if (unsure and self._in_flight > self._priced) or not self._allows(len(questions), estimate):
             return None
         self._calls += len(questions)
-        self._flying += 1
+        self._in_flight += 1
         self._open += estimate
         return estimate
 
@@ -284,8 +284,8 @@ class Budget:
         known = [cost for cost in paid if cost is not None]
         cost = sum(known) if len(known) == len(paid) else estimate * self._rate
         self._calls -= spared
-        self._flying -= 1
-        self._open = self._open - estimate if self._flying else 0.0
+        self._in_flight -= 1
+        self._open = self._open - estimate if self._in_flight else 0.0
         self._paid += cost
         if cost and estimate:
             self._priced += 1
@@ -308,7 +308,7 @@ class Budget:
     @property
     def exceeded(self) -> str:
         """That more was spent than allowed, where it was; else ""."""
-        if self._max_cost is None or self._paid <= self._max_cost * (1 + _DUST):
+        if self._max_cost is None or self._paid <= self._max_cost * (1 + _ROUNDING):
             return ""
         return f"{_dollars(self._paid)} was spent, more than --max-cost {self._max_cost:g}: answers cost more than expected"
 
@@ -329,7 +329,7 @@ class Budget:
         if self._max_cost is None or not estimate:
             return True
         likely = self._paid + (self._open + estimate) * self._rate
-        return likely <= self._max_cost * (1 + _DUST)
+        return likely <= self._max_cost * (1 + _ROUNDING)
 
 
 def _dollars(cost: float) -> str:

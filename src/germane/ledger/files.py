@@ -171,7 +171,10 @@ def _refuse_damaged(db: sqlite3.Connection, path: Path) -> None:
 def recovery(path: Path) -> str:
     """The command that saves what can still be read of a damaged file."""
     fresh = path.with_name(f"recovered-{path.name}")
-    return f"save what can be read: sqlite3 {path} .recover | sqlite3 {fresh}; then use --ledger {fresh}"
+    return (
+        f"save what can be read: sqlite3 {path} .recover | sqlite3 {fresh}; then use --ledger {fresh} "
+        "(Debian's sqlite3 cannot .recover: that of sqlite.org can)"
+    )
 
 
 def is_damage(error: Exception) -> bool:

@@ -28,17 +28,13 @@ _DEEPEST = 100
 _EXPORT = "name a file that `germane ledger export` wrote, or a report's judgements.jsonl"
 
 
-def utc(text: str) -> str:
-    """A time with its zone as it is stored: in UTC, to milliseconds. ValueError where the text is none."""
+def _utc(text: str) -> str:
+    """A time with its zone as it is stored: in UTC, to milliseconds."""
     found = datetime.datetime.fromisoformat(text)
     if found.tzinfo is None:
         raise ValueError(f"{text} has no zone")
-    return found.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
-
-
-def _utc(text: str) -> str:
     try:
-        return utc(text)
+        return found.astimezone(datetime.UTC).isoformat(timespec="milliseconds")
     except OverflowError as error:
         raise ValueError(str(error)) from None
 

@@ -14,7 +14,7 @@ import json
 import re
 import secrets
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, lru_cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Self
 
 from germane.errors import InputError, Place
 from germane.questions.payload import described
-from germane.questions.question import AnyQuestion, Question
+from germane.questions.question import AnyQuestion, known_kinds
 from germane.samples.files import place_in
 from germane.types import Json
 
@@ -111,15 +111,9 @@ def _required(question: type[AnyQuestion]) -> set[str]:
     return given & set(question.judges) & set(question.shown())
 
 
-def _kinds(base: type[AnyQuestion] = Question) -> Iterator[type[AnyQuestion]]:
-    for sub in base.__subclasses__():
-        yield sub
-        yield from _kinds(sub)
-
-
 def _asked_by(name: str) -> type[AnyQuestion]:
     """The kind of question that a prompt words: `relevance_binary` words `relevance`."""
-    kinds = {sub.kind: sub for sub in _kinds() if hasattr(sub, "kind")}
+    kinds = known_kinds()
     for kind in sorted(kinds, key=len, reverse=True):
         if name == kind or name.startswith(f"{kind}_"):
             return kinds[kind]

@@ -254,6 +254,14 @@ class Question(ABC, Generic[A]):
 AnyQuestion: TypeAlias = Question[Any]
 
 
+def known_kinds(base: type[AnyQuestion] = Question) -> dict[str, type[AnyQuestion]]:
+    """Every type of question by its kind, those of users among them."""
+    found: dict[str, type[AnyQuestion]] = {}
+    for sub in base.__subclasses__():
+        found |= {**known_kinds(sub), **({sub.kind: sub} if hasattr(sub, "kind") else {})}
+    return found
+
+
 def _plain(value: Any) -> Json:
     """A field as JSON."""
     return list(map(_plain, value)) if isinstance(value, tuple) else value

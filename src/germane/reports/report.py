@@ -258,8 +258,10 @@ def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSumm
     if all(summary.basis.source != "judge" for summary in summaries):
         return summaries
     if not len(tables.labels):
+        why = {False: "no human labels", True: "nothing was measured"}
         return [
-            _uncorrected(summary) if summary.basis.source == "judge" else summary for summary in summaries
+            replace(one, corrected_why=why[one.mean is None]) if one.basis.source == "judge" else one
+            for one in summaries
         ]
     from germane.reports.correct import Corrections  # not at the top: `germane rank` starts without questions
 
@@ -268,11 +270,6 @@ def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSumm
         _corrected(summary, corrections) if summary.basis.source == "judge" else summary
         for summary in summaries
     ]
-
-
-def _uncorrected(summary: MeasureSummary) -> MeasureSummary:
-    why = "nothing was measured" if summary.mean is None else "no human labels"
-    return replace(summary, corrected_why=why)
 
 
 def _corrected(summary: MeasureSummary, corrections: Corrections) -> MeasureSummary:

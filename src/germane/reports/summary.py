@@ -457,10 +457,10 @@ def _reasons(codes: NDArray[np.int32], whys: list[str | None]) -> tuple[tuple[st
     return tuple(sorted(reasons, key=lambda reason: (-reason[1], reason[0]))[:_REASONS])
 
 
-def interval_in_words(ends: tuple[float, float] | None, digits: int = 4) -> str:
-    """An interval as it is printed, rounded outwards; "-" where there is none."""
+def interval_in_words(ends: tuple[float, float] | None, digits: int = 4, sign: str = "") -> str:
+    """An interval as it is printed, rounded outwards; "-" where there is none. `sign` "+": with its sign."""
     if ends is None:
         return "-"
     unit = 10.0**digits
     low, high = floor(ends[0] * unit + 1e-6) / unit, -floor(-ends[1] * unit + 1e-6) / unit
-    return f"{low:.{digits}f} to {high:.{digits}f}"
+    return f"{low:{sign}.{digits}f} to {high:{sign}.{digits}f}"

@@ -79,7 +79,7 @@ def read_rows(
     reader, unit = _format(path)
     if not path.exists() and str(path) != "-":
         raise InputError("there is no such file", fix="check the path", place=Place(str(path)))
-    rows = _row_reader(columns, warn, prefix)
+    rows = RowReader(columns, Notices(warn) if warn is not None else None, prefix)
     if reader is _read_jsonl:
         found = _read_jsonl(path, rows.field_of, plain=plain and not columns)
     else:

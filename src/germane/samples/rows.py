@@ -59,7 +59,8 @@ class RowReader:
 
     def __init__(self, columns: Columns | None = None, warn: Warn | None = None, prefix: str = "") -> None:
         self._warn, self._prefix = warn, prefix
-        check_columns(columns or {})
+        if columns:
+            check_columns(columns)
         self._mapped = {key: SPELLINGS[ours] for ours, key in (columns or {}).items()}
         self._taken = set(self._mapped.values())
         self._absent = set(self._mapped)

@@ -36,6 +36,8 @@ Ints = NDArray[np.intp]
 
 FEWEST = 10
 """Labels below which nothing is corrected."""
+_FREE = 10
+"""Labels beyond the first of each query from which on the variance within queries is estimated."""
 _RARE = 5
 """Labels that must differ from the commonest one for a variance to be estimated from them."""
 
@@ -226,7 +228,7 @@ def corrected_query_mean(
     stages = _Stages(group, counts, sizes[held], len(sizes), population)
     half_alone = stages.half_width(y_in, y_mean, (False, False), 0.0, level)
     # Within queries each label has the weight that it has in the variance; queries are what the jackknife leaves out.
-    inner = _fit(y_in, f_in, stages.scale, stages.free, group)
+    inner = _fit(y_in, f_in, stages.scale, stages.free, group) if stages.free >= _FREE else _NO_FIT
     gap = f_query[held] - f_mean
     d = y_mean + inner.weight * gap
     outer, shift = _NO_FIT, 0.0
@@ -329,14 +331,14 @@ class _Stages:
     ) -> float:
         """Half the interval, from deviations within queries, values per query, and what the weights add.
 
-        Queries with one label get the mean variance of the others; where all have one, the variance between queries
+        Queries with one label get the mean variance of the others; where nearly all have one, the variance between queries
         stands for both stages and no finite population correction is made, which is too wide, never too narrow.
         """
         q, free = len(self.counts), self.free - fitted[0]
         first_df = max(q - 1 - fitted[1], 1)
         first = float(between.var(ddof=1)) * (q - 1) / first_df / q
         second, second_df = 0.0, 1.0
-        if self.population == "report" and free > 0:
+        if self.population == "report" and self.free >= _FREE:
             squares = np.bincount(self.group, np.square(within)) * self.free / free
             own = np.maximum(self.counts - 1, 1)
             each = np.where(self.counts > 1, squares / own, squares.sum() / self.free)

@@ -24,7 +24,7 @@ class Asked:
     def __repr__(self) -> str:
         """What a failed assertion shows: the kinds of question, the model, how it was asked, the first words."""
         try:
-            shown = f"{', '.join(self.kinds)}; model={self.json['model']!r}, rung={self.rung!r}"
+            shown = f"{', '.join(self.kinds)}; model={self.json['model']!r}, mode={self.mode!r}"
             shown += f", messages={len(self.json['messages'])}, user={_short(self.user)}"
         except Exception:  # noqa: BLE001 - whatever came, it is shown
             shown = f"path={self.path!r}, body={_short(self.raw.decode('utf-8', 'replace'))}"
@@ -47,7 +47,7 @@ class Asked:
         return "" if whole else "messages must be a list of objects with a role"
 
     @cached_property
-    def rung(self) -> str:
+    def mode(self) -> str:
         """How structured output is asked for: schema, tool or prompt."""
         if "response_format" in self.json:
             return "schema"
@@ -66,10 +66,10 @@ class Asked:
     @cached_property
     def named(self) -> tuple[str, dict[str, Json]]:
         """The name and the schema of the answer."""
-        if self.rung == "schema":
+        if self.mode == "schema":
             wanted = self.json["response_format"].get("json_schema", {})
             return wanted.get("name", ""), wanted.get("schema", {})
-        if self.rung == "tool":
+        if self.mode == "tool":
             function = self.json["tools"][0]["function"]
             return function["name"], function["parameters"]
         schema = next(self._spelt(), {})

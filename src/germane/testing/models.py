@@ -224,7 +224,7 @@ class ModelServer:
         message: dict[str, Json] = {"role": "assistant", "content": text}
         if act.refusal:
             message |= {"content": None, "refusal": act.refusal}
-        elif asked.rung == "tool":
+        elif asked.mode == "tool":
             function = {"name": asked.named[0], "arguments": text}
             message |= {
                 "content": None,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from germane.errors import InputError
-from germane.questions.question import Question
+from germane.questions.question import Question, known_kinds
 from germane.testing.asked import Asked
 from germane.types import Json
 
@@ -25,7 +25,7 @@ def rule_from(answer: Rule | Mapping[str, Json]) -> Rule:
     """
     if callable(answer):
         return answer
-    known = _kinds()
+    known = known_kinds()
     if wrong := answer.keys() - known:
         raise InputError(
             f"there is no kind of question {next(iter(wrong))!r} to answer",
@@ -35,19 +35,11 @@ def rule_from(answer: Rule | Mapping[str, Json]) -> Rule:
     return lambda kind, *asked: given[kind] if kind in given else by_overlap(kind, *asked)
 
 
-def _kinds(base: type[Question[Any]] = Question) -> dict[str, type[Question[Any]]]:
-    """Every type of question by its kind."""
-    found: dict[str, type[Question[Any]]] = {}
-    for sub in base.__subclasses__():
-        found |= {**_kinds(sub), **({sub.kind: sub} if hasattr(sub, "kind") else {})}
-    return found
-
-
 def by_overlap(kind: str, sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
     """The default rule: a deterministic answer of the right shape, by words that texts have in common."""
     about = list(sections.values())[-1] if sections else ""
     overlap = _overlap(sections.get("reference", "") or sections.get("query", ""), about)
-    question = _kinds().get(kind)
+    question = known_kinds().get(kind)
     if question is not None and question.verdicts is not None:
         return _verdicts(question, sections, schema)
     return _fill(schema, sections, sections.get("passage", about), overlap)
@@ -122,25 +114,25 @@ def payload_for(asked: Asked, rule: Rule) -> Json:
 def _one(rule: Rule, kinds: Sequence[str], sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
     """The answer to one Reading: what the rule says for each of its kinds, in one object."""
     if len(kinds) == 1:
-        return _said(rule, kinds[0], sections, schema)
+        return _answer_of(rule, kinds[0], sections, schema)
     found: dict[str, Json] = {}
     for kind in kinds:
         part = schema["properties"].get(kind, schema)
         nested = part.get("type") == "object" and part is not schema
-        answer = _said(rule, kind, sections, part if nested else _own(kind, kinds, schema))
+        answer = _answer_of(rule, kind, sections, part if nested else _own(kind, kinds, schema))
         found |= {kind: answer} if nested else answer
     return found
 
 
 def _own(kind: str, kinds: Sequence[str], schema: Mapping[str, Json]) -> Mapping[str, Json]:
     """The schema without what other kinds of the same request fill."""
-    known = _kinds()
+    known = known_kinds()
     theirs = {name for other in kinds if other != kind for name in known[other].Payload.model_fields}
     mine = {name: part for name, part in schema["properties"].items() if name not in theirs}
     return {**schema, "properties": mine}
 
 
-def _said(rule: Rule, kind: str, sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
+def _answer_of(rule: Rule, kind: str, sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
     answer = rule(kind, sections, schema)
     if answer is None:
         raise TypeError(f"the rule gives no answer to a question of kind {kind!r}: a dict is an answer")

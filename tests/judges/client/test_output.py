@@ -277,7 +277,7 @@ class TestReasoningContent:
         assert all(reply.payload is None for reply in replies)
         assert f"the answer is empty: all of it is in {field}" in str(replies[0].error)
         assert setting in str(replies[0].error)
-        assert {asked.rung for asked in server.asked} == {"schema"}  # which was not at fault
+        assert {asked.mode for asked in server.asked} == {"schema"}  # which was not at fault
 
     def test_reasoning_beside_an_answer_is_passed_over(self) -> None:
         """The content is the answer."""

@@ -133,17 +133,17 @@ def paired(results: Iterable[Listed], references: Iterable[Listed]) -> tuple[lis
     respelt = sum(document_of(one) != one for entry in gold.values() for one in entry.ids)
     retyped = sum(type(found[qid].qid) is not type(gold[qid].qid) for qid in common)
     return pairs, [
-        *_said("questions with gold and no result, counted 0", len(absent)),
-        *_said("results without a reference, left out", len(found) - len(common)),
-        *_said("empty results, counted 0 in nDCG@10 too", sum(not found[qid].ids for qid in common)),
-        *_said("chunks of a document that stands higher in the same list, dropped", repeated),
-        *_said("gold ids with a document's id inside, read as that document", respelt),
-        *_said("qids that are a number in one file and text in the other, compared as text", retyped),
-        *_said("references that name no document, skipped", sum(not pair.gold for pair in pairs)),
+        *_counted("questions with gold and no result, counted 0", len(absent)),
+        *_counted("results without a reference, left out", len(found) - len(common)),
+        *_counted("empty results, counted 0 in nDCG@10 too", sum(not found[qid].ids for qid in common)),
+        *_counted("chunks of a document that stands higher in the same list, dropped", repeated),
+        *_counted("gold ids with a document's id inside, read as that document", respelt),
+        *_counted("qids that are a number in one file and text in the other, compared as text", retyped),
+        *_counted("references that name no document, skipped", sum(not pair.gold for pair in pairs)),
     ]
 
 
-def _said(what: str, count: int) -> list[str]:
+def _counted(what: str, count: int) -> list[str]:
     return [f"{what}: {count}"] if count else []
 
 

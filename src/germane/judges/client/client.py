@@ -175,7 +175,11 @@ class ModelClient:
 
         def body() -> bytes:
             """Composed when the request is sent, so that what was learned while it waited is in it."""
-            call.mode, call.limit, call.version = max(call.mode, known.mode), self._limit(call), known.version
+            if call.room and not known.limit_name:
+                why = "the answer was cut off, and the endpoint takes no limit that could be raised"
+                raise errors.Refused(why)
+            call.limit = (call.room or known.max_tokens) if known.limit_name else None
+            call.mode, call.version = max(call.mode, known.mode), known.version
             content = known.body(ask, note, call.limit, call.mode)
             call.size = len(content)
             return content
@@ -183,32 +187,20 @@ class ModelClient:
         for step in range(1, STEPS + 1):
             try:
                 found = await self._post(body, partial(self._expected_tokens, ask), call)
-                got = completion_in(found, ask.name)
-                self._count(got, call)
+                got = self._counted(completion_in(found, ask.name), call)
                 if got.refusal:
                     raise errors.Refused(got.refusal)
-                if note is None:
-                    self._check_read(got, ask, call.size)
+                if note is None and got.input_tokens is not None and len(ask.user) > _LONG_TEXT:
+                    self._check_read(got.input_tokens, ask, call.size)
             except errors.Rejected as error:
                 if errors.UNFINISHED.search(error.text):
-                    return Completion("", "length")
+                    return Completion("", cut=True)
                 self._learn(error, call)
                 if step == STEPS:
                     raise
             else:
-                return replace(got, finish="length") if _at_limit(got, call.limit) else got
+                return got
         raise AssertionError
-
-    def _limit(self, call: CallState) -> int | None:
-        """Tokens that the answer may have, None = not sent; Refused where it needs more and no limit can be sent."""
-        known = self.capabilities
-        if known.limit_name:
-            return call.room or known.max_tokens
-        if call.room:
-            raise errors.Refused(
-                "the answer was cut off, and the endpoint takes no limit that could be raised"
-            )
-        return None
 
     def widen(self, got: Completion, call: CallState) -> None:
         """Give the next answer more room, since this one was cut off."""
@@ -241,11 +233,9 @@ class ModelClient:
             raise error
         call.mode += 1
 
-    def _check_read(self, got: Completion, ask: Ask, sent: int) -> None:
+    def _check_read(self, read: int, ask: Ask, sent: int) -> None:
         """TooLong where the server says that it read far fewer tokens than it was sent (Ollama cuts off in silence)."""
-        if got.input_tokens is None or len(ask.user) <= _LONG_TEXT:
-            return
-        read, size = got.input_tokens, len(" ".join(ask.user.split()))
+        size = len(" ".join(ask.user.split()))
         if read > self._cuts_at + _SAME:
             self._cuts_at = 0  # it reads more after all
         sparse = read >= _SMALLEST_CONTEXT and read * _SPARSE < size
@@ -266,7 +256,8 @@ class ModelClient:
             size + sum(len(str(q.typical())) for item in ask.items for q in item.questions)
         ) / BYTES_PER_TOKEN
 
-    def _count(self, got: Completion, call: CallState) -> None:
+    def _counted(self, got: Completion, call: CallState) -> Completion:
+        """The answer, once its tokens are counted; cut off where it used all of its room and is no JSON."""
         sent, back = got.input_tokens, got.output_tokens
         if sent is None or back is None:
             call.estimated = True
@@ -280,6 +271,9 @@ class ModelClient:
         self._output += back
         if self.limiter is not None:
             self.limiter.correct(call.taken, sent + back)
+        if call.limit and (got.output_tokens or 0) >= call.limit and not got.cut and not got.whole:
+            return replace(got, cut=True)  # whatever the server calls it
+        return got
 
     # one request until there is a response
 
@@ -327,7 +321,8 @@ class ModelClient:
                 await asyncio.sleep(pause)
             while True:
                 probes = self.breaker.open and await self.breaker.acquire()
-                await self.pause.wait()
+                if self.pause.active:
+                    await self.pause.wait()
                 if await self._enter(tokens, call, token, probes=probes):
                     return monotonic()
         except asyncio.CancelledError:
@@ -369,19 +364,23 @@ class ModelClient:
             call.requests += 1
             async with asyncio.timeout(seconds):
                 status, headers, raw = await self.transport.send(content)
-            found = _json(raw) if 200 <= status < 300 else None
+            found = json.loads(raw) if 200 <= status < 300 else None
         except TimeoutError:
             self.concurrency.throttled(sent)
             raise self._failed(f"no answer within {seconds:.3g} s") from None
         except errors.TransportError as error:
             raise self._failed(str(error)) from None
+        except ValueError:
+            raise self._failed("the body of the response is cut short or no JSON") from None
         finally:
             call.left -= monotonic() - sent
             self.concurrency.release()
             if self.limiter is not None:
                 self.limiter.release()
-        if found is None:
+        if not 200 <= status < 300:
             raise self._error(status, headers, raw, sent)
+        if not isinstance(found, dict):
+            raise self._failed("the body of the response is no JSON object")
         if (failure := errors.failure_in(found)) is None:
             self._worked = True
             self.breaker.succeeded()
@@ -461,27 +460,6 @@ class ModelClient:
             return errors.NoAnswer(why)
         self._unusable = f"{self.transport.url} does not answer: {why}"
         return JudgeError(self._unusable)
-
-
-def _at_limit(got: Completion, limit: int | None) -> bool:
-    """Whether an answer that is no JSON used all of its tokens: it was cut off, whatever the server calls that."""
-    if got.cut or limit is None or (got.output_tokens or 0) < limit:
-        return False
-    try:
-        got.payload()
-    except AnswerError:
-        return True
-    return False
-
-
-def _json(raw: bytes) -> dict[str, Json]:
-    try:
-        found = json.loads(raw)
-    except ValueError:
-        raise errors.TransportError("the body of the response is cut short or no JSON") from None
-    if not isinstance(found, dict):
-        raise errors.TransportError("the body of the response is no JSON object")
-    return found
 
 
 def _clock(seconds: float) -> str:

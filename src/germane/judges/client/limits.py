@@ -71,7 +71,8 @@ class AdaptiveConcurrency:
     def release(self) -> None:
         """Give the place back."""
         self.in_flight -= 1
-        self._admit()
+        if self._waiting:
+            self._admit()
 
     def _admit(self) -> None:
         while self._waiting and self.in_flight < int(self.size):

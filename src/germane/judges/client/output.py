@@ -95,9 +95,9 @@ class ModelCapabilities:
                 self.max_tokens, self.limit_name = own.pop(name), name
         self.parameters = own
 
-    def reason(self, setting: str | None, provider: str) -> None:
-        """Ask the model to reason as the setting says: "off", "low" or None = as it likes."""
-        self.reasoning = _REASONING[setting] if setting else ()
+    def reason(self, setting: str, provider: str) -> None:
+        """Ask the model to reason as the setting says: "off" or "low"."""
+        self.reasoning = _REASONING[setting]
         if setting == "off" and provider in {"vllm", "llamacpp"}:  # they leave it to the template of the chat
             self.parameters = {"chat_template_kwargs": {"enable_thinking": False}, **self.parameters}
 
@@ -111,7 +111,13 @@ class ModelCapabilities:
             request["temperature"] = self.temperature
         if self.reasoning:
             request["reasoning_effort"] = self.reasoning[0]
-        request.update(_structure(ask, mode))
+        if MODES[mode] == "schema":
+            schema = {"name": ask.name, "strict": True, "schema": ask.schema}
+            request["response_format"] = {"type": "json_schema", "json_schema": schema}
+        elif MODES[mode] == "tool":
+            function = {"name": ask.name, "description": "Give the answer.", "parameters": ask.schema}
+            request["tools"] = [{"type": "function", "function": function}]
+            request["tool_choice"] = {"type": "function", "function": {"name": ask.name}}
         request.update(self.parameters)
         if (limit := limit or self.max_tokens) and self.limit_name:
             request = {name: value for name, value in request.items() if name not in LIMIT_NAMES}
@@ -224,14 +230,3 @@ class ModelCapabilities:
 
 def _schema(ask: Ask) -> str:
     return json.dumps({"title": ask.name, **ask.schema}, ensure_ascii=False, separators=(",", ":"))
-
-
-def _structure(ask: Ask, mode: int) -> dict[str, Json]:
-    if MODES[mode] == "schema":
-        schema = {"name": ask.name, "strict": True, "schema": ask.schema}
-        return {"response_format": {"type": "json_schema", "json_schema": schema}}
-    if MODES[mode] == "tool":
-        function = {"name": ask.name, "description": "Give the answer.", "parameters": ask.schema}
-        choice = {"type": "function", "function": {"name": ask.name}}
-        return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
-    return {}

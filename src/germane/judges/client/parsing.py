@@ -33,7 +33,7 @@ class Completion:
 
     Attributes:
         text: What it wrote, or the arguments of its tool call.
-        finish: The finish reason in lower case.
+        cut: Whether it ended at the token limit.
         model, fingerprint: The model that answered and the fingerprint of its system, as the endpoint names them.
         problem: Why it cannot be an answer, if that is known.
         refusal: Why the model or its provider declined to answer; "" = they did not.
@@ -42,7 +42,7 @@ class Completion:
     """
 
     text: str
-    finish: str = ""
+    cut: bool = False
     model: str = ""
     fingerprint: str = ""
     problem: str = ""
@@ -52,9 +52,13 @@ class Completion:
     cached_tokens: int = 0
 
     @property
-    def cut(self) -> bool:
-        """Whether the answer ended at the token limit."""
-        return self.finish in _CUT
+    def whole(self) -> bool:
+        """Whether it is a JSON object."""
+        try:
+            self.payload()
+        except AnswerError:
+            return False
+        return True
 
     def payload(self) -> dict[str, Json]:
         """The JSON object in the answer; AnswerError where there is none."""
@@ -81,7 +85,7 @@ def completion_in(body: Mapping[str, Json], name: str) -> Completion:
         text = _written(message)
         problem = _misplaced(message) if not text.strip() and finish not in _CUT else ""
     model, fingerprint = _text(body.get("model")), _text(body.get("system_fingerprint"))
-    return Completion(text, finish, model, fingerprint, problem, refusal, *tokens_in(body))
+    return Completion(text, finish in _CUT, model, fingerprint, problem, refusal, *tokens_in(body))
 
 
 def _object(value: Json) -> Mapping[str, Json]:
