@@ -4,7 +4,9 @@ import json
 import re
 from pathlib import Path
 
-from tests.cli.conftest import Cli, write_jsonl
+from tests.cli.conftest import Cli, inside, write_jsonl
+
+__all__ = ["inside"]
 
 DATA = re.compile(r'id="data">(.*)</script>')
 
@@ -61,3 +63,22 @@ def test_a_page_holds_the_audit_of_its_judge(cli: Cli, tmp_path: Path) -> None:
         assert cli("report", "r", "-o", "r.html").code == 0
         found = json.loads(DATA.search((tmp_path / "r.html").read_text("utf-8"))[1])["audit"]  # type: ignore[index]
         assert (found == cli("audit", "r", "--json").json) if audited else found is None
+
+
+def test_a_run_with_a_baseline_shows_it_on_its_page(inside: Cli, tmp_path: Path) -> None:
+    """The comparison stands in the page and beside Markdown, also where the baseline is a folder of reports."""
+    rows = [
+        {"id": f"q{n}", "query": f"{n}?", "contexts": [{"id": "a", "text": "a"}], "qrels": {"a": 1}}
+        for n in range(4)
+    ]
+    write_jsonl(tmp_path / "s.jsonl", *rows)
+    for name, more in (("a", []), ("b", ["--baseline", "reports", "-o", "r.html", "-o", "r.md"])):
+        assert inside("run", "s.jsonl", "-m", "nDCG@5", "-o", f"reports/{name}", *more).code == 0
+    text = (tmp_path / "r.html").read_text("utf-8")
+    found = DATA.search(text)
+    assert found
+    data = json.loads(found[1])
+    assert data["baseline"]["name"] == "a"
+    assert data["comparison"]["comparisons"][0]["difference"] == 0
+    assert '<template id="chart-differences">' in text
+    assert "Difference per query" in (tmp_path / "r.svg").read_text("utf-8")

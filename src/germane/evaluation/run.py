@@ -113,6 +113,8 @@ class _Run:
         self.counts: Counter[Path] = Counter()
         # read before anything is paid
         self.baseline = find_baseline(self.options.baseline, every=self.options.fail_on_regression)
+        if self.baseline is not None:
+            watch.held_against(self.baseline)
 
     def go(self) -> Report:
         """Everything, then the report."""
