@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from html import escape
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote
@@ -19,7 +18,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from germane.clean import cell, clean, shorten
+from germane.clean import cell, clean, html_table, shorten
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.ci import junit
@@ -85,18 +84,9 @@ def render_html(report: ReportData) -> str:
         for part in files or (report,)
         for s in part.summaries
     ]
-    head = "".join(f"<th scope='col' style='text-align:left'>{name}</th>" for name in heads)
-    body = "".join(
-        f"<tr>{''.join(f'<td style={_LEFT!r}>{escape(clean(cell))}</td>' for cell in row)}</tr>"
-        for row in rows
-    )
     remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
-    said = [*remarks, *corrected_in_words(report.summaries), *report.verdict.lines()]
-    lines = "".join(f"<p>{escape(clean(line))}</p>" for line in said)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{lines}"
-
-
-_LEFT = "text-align:left"
+    lines = [*remarks, *corrected_in_words(report.summaries), *report.verdict.lines()]
+    return html_table(heads, rows, lines)
 
 
 def render(report: ReportData, *more: RenderableType) -> RenderableType:
