@@ -11,8 +11,6 @@ import typer
 
 from germane.errors import InputError
 
-__all__ = ["init", "shipped", "write_shipped"]
-
 _LEFT_OUT = {"__pycache__", ".germane", "germane-reports"}
 
 

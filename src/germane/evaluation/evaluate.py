@@ -43,8 +43,6 @@ from germane.tables.labels import LabelBook
 from germane.tables.part import Part
 from germane.types import Json
 
-__all__ = ["aevaluate", "evaluate", "rescore"]
-
 T = TypeVar("T")
 
 Asked: TypeAlias = Measure | str | CaseGrader
