@@ -13,8 +13,6 @@ from germane.questions.script import ScriptGrade, ScriptResult
 from germane.samples.evalfile import Case
 from germane.types import FrozenDict, freeze
 
-__all__ = ["CodeGrader", "result_of"]
-
 
 class CodeGrader(CaseGrader):
     """The score that a program prints: one JSON document on its stdin, one on its stdout.

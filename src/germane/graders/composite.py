@@ -24,8 +24,6 @@ from germane.questions.script import ScriptGrade
 from germane.samples.evalfile import Case
 from germane.types import FrozenDict, Json, freeze
 
-__all__ = ["Aggregator", "Composite"]
-
 RESULTS = "EVALUATOR_RESULTS_JSON"
 
 

@@ -12,24 +12,6 @@ from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
 from germane.types import Json, Message, ToolCall
 
-__all__ = [
-    "TokenCount",
-    "answer_of",
-    "cost_of",
-    "criteria_of",
-    "duration_of",
-    "json_in",
-    "message_json",
-    "plain_number",
-    "question_of",
-    "reference_of",
-    "same",
-    "script_document",
-    "tokens_of",
-    "tool_calls",
-    "trace_summary",
-]
-
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _FENCE = re.compile(r"```json\n?|```")
 

@@ -18,8 +18,6 @@ from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
 from germane.types import Json
 
-__all__ = ["FieldAccuracy", "FieldRule", "date_in"]
-
 
 class FieldRule(BaseModel):
     """How one field is compared.

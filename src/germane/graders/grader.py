@@ -23,17 +23,6 @@ from germane.questions.asking import Missing, Program
 from germane.samples.evalfile import Case
 from germane.types import FrozenDict, Json, Status, freeze
 
-__all__ = [
-    "BORDERLINE",
-    "PASS",
-    "CaseGrader",
-    "DirectGrader",
-    "GraderResult",
-    "Verdict",
-    "together",
-    "verdict_of",
-]
-
 R = TypeVar("R")
 Verdict: TypeAlias = Literal["pass", "borderline", "fail"]
 SHOWN = 4

@@ -28,17 +28,6 @@ from germane.questions.prompts import Wording, variables_in
 from germane.samples.evalfile import Case
 from germane.types import FrozenDict, Json
 
-__all__ = [
-    "Check",
-    "FreeForm",
-    "LLMGrader",
-    "Opinion",
-    "RubricItem",
-    "RubricQuestion",
-    "ScoreRange",
-    "prompt_text",
-]
-
 A = TypeVar("A")
 Zero1 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 

@@ -18,8 +18,6 @@ from germane.questions.asking import Program
 from germane.samples.evalfile import Case
 from germane.types import Context, FrozenDict, Sample
 
-__all__ = ["MeasureGrader"]
-
 NOT_FOUND = "No retrieved context found in candidate answer"
 
 

@@ -28,17 +28,6 @@ from germane.samples.evalfile import EvalFile, GraderSpec
 from germane.samples.files import Notice, Warn, fold, nearest
 from germane.types import Json
 
-__all__ = [
-    "Where",
-    "by_case",
-    "code_in",
-    "grader_list",
-    "grader_of",
-    "graders_of_specs",
-    "is_grader",
-    "types",
-]
-
 G = TypeVar("G", bound=CaseGrader)
 Path_ = tuple[int | str, ...]
 

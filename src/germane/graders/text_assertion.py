@@ -13,8 +13,6 @@ from germane.graders.evidence import answer_of
 from germane.graders.grader import DirectGrader, GraderResult
 from germane.samples.evalfile import Case
 
-__all__ = ["TextAssertion"]
-
 _TESTS: Mapping[str, Callable[[str, str], bool]] = {
     "contains": lambda text, value: value in text,
     "icontains": lambda text, value: value.lower() in text.lower(),

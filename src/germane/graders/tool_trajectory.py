@@ -14,8 +14,6 @@ from germane.samples.evalfile import Case
 from germane.samples.messages import plain
 from germane.types import Json, ToolCall
 
-__all__ = ["ExpectedCall", "SkillTrigger", "ToolTrajectory"]
-
 ArgsMatch: TypeAlias = Literal["exact", "superset", "subset", "ignore"] | tuple[str, ...]
 
 

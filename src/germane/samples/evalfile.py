@@ -48,8 +48,6 @@ from germane.samples.yamltext import (
 )
 from germane.types import FrozenDict, Json, Message, Sample, freeze
 
-__all__ = ["Case", "EvalFile", "GraderSpec", "read_eval_file"]
-
 _NAMES = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 
 
