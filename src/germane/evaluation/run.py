@@ -232,6 +232,8 @@ class _Run:
 
     def _unknown(self, session: Session) -> str:
         """Which answers a replayed ledger does not hold; "" where it has them all, or none is replayed."""
+        if not self.missing:
+            return ""
         return missing_in_words(session.ledger, self.options.replay or "", self.missing, session.folder.items)
 
     def _stopped(self, failure: BaseException, session: Session) -> GermaneError:

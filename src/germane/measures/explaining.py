@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import isinf
 from typing import Any
 
-from germane.clean import html_table
+from germane.clean import html_table, shorten
 from germane.measures.labels import LabelledPlace, PlaceLabel, Ranking, fill_table
 from germane.measures.measure import Definition, Measure, Param
 from germane.measures.outcome import Item, Outcome
@@ -294,7 +294,7 @@ def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> s
         nothing = next((item.text for item in counted.items), "")
         return f"{nothing}, {score}" if nothing else score
     held = sum(item.held is True for item in counted.items)
-    missing = [item.text[:MISSING] for item in counted.items if item.held is False]
+    missing = [shorten(item.text, MISSING) for item in counted.items if item.held is False]
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
     lacks = f"; {counted.lacking}: {'; '.join(missing[:NAMED])}{more}" if missing else ""
     return f"{held}/{len(counted.items)} {counted.what}, {score}{lacks}"
