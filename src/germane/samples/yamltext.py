@@ -358,7 +358,7 @@ class YamlModel(BaseModel):
     """A mapping of a YAML file. Keys may be snake_case, camelCase or kebab-case; null counts as absent.
 
     `what` names the mapping in messages, `aliases` are other names of its fields, `computed` fields that no key
-    may set, `ignored` keys that are known and have no effect. The context of the validation has `folder`, which
+    may set, `nodes` fields that stay nodes, `ignored` keys that are known and have no effect. The context of the validation has `folder`, which
     paths are relative to, and `warn`, which gets a Notice for every unknown key.
     """
 
@@ -366,6 +366,7 @@ class YamlModel(BaseModel):
     what: ClassVar[str] = "this"
     aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     computed: ClassVar[tuple[str, ...]] = ()
+    nodes: ClassVar[tuple[str, ...]] = ()
     ignored: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
@@ -418,7 +419,7 @@ class YamlModel(BaseModel):
                 if name in values:
                     problem = f"{node.spelt[name]!r} and {key!r} say the same thing"
                     raise InputError(problem, fix="keep one of them", place=node.keys[key])
-                values[name], node.spelt[name] = _for_model(inner), key
+                values[name], node.spelt[name] = inner if name in cls.nodes else _for_model(inner), key
         return values, others
 
 
