@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo
 
 from germane.errors import InputError, Place
 from germane.samples.contexts import only_contexts
@@ -111,10 +111,10 @@ def _node(value: Any) -> Node:
     return value
 
 
-def _measures(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
+def _measures(nodes: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
     """Texts are names of measures, several in one text too."""
     found: list[GraderSpec] = []
-    for node in _listed(value, info):
+    for node in nodes:
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
         found += [GraderSpec(name=name, spec=name, place=node.place, at=node.at) for name in names]
         found += [] if names else [_spec(node)]
@@ -138,12 +138,11 @@ def _rubrics(items: Any) -> tuple[GraderSpec, ...]:
     return (_rubric(nodes),) if nodes else ()
 
 
-def _assertions(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
+def _assertions(nodes: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
     """In the newer generation's list a text is no measure's name, but something that must be true.
 
     All of them are one rubric in the place of the first, which weighs as much as they are many.
     """
-    nodes = _listed(value, info)
     stated = [node for node in nodes if node.pairs is None]
     kept = (node for node in nodes if node.pairs is not None or node is stated[0])
     return tuple(_rubric(stated, len(stated)) if node.pairs is None else _spec(node) for node in kept)
@@ -208,10 +207,9 @@ def _template(name: str, folder: Path, above: tuple[Path, ...], place: Place) ->
     raise InputError(problem, fix="check the name", place=place)
 
 
-_Items = tuple[str | dict[str, Any], ...]
-_Specs = tuple[GraderSpec, ...]
-Graders = Annotated[_Specs, PlainValidator(_measures, json_schema_input_type=_Items)]
-Assertions = Annotated[_Specs, PlainValidator(_assertions, json_schema_input_type=_Items)]
+_Items = tuple[Annotated[Any, PlainValidator(_node, json_schema_input_type=str | dict[str, Any])], ...]
+Graders = Annotated[_Items, BeforeValidator(_listed), AfterValidator(_measures)]
+Assertions = Annotated[_Items, BeforeValidator(_listed), AfterValidator(_assertions)]
 
 
 class GraderLists(YamlModel):
