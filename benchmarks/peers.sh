@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes one throwaway environment a peer under .bench/ (git-ignored). A second run makes only what is missing.
-#   sh benchmarks/peers.sh [NAME...]         names: openai ragas deepeval autoevals ragelo; of corrected means: cje-eval truescore evalstats glide-py
+#   sh benchmarks/peers.sh [NAME...]         names: openai ragas deepeval autoevals ragelo; of ranking: ir_measures ranx; of corrected means: cje-eval truescore evalstats glide-py
 set -u
 cd "$(dirname "$0")/.." || exit 1
 PYTHON=${PYTHON:-python3}
@@ -15,6 +15,9 @@ pins() {
     # Its entity recall compares embeddings with numpy, which only the extra brings.
     autoevals) echo "autoevals[scipy]==0.4.1 openai==3.52.0" ;;
     ragelo) echo "ragelo==0.7.0" ;;
+    # Ranked measures on TREC files, for benchmarks/rank.py.
+    ir_measures) echo "ir_measures==0.4.3" ;;
+    ranx) echo "ranx==0.3.21" ;;
     # Corrected means; glide-py needs Python 3.12: PYTHON=python3.12 sh benchmarks/peers.sh glide-py
     cje-eval) echo "cje-eval==0.9.3" ;;
     truescore) echo "truescore==0.7.4" ;;

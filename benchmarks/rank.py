@@ -1,9 +1,11 @@
 """What ranking a TREC run costs beside other tools: whole processes in turns, CPU and peak memory.
 
-    python -m benchmarks.rank [FOLDER] [ROUNDS]
+    python -m benchmarks rank [--quick] [--alone]
+    python -m benchmarks.rank FOLDER ROUNDS [SHAPE...]     data kept in FOLDER; shapes by a part of their names
 
-Data is made in FOLDER (default: a new temporary one), the same every time. ir_measures and ranx take part where the
-interpreter that GERMANE_PEERS names has them; pytrec_eval-terrier is one of the tests' packages.
+Data is the same every time. ir_measures and ranx take part where `sh benchmarks/peers.sh ir_measures ranx` has made their
+environments, after one round that is not counted (ranx compiles then); pytrec_eval-terrier is one of the tests' packages.
+"polars" is a process that merely reads the run's three columns.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.running import BENCH
+
 MEASURES = "nDCG@10 AP RR P@10 R@100"
-Line = tuple[str, str, str]
 
 _PYTREC = """
 import sys, pytrec_eval
@@ -41,6 +44,26 @@ import sys
 from ranx import Qrels, Run, evaluate
 gold, run = Qrels.from_file(sys.argv[2], kind="trec"), Run.from_file(sys.argv[1], kind="trec")
 print(evaluate(gold, run, ["ndcg@10", "map", "mrr", "precision@10", "recall@100"], make_comparable=True))
+"""
+
+
+_POLARS = """
+import sys, polars
+schema = dict.fromkeys("abcdef", polars.String) | {"e": polars.Float64}
+polars.read_csv(sys.argv[1], separator=" ", has_header=False, quote_char=None, columns=[0, 2, 4], schema=schema)
+"""
+_PARQUET = """
+import os, sys, numpy, polars
+folder, queries = sys.argv[1], int(sys.argv[2])
+rows, parts = 1_000 * 2_000, []
+for part in range(queries // 2_000):
+    number = numpy.arange(part * rows, (part + 1) * rows)
+    table = polars.DataFrame({"query_id": number // 1_000, "doc_id": number * 7919 % 1_000_000_007})
+    table = table.cast(polars.String).with_columns(score=polars.Series(1_000.0 - number % 1_000))
+    table.write_parquet(f"{folder}/part{part:03}.parquet")
+polars.scan_parquet(f"{folder}/part*.parquet").sink_parquet(f"{folder}/large.parquet")
+for part in range(queries // 2_000):
+    os.remove(f"{folder}/part{part:03}.parquet")
 """
 
 
@@ -105,18 +128,14 @@ def _query(
     return lines, [(doc, rnd.choice([0, 0, 1, 1, 2, 3])) for doc in known]
 
 
-def tools() -> Iterator[tuple[str, list[str]]]:
+def tools(peers: bool = True) -> Iterator[tuple[str, list[str]]]:
     """Name and command of each tool; the run and the gold follow."""
     yield "pytrec_eval", [sys.executable, "-c", _PYTREC]
     yield "germane", [str(Path(sys.executable).with_name("germane")), "rank", "-m", MEASURES]
-    peers = os.environ.get("GERMANE_PEERS")
-    for name, script, module in (("ir_measures", _IR_MEASURES, "ir_measures"), ("ranx", _RANX, "ranx")):
-        if (
-            peers
-            and subprocess.run([peers, "-c", f"import {module}"], check=False, capture_output=True).returncode
-            == 0
-        ):
-            yield name, [peers, "-c", script]
+    for name, script in (("ir_measures", _IR_MEASURES), ("ranx", _RANX)):
+        python = BENCH / name / "bin" / "python"
+        if peers and python.exists():
+            yield name, [str(python), "-c", script]
 
 
 def measured(command: list[str]) -> tuple[float, float]:
@@ -131,25 +150,57 @@ def measured(command: list[str]) -> tuple[float, float]:
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
-def main() -> None:
+def compare(shape: Shape, folder: Path, rounds: int, *, peers: bool = True) -> None:
+    """Let the tools take turns on one shape, and print a line for each."""
+    run, gold = make(shape, folder)
+    commands = dict(tools(peers))
+    if shape.name.startswith("7,000"):
+        commands["polars"] = [sys.executable, "-c", _POLARS]
+    used: dict[str, list[tuple[float, float]]] = {}
+    for turn in range(-1, 7 if shape.queries <= 100 else rounds):
+        for name, command in commands.items():
+            if turn < 0 and name not in {"ir_measures", "ranx"}:
+                continue
+            files = [str(run), "--qrels", str(gold)] if name == "germane" else [str(run), str(gold)]
+            found = measured([*command, *files])
+            if turn >= 0:
+                used.setdefault(name, []).append(found)
+    _print(shape.name, used)
+
+
+def _print(shape: str, used: dict[str, list[tuple[float, float]]]) -> None:
+    first, most = (statistics.median(column) for column in zip(*next(iter(used.values())), strict=True))
+    for name, found in used.items():
+        cpu, peak = (statistics.median(column) for column in zip(*found, strict=True))
+        row = f"| {shape} | {name} | {len(found)} | {cpu:.2f} | {cpu / first:.2f} | {peak:,.0f} | {peak / most:.2f} |"
+        print(row, flush=True)
+
+
+def parquet(folder: Path, queries: int) -> None:
+    """The peak memory of a large Parquet file, of which nobody else reads less than all."""
+    file, gold = folder / "large.parquet", folder / "large.qrels"
+    if not file.exists():
+        subprocess.run([sys.executable, "-c", _PARQUET, str(folder), str(queries)], check=True)
+    lines = (f"{query} 0 {(query * 1_000 + 7) * 7919 % 1_000_000_007} 1\n" for query in range(0, queries, 5))
+    gold.write_text("".join(lines), "ascii")
+    command = [*dict(tools(peers=False))["germane"], str(file), "--qrels", str(gold)]
+    _print(f"Parquet, {queries // 1_000}M rows", {"germane": [measured(command)]})
+
+
+def main(*, quick: bool = False, peers: Sequence[str] = ("all",)) -> None:
     """Make the data, let the tools take turns, print a table."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
-    folder.mkdir(parents=True, exist_ok=True)
-    print("| run | tool | CPU s | / pytrec_eval | peak MB |")
-    print("| --- | --- | ---: | ---: | ---: |")
-    for shape in SHAPES:
-        run, gold = make(shape, folder)
-        used: dict[str, list[tuple[float, float]]] = {}
-        for _ in range(7 if shape.queries <= 100 else rounds):
-            for name, command in tools():
-                files = [str(run), "--qrels", str(gold)] if name == "germane" else [str(run), str(gold)]
-                used.setdefault(name, []).append(measured([*command, *files]))
-        first = statistics.median(cpu for cpu, _ in used["pytrec_eval"])
-        for name, found in used.items():
-            cpu, peak = statistics.median(cpu for cpu, _ in found), max(peak for _, peak in found)
-            print(f"| {shape.name} | {name} | {cpu:.2f} | {cpu / first:.2f} | {peak:,.0f} |", flush=True)
+    print("| run | tool | rounds | CPU s | / pytrec_eval | peak MB | / pytrec_eval |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    with tempfile.TemporaryDirectory() as folder:
+        for shape in SHAPES[: 1 if quick else None]:
+            compare(shape, Path(folder), 3, peers=bool(peers))
+        parquet(Path(folder), 2_000 if quick else 50_000)
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) < 3:
+        main()
+    for chosen in SHAPES:
+        if any(part in chosen.name for part in sys.argv[3:]):
+            Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+            compare(chosen, Path(sys.argv[1]), int(sys.argv[2]))

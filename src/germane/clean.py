@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
+from html import escape
 
-__all__ = ["cell", "clean", "clean_json", "clean_lines", "shorten"]
+__all__ = ["cell", "clean", "clean_json", "clean_lines", "html_table", "shorten"]
 
 _COMMAND = re.compile(r"::(?=[A-Za-z-]+[^:]*::)|##(?=[A-Za-z]*\[)")
 """How a command of a continuous integration server begins: GitHub's (both kinds), Azure's ##vso[, TeamCity's."""
@@ -49,3 +51,14 @@ def cell(value: object) -> object:
         text = "".join(char for char in value if char in "\n\t" or unicodedata.category(char) != "Cc")
         return f"'{text}" if text.startswith(_FORMULA) else text
     return value
+
+
+def html_table(heads: Iterable[str], rows: Iterable[Iterable[object]], lines: Iterable[str] = ()) -> str:
+    """A table with lines below it, for a notebook: no script, no colour of its own, so light or dark as its page is."""
+    left = "style='text-align:left'"
+    head = "".join(f"<th scope='col' {left}>{escape(clean(name))}</th>" for name in heads)
+    body = "".join(
+        f"<tr>{''.join(f'<td {left}>{escape(clean(str(cell)))}</td>' for cell in row)}</tr>" for row in rows
+    )
+    below = "".join(f"<p>{escape(clean(line))}</p>" for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -88,6 +89,16 @@ def test_validate_prints_none(inside: Cli, tmp_path: Path) -> None:
     assert found.code == 2
     assert "is there already" in found.out
     assert live(found.out + found.err) == []
+
+
+def test_a_test_report_that_is_printed_has_none(ran: Cli, tmp_path: Path) -> None:
+    """Readers of JUnit XML print names and messages: a line each."""
+    del ran
+    root = ElementTree.fromstring((tmp_path / "r.xml").read_text())
+    texts = [value for one in root.iter() for value in (*one.attrib.values(), one.text or "")]
+    assert any("pwn" in text for text in texts)
+    assert [line for text in texts for line in live(text)] == []
+    assert not any("\n" in (test.get("name") or "") for test in root.iter("testcase"))
 
 
 def test_every_format_says_what_was_found_in_a_case(ran: Cli, tmp_path: Path) -> None:

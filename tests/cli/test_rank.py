@@ -358,3 +358,115 @@ def test_files_in_zstandard_are_read_as_they_are(files: Path) -> None:
     damaged = invoke(packed, "--qrels", files / "gold", "-m", "RR")
     assert isinstance(damaged.exception, InputError)
     assert "damaged" in str(damaged.exception)
+
+
+def test_a_line_without_an_end_is_an_error_before_it_fills_the_memory(tmp_path: Path) -> None:
+    """4 GB without a line feed, with 1.5 GB of address space: read in bulk, line by line, as a table and as a sample."""
+    huge, gold = tmp_path / "huge.jsonl", tmp_path / "gold"
+    gold.write_text("q1 0 a 1\n", encoding="utf-8")
+    with huge.open("wb") as file:
+        file.truncate(4 << 30)  # takes no room on the disk
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (3 << 29, 3 << 29));"
+        "from germane.cli import main; main()"
+    )
+    rank = ["rank", str(huge), "--qrels", str(gold)]
+    for words in (
+        [*rank, "--format", "trec"],
+        [*rank, "--format", "csv"],
+        rank,
+        ["run", str(huge), "-m", "RR"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+        assert done.returncode == 2, done.stderr
+        assert f"{huge}:1: this line is longer than 64 MB" in done.stderr
+
+
+def test_the_limit_of_a_line_can_be_set(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a flag in megabytes; a document is no line."""
+    monkeypatch.delenv("GERMANE_MAX_LINE", raising=False)
+    monkeypatch.setenv("GERMANE_MAX_LINE", "64")
+    row = json.dumps({"id": "q1", "doc_ids": ["b"], "text": "x" * (3 << 20)})
+    (files / "long.jsonl").write_text(f"{row}\n{row.replace('q1', 'q2')}\n", encoding="utf-8")
+    (files / "long.json").write_text(f"[{row}]", encoding="utf-8")
+    common = ("--qrels", files / "gold", "-m", "RR")
+    assert invoke(files / "long.jsonl", *common).exit_code == 0
+    assert "long.jsonl:1: this line is longer than 1 MB" in str(
+        invoke(files / "long.jsonl", *common, "--max-line", "1").exception
+    )
+    assert invoke(files / "long.json", *common, "--max-line", "1").exit_code == 0
+    assert "no number of megabytes" in str(invoke(files / "gold", *common, "--max-line", "1e3").exception)
+
+
+def test_bad_rows_are_shown_together_or_left_out(files: Path) -> None:
+    """The first ten with file, line and what, and how many more; `--on-bad-row skip` says the same and goes on."""
+    good = (files / "bm25.run").read_text("utf-8")
+    faults = ["q1 Q0 c", "q1 Q0 c 1 high t", "q1 Q0 c 1 nan t", *["odd"] * 20]
+    (files / "bad.run").write_text(good + "\n".join(faults) + "\nq2 Q0 c 1 1.0 t\n", encoding="utf-8")
+    (files / "bad.gold").write_text("q1 0 b 1\nq1 0 b 2\nq2 0 c one\nq2 0 c 1\n", encoding="utf-8")
+    common = ("--qrels", files / "gold", "-m", "RR")
+    lines = str(invoke(files / "bad.run", *common).exception).splitlines()
+    assert lines[0] == (
+        f"{files / 'bad.run'}: 23 rows cannot be read; mend them, or leave them out with --on-bad-row skip:"
+    )
+    assert lines[1].startswith(f"  {files / 'bad.run'}:4: a run has 6 columns, this line 3")
+    assert "bad.run:5: the score 'high' is not a number" in lines[2]
+    assert "bad.run:6: the score of document c in query q1 is NaN" in lines[3]
+    assert len(lines) == 12
+    assert lines[-1] == "  and 13 more"
+    done = invoke(
+        files / "bad.run", "--qrels", files / "bad.gold", "-m", "RR", "--on-bad-row", "skip", "--json"
+    )
+    document = json.loads(done.stdout)
+    assert document["measures"]["RR"]["mean"] == 0.75
+    assert [note.splitlines()[0].partition(": ")[2] for note in document["notes"]] == [
+        "2 rows that cannot be read are left out:",
+        "23 rows that cannot be read are left out:",
+        "1 query with results but without gold, ignored: q9",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "bad"),
+    [
+        (
+            "a.jsonl",
+            '{"id": "q1", "doc_ids": ["b"]}\n{"id": oops}\n[1]\n{"id": "q2", "doc_ids": [{}]}\n',
+            [2, 3, 4],
+        ),
+        ("a.csv", 'query_id,doc_id,score\nq1,b,1\nq1,c\n,c,3\nq1,d,x\nq2,"e"x,1\n', [3, 4, 5, 6]),
+    ],
+)
+def test_bad_rows_of_every_format(files: Path, name: str, text: str, bad: list[int]) -> None:
+    """Each with its line, and the good ones count."""
+    (files / name).write_text(text, encoding="utf-8")
+    common = ("--qrels", files / "gold", "-m", "RR")
+    shown = str(invoke(files / name, *common).exception).splitlines()[1:]
+    assert [int(line.split(":")[1]) for line in shown] == bad
+    done = invoke(files / name, *common, "--on-bad-row", "skip")
+    assert done.stdout.splitlines()[1].split()[:2] == ["RR", "0.5000"]
+
+
+def test_a_beir_folder_is_gold_and_samples(files: Path) -> None:
+    """qrels/test.tsv for rank, another split by its name; queries with their gold for run."""
+    from germane import read_samples
+
+    (files / "beir" / "qrels").mkdir(parents=True)
+    head = "query-id\tcorpus-id\tscore\n"
+    (files / "beir" / "qrels" / "test.tsv").write_text(f"{head}q1\tb\t1\nq2\tc\t2\n", encoding="utf-8")
+    (files / "beir" / "qrels" / "dev.tsv").write_text(f"{head}q1\ta\t1\n", encoding="utf-8")
+    queries = '{"_id": "q1", "text": "What is b?"}\n{"_id": "q3", "text": "unjudged"}\n'
+    (files / "beir" / "queries.jsonl").write_text(queries, encoding="utf-8")
+    (files / "beir" / "corpus.jsonl").write_text(
+        '{"_id": "b", "title": "B", "text": "b"}\n', encoding="utf-8"
+    )
+    means = [
+        invoke(files / "bm25.run", "--qrels", files / gold, "-m", "RR").stdout.splitlines()[1].split()[1]
+        for gold in ("gold", "beir", "beir/qrels/dev.tsv")
+    ]
+    assert means == ["0.2500", "0.2500", "1.0000"]
+    (sample,) = read_samples(files / "beir")
+    assert (sample.id, sample.query, sample.qrels) == ("q1", "What is b?", {"b": 1})
+    assert "name a file" in str(invoke(files / "bm25.run", "--qrels", files).exception)

@@ -73,6 +73,18 @@ def test_a_missing_answer_is_named_and_never_green(
     assert "germane ledger export" in " ".join(again.out.split())
 
 
+def test_a_missing_answer_stays_missing_when_the_run_is_continued(
+    inside: Cli, recorded: tuple[list[str], Ran], tmp_path: Path
+) -> None:
+    """One of many does not turn green, however little it is."""
+    words, _ = recorded
+    write_jsonl(tmp_path / "data.jsonl", *ROWS, {**ROWS[0], "id": "new", "query": "something new"})
+    loose = ["--max-unmeasured", "1", "-o", "again"]
+    assert inside(*words, "--replay", "answers.jsonl", *loose).code == 3
+    assert inside("run", "--resume", "again", "-q").code == 3
+    assert inside("score", "again", "--fail-under", "max(context_recall)>=0").code == 3
+
+
 def test_another_judge_has_no_answers(inside: Cli, recorded: tuple[list[str], Ran]) -> None:
     """All is missing, and the message says whose answers there are."""
     del recorded

@@ -4,7 +4,11 @@ import json
 import re
 from pathlib import Path
 
-from tests.cli.conftest import Cli, write_jsonl
+import pytest
+
+from tests.cli.conftest import Cli, inside, write_jsonl
+
+__all__ = ["inside"]
 
 DATA = re.compile(r'id="data">(.*)</script>')
 
@@ -61,3 +65,36 @@ def test_a_page_holds_the_audit_of_its_judge(cli: Cli, tmp_path: Path) -> None:
         assert cli("report", "r", "-o", "r.html").code == 0
         found = json.loads(DATA.search((tmp_path / "r.html").read_text("utf-8"))[1])["audit"]  # type: ignore[index]
         assert (found == cli("audit", "r", "--json").json) if audited else found is None
+
+
+def test_a_run_with_a_baseline_shows_it_on_its_page(inside: Cli, tmp_path: Path) -> None:
+    """The comparison stands in the page and beside Markdown, also where the baseline is a folder of reports."""
+    rows = [
+        {"id": f"q{n}", "query": f"{n}?", "contexts": [{"id": "a", "text": "a"}], "qrels": {"a": 1}}
+        for n in range(4)
+    ]
+    write_jsonl(tmp_path / "s.jsonl", *rows)
+    for name, more in (("a", []), ("b", ["--baseline", "reports", "-o", "r.html", "-o", "r.md"])):
+        assert inside("run", "s.jsonl", "-m", "nDCG@5", "-o", f"reports/{name}", *more).code == 0
+    text = (tmp_path / "r.html").read_text("utf-8")
+    found = DATA.search(text)
+    assert found
+    data = json.loads(found[1])
+    assert data["baseline"]["name"] == "a"
+    assert data["comparison"]["comparisons"][0]["difference"] == 0
+    assert '<template id="chart-differences">' in text
+    assert "Difference per query" in (tmp_path / "r.svg").read_text("utf-8")
+
+
+def test_a_run_without_a_key_is_not_the_latest_report(
+    inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds no score: `germane report` shows the one before."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    rows = [{"id": "q", "query": "?", "contexts": [{"id": "a", "text": "a"}], "qrels": {"a": 1}}]
+    write_jsonl(tmp_path / "s.jsonl", *rows)
+    assert inside("run", "s.jsonl", "-m", "RR").code == 0
+    ran = inside("run", "s.jsonl", "-m", "context_precision", "--judge", "openai:gpt-4o-mini")
+    assert ran.code == 2
+    assert "OPENAI_API_KEY" in ran.err
+    assert "RR" in inside("report").out

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
+import random
 from array import array
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -12,13 +14,16 @@ from typing import Any
 
 import polars
 import pytest
-from hypothesis import given
+import pytrec_eval
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from germane.errors import InputError, MeasureError
+from germane.evaluation import rank as ranking
 from germane.evaluation.rank import document_ids, rank
 from germane.measures import Measure
 from germane.reports.report import Report
+from germane.samples.bulk import read_hits
 from germane.samples.trec import Results, Run, read_qrels, read_run
 
 HERE = Path(__file__).parent
@@ -286,3 +291,65 @@ def test_tables_that_do_not_fit_are_refused() -> None:
     odd = polars.DataFrame({"query_id": ["q"], "doc_ids": [["a", "a"]], "score": [[1.0, 2.0]]})
     with pytest.raises(InputError, match="run:1: 2 ids, 1 of them different, have 2 scores"):
         rank(odd, {"q": {"a": 1}}, "RR")
+
+
+def _written(folder: Path, kind: str, rows: list[tuple[str, str, float]]) -> Path:
+    """The rows of a run in a file of this kind."""
+    path = folder / f"run.{kind}"
+    if kind == "parquet":
+        polars.DataFrame(rows, schema=["query_id", "doc_id", "score"], orient="row").write_parquet(path)
+    elif kind == "lists.parquet":
+        frame = polars.DataFrame(rows, schema=["query_id", "doc_ids", "score"], orient="row")
+        frame.group_by("query_id", maintain_order=True).agg("doc_ids", "score").write_parquet(path)
+    elif kind == "json":
+        found: dict[str, dict[str, float]] = {}
+        for query, doc, score in rows:
+            found.setdefault(query, {})[doc] = score
+        path.write_text(json.dumps(found), encoding="utf-8")
+    elif kind == "jsonl":
+        keys = ("query_id", "doc_id", "score")
+        lines = (json.dumps(dict(zip(keys, row, strict=True))) for row in rows)
+        path.write_text("\n".join(lines), encoding="utf-8")
+    elif kind in {"tsv", "csv"}:
+        between = "\t" if kind == "tsv" else ","
+        lines = (between.join(map(str, row)) for row in [("query_id", "doc_id", "score"), *rows])
+        path.write_text("\n".join(lines), encoding="utf-8")
+    else:
+        text = "".join(f"{query} Q0 {doc} 0 {score!r} t\n" for query, doc, score in rows).encode()
+        path.write_bytes(gzip.compress(text) if kind == "trec.gz" else text)
+    return path
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@given(st.integers(0, 10**9), st.integers(1, 300), st.booleans())
+def test_every_format_and_order_gives_what_trec_eval_gives(
+    tmp_path: Path, seed: int, block: int, contiguous: bool
+) -> None:
+    """Tied and shuffled rows, queries in pieces, cut into blocks anywhere: pytrec_eval's values, and the same bytes."""
+    rnd = random.Random(seed)
+    docs = [f"d{number}" for number in range(30)]
+    run = {
+        f"q{query}": {doc: rnd.randrange(8) / 4 for doc in rnd.sample(docs, rnd.randrange(1, 25))}
+        for query in range(rnd.randrange(1, 6))
+    }
+    gold = {query: {doc: rnd.randrange(4) for doc in rnd.sample(docs, 8)} for query in [*run, "q-none"]}
+    rows = [(query, doc, score) for query, found in run.items() for doc, score in found.items()]
+    rnd.shuffle(rows)
+    if contiguous:
+        rows.sort(key=lambda row: row[0])
+    names = {"ndcg_cut_5": "nDCG@5", "map": "AP", "recip_rank": "RR", "P_5": "P@5", "recall_10": "R@10"}
+    wanted = pytrec_eval.RelevanceEvaluator(gold, set(names)).evaluate(run)
+    kinds = ("trec", "trec.gz", "tsv", "csv", "jsonl", "json", "parquet", "lists.parquet")
+    reports = set()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "read_hits", lambda *given, **more: read_hits(*given, **more, block=block))
+        for large in (0, 1 << 40):
+            patch.setattr(ranking, "_LARGE", large)
+            for kind in kinds:
+                part = ranking.rank_file(_written(tmp_path, kind, rows), gold, " ".join(names.values()))
+                reports.add(b"".join(part.scores.lines()))
+                if len(reports) > 1:
+                    pytest.fail(f"{kind} (large={large == 0}) has other scores")
+    for score in part.scores:
+        theirs = {names[name]: value for name, value in wanted.get(score.sample, {}).items()}
+        assert score.value == pytest.approx(theirs.get(score.measure, 0.0), abs=1e-12)

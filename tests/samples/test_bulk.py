@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +212,33 @@ def test_a_sparse_table_is_the_dense_one_without_its_unjudged_places() -> None:
     ):
         wanted: Any = getattr(full, name)
         assert getattr(sparse.dense(), name).tolist() == wanted.tolist(), name
+
+
+LIMITED = """
+import resource, sys
+from germane.evaluation import rank
+rank._LARGE = 0
+rank.rank_file(sys.argv[1], {"q1": {"d": 1}}, "RR")
+size = int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1]) << 10
+resource.setrlimit(resource.RLIMIT_AS, (size + (int(sys.argv[3]) << 20),) * 2)
+gold = {f"q{query}": {f"document-{query % 1_000:06}": 1} for query in range(3_000)}
+if sys.argv[4] == "lines":
+    rank._LARGE = 1 << 40
+print(f"{rank.ranked_report([rank.rank_file(sys.argv[2], gold, 'RR')])['RR'].mean:.6f}")
+"""
+
+
+def test_a_large_run_is_ranked_in_bounded_memory(tmp_path: Path) -> None:
+    """With 150 MB of address space to grow, in which the same 125 MB read line by line have no room."""
+    (tmp_path / "small.run").write_text("q1 Q0 d 1 1.0 t\n", encoding="utf-8")
+    lists = "".join(f"q Q0 document-{n:06} {n} {1000 - n / 7:.4f} tag\n" for n in range(1_000))
+    with (tmp_path / "large.run").open("w", encoding="ascii") as file:
+        file.writelines(lists.replace("q ", f"q{query} ") for query in range(3_000))
+
+    def ranked(how: str) -> subprocess.CompletedProcess[str]:
+        files = [str(tmp_path / "small.run"), str(tmp_path / "large.run")]
+        command = [sys.executable, "-c", LIMITED, *files, "150", how]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert ranked("bulk").stdout == "0.007485\n"
+    assert "MemoryError" in ranked("lines").stderr

@@ -11,7 +11,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pytest
 
-from germane import evaluate
+from germane import compare, evaluate
 from germane.errors import InputError
 from germane.samples.reading import rows_of, samples_from
 from germane.types import Context, Sample
@@ -142,6 +142,32 @@ def test_a_report_in_a_notebook(capsys: pytest.CaptureFixture[str]) -> None:
     assert "<b>" not in page
     assert "script" not in page
     assert "1.5000" in page
+
+
+def test_comparisons_and_explanations_in_a_notebook() -> None:
+    """HTML without scripts, whatever the texts; names by iteration and `in`; str() is text."""
+    bad = "<script>alert(1)</script>"
+    rows = [
+        {**row, "system": system, "qrels": {"d": 1}, "contexts": [{"id": bad, "text": bad}]}
+        for row in ROWS
+        for system in (bad, "b")
+    ]
+    report = evaluate(rows, "num_ret RR", judge="gold")
+    found = compare(report)
+    assert list(found) == ["num_ret", "RR"]
+    assert "RR" in found
+    assert ("RR", "b") in found
+    assert "AP" not in found
+    with pytest.raises(KeyError, match="compared: num_ret, RR of b"):
+        found["AP"]
+    why = report.explain("a", "RR", system="b")
+    assert str(why).splitlines()[0].startswith("0.0000")
+    for page in (found._repr_html_(), why._repr_html_()):
+        assert page.startswith("<table>")
+        assert "<script" not in page
+        assert "style='color" not in page
+    assert "RR" in found._repr_html_()
+    assert "Position 1" in why._repr_html_()
 
 
 def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:

@@ -10,7 +10,6 @@ from germane.statistics.comparison import (
     decide_change,
     holm,
     paired_difference,
-    shared_verdicts,
     sign_flip_test,
     split_difference,
 )
@@ -234,12 +233,3 @@ def test_same_verdicts_leave_all_to_retrieval() -> None:
     a, b = RNG.beta(3, 3, (2, 40))
     assert split_difference(a, b, b, value_range=(0, 1)).share == 0
     assert split_difference(a, a, a, value_range=(0, 1)).share is None
-
-
-def test_mixed_verdicts_are_those_of_a_where_a_holds_the_item() -> None:
-    """B's place in the list, A's verdict where there is one, B's own otherwise."""
-    mixed, shared = shared_verdicts(["x", "y"], [1, 0], ["y", "z", "x", "y"], [3, 2, 3, 3])
-    assert mixed.tolist() == [0, 2, 1, 0]
-    assert shared.tolist() == [True, False, True, True]
-    nothing, none = shared_verdicts([], [], ["y"], [3])
-    assert (nothing.tolist(), none.tolist()) == ([3], [False])

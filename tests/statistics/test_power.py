@@ -4,8 +4,7 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from germane.errors import InputError
-from germane.statistics.intervals import group_cases
-from germane.statistics.power import detectable_difference, flip_probability, power_of, units_needed
+from germane.statistics.power import detectable_difference, flip_of_mean, power_of, units_needed
 
 
 @pytest.mark.parametrize(("n", "tolerance"), [(10, 0.03), (50, 0.005), (1000, 0.001)])
@@ -46,19 +45,18 @@ def test_flips_of_a_verdict_are_as_frequent_as_predicted() -> None:
     for _ in range(3000):
         old, new = rng.normal(rng.uniform(-0.3, 0.3), 0.2, (2, 12))
         flipped.append((old.mean() > 0) != (new.mean() > 0))
-        predicted.append(flip_probability(group_cases(old, None), 0.0))
+        predicted.append(flip_of_mean(old.mean(), stats.sem(old), 12, 0.0))
     assert np.mean(np.array(predicted, float)) == pytest.approx(np.mean(flipped), abs=0.015)
 
 
-def test_flip_probability_is_that_of_the_prediction_interval() -> None:
-    """Half on the threshold, T(-distance / (s sqrt(2 / n))) away from it; nothing for one unit."""
+def test_a_flip_is_as_likely_as_the_prediction_interval_says() -> None:
+    """Half on the threshold, T(-distance / (s sqrt(2 / n))) away from it; never where nothing varies."""
     x = np.random.default_rng(1).beta(3, 3, 25)
-    units = group_cases(x, None)
-    assert flip_probability(units, x.mean()) == pytest.approx(0.5)
+    mean, error = x.mean(), stats.sem(x)
+    assert flip_of_mean(mean, error, 25, mean) == pytest.approx(0.5)
     expected = stats.t.cdf(-0.05 / (x.std(ddof=1) * np.sqrt(2 / 25)), 24)
-    assert flip_probability(units, x.mean() + 0.05) == pytest.approx(expected)
-    assert flip_probability(group_cases([0.5], None), 0.4) is None
-    assert flip_probability(group_cases([0.5, 0.5], None), 0.4) == 0
+    assert flip_of_mean(mean, error, 25, mean + 0.05) == pytest.approx(expected)
+    assert flip_of_mean(0.5, 0.0, 2, 0.4) == 0
 
 
 def test_impossible_settings_are_refused() -> None:

@@ -222,14 +222,17 @@ def _paragraph(name: str, text: str) -> None:
 
 
 def _show_so_far(report: Report, corrections: Corrections) -> None:
-    """The corrected means that the labels so far make, in a sentence each."""
+    """The corrected means that the labels so far make, in a sentence each; where there are none, why."""
     from dataclasses import replace
 
     from germane.reports.correct import corrected_in_words
 
     now = corrections.with_labels(report.labels())
     judged = [one for one in report.summaries if one.basis.source == "judge"]
-    for line in corrected_in_words(replace(one, corrected=now.of(one)[0]) for one in judged):
+    found = [(one, *now.of(one)) for one in judged]
+    lines = list(corrected_in_words(replace(one, corrected=corrected) for one, corrected, _ in found))
+    whys = dict.fromkeys(why for _, corrected, why in found if corrected is None)
+    for line in lines or (f"nothing is corrected: {why}" for why in whys):
         print(f"so far   {line}")
 
 

@@ -71,10 +71,17 @@ class _Stdout(Console):
 
 
 def finish(
-    report: Report, outputs: Sequence[Path], *, as_json: bool, code: bool = True, quiet: bool = False
+    report: Report,
+    outputs: Sequence[Path],
+    *,
+    as_json: bool,
+    code: bool = True,
+    quiet: bool = False,
+    baseline: ReportData | None = None,
+    comparison: Mapping[str, Json] | None = None,
 ) -> None:
     """Write the files asked for, print the report, leave with the verdict's exit code."""
-    write(report, outputs)
+    write(report, outputs, baseline=baseline, comparison=comparison)
     _tell_github(report)
     if as_json:
         print_json(report)
@@ -203,6 +210,7 @@ class Progress(Watch):
         self._expected: Expected | None = None
         self._began: dict[str, float] = {}
         self.so_far: ReportData | None = None
+        self.before: ReportData | None = None
         self.wants_forecast = not quiet
 
     def __enter__(self) -> Self:
@@ -248,6 +256,10 @@ class Progress(Watch):
         """How much is to be judged."""
         self._expected = total
         self._show("judging", 0, total.calls, self._spending(Spent()))
+
+    def held_against(self, baseline: ReportData) -> None:
+        """The report of --baseline, for the page."""
+        self.before = baseline
 
     def answering(self, done: int, total: int) -> None:
         """So many cases have their answer."""

@@ -141,6 +141,7 @@ def run(
         else:
             print(expected.text())
         return
+    from germane.comparison.compare import comparison_of
     from germane.evaluation.run import run
 
     with Progress(quiet=quiet) as watch:
@@ -150,7 +151,16 @@ def run(
             if json and watch.so_far is not None:
                 print_json(watch.so_far)
     wanted = report.manifest["options"]["outputs"]  # of a run that is continued, those of its start
-    finish(report, [Path(name) for name in wanted], as_json=json, quiet=quiet, code=False)
+    files = [Path(name) for name in wanted]
+    finish(
+        report,
+        files,
+        as_json=json,
+        quiet=quiet,
+        code=False,
+        baseline=watch.before,
+        comparison=comparison_of(watch.before, report) if files and watch.before is not None else None,
+    )
     watch.last_words()
     raise typer.Exit(report.verdict.exit_code)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from germane.comparison.documents import find_report
-from germane.comparison.formats import comparison_document, comparison_text, write_comparison
+from germane.comparison.formats import comparison_document, comparison_html, comparison_text, write_comparison
 from germane.comparison.pairing import Compared, Pair, Side, measures_in_common, pairs_of
 from germane.comparison.parts import covered, how_judged, mixed_scores, moved_queries, verdicts_of
 from germane.comparison.regression import parse_margins
@@ -29,8 +29,8 @@ class Comparison(ComparisonData):
     """Two or more systems over the same cases, each against the first.
 
     `comparison["nDCG@10"]` is a MeasureComparison, with several systems `comparison["nDCG@10", "bm25"]`; `verdict` is
-    "pass", "fail" or "undecided" against the margins, None where none was given. `str()` is the table that the command
-    line prints.
+    "pass", "fail" or "undecided" against the margins, None where none was given. `in` and iteration are over the measures'
+    names. `str()` is the table that the command line prints.
     """
 
     __slots__ = ()
@@ -45,6 +45,9 @@ class Comparison(ComparisonData):
 
     def __str__(self) -> str:
         return comparison_text(self)
+
+    def _repr_html_(self) -> str:
+        return comparison_html(self)
 
 
 def compare(

@@ -13,7 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from germane.clean import cell, clean, shorten
+from germane.clean import cell, clean, html_table, shorten
 from germane.comparison.planning import Overlap, Ranked, RankedSystems
 from germane.comparison.result import ComparisonData, MeasureComparison, MovedQuery, higher_is_better
 from germane.comparison.schema import ComparedLine, ComparisonDocument, MovedLine, PartsLine
@@ -25,6 +25,7 @@ from germane.wholetable import WholeTable
 __all__ = [
     "COMPARISON_FORMATS",
     "comparison_document",
+    "comparison_html",
     "comparison_text",
     "overlap_text",
     "ranking_text",
@@ -48,6 +49,41 @@ def comparison_text(found: ComparisonData, width: int = 120) -> str:
     console = Console(file=out, width=width, no_color=True, highlight=False, legacy_windows=False)
     console.print(render_comparison(found))
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
+def comparison_html(found: ComparisonData) -> str:
+    """The comparison as a table for a notebook."""
+    heads = [
+        "slice",
+        "measure",
+        "system",
+        "baseline",
+        "mean",
+        "difference",
+        "interval",
+        "p",
+        "win/tie/loss",
+        "n",
+    ]
+    rows = [
+        [
+            one.slice or "all",
+            one.measure,
+            one.b,
+            "-" if one.mean_a is None else f"{one.mean_a:.4f}",
+            "-" if one.mean_b is None else f"{one.mean_b:.4f}",
+            _signed(one.difference),
+            _ends(one),
+            _p(one.p),
+            f"{one.wins}/{one.ties}/{one.losses}",
+            _count(one),
+        ]
+        for one in found.comparisons
+    ]
+    shown = rows if any(one.slice for one in found.comparisons) else [row[1:] for row in rows]
+    lines = [line for one in _whole(found) for line in _remarks(found, one)]
+    verdict = [] if found.verdict is None else [f"verdict  {_WORDS[found.verdict]}"]
+    return html_table(heads if shown is rows else heads[1:], shown, [*lines, *found.notes, *verdict])
 
 
 def render_comparison(found: ComparisonData) -> RenderableType:

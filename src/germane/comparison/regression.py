@@ -44,7 +44,7 @@ def settle_changes(report: Report, baseline: ReportData | None, *, every: bool =
     """Decide a report's gates on the change against a baseline; with `every`, also that no measure became worse."""
     if baseline is None:
         return
-    declared = [Gate.parse(gate) for gate in report.manifest.get("gates", ())]
+    declared = [Gate.of_stored(gate) for gate in report.manifest.get("gates", ())]
     changes = change_gates([gate for gate in declared if gate.how == "change"], report, baseline)
     report.settle([*changes, *(regressions(report, baseline) if every else ())])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -166,4 +166,16 @@ class ComparisonData:
         for one in self.comparisons:
             if one.b == system and not one.slice and not wanted.isdisjoint({one.measure, one.type}):
                 return one
-        raise KeyError(f"{measure} was not compared for {system}")
+        others = ", ".join(self.held)
+        raise KeyError(
+            f"{measure} was not compared for {system}; compared: {', '.join(self) or 'none'} of {others}"
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(one.measure for one in self.comparisons if not one.slice))
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            return isinstance(name, str | tuple) and bool(self[name])
+        except KeyError:
+            return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from germane.errors import InputError
 from germane.evaluation.choice import Router, needs_judge, resolve_judge
@@ -18,6 +18,8 @@ from germane.evaluation.unit import (
     plan,
     run_coroutine,
 )
+from germane.graders.grader import CaseGrader
+from germane.graders.specs import scored
 from germane.judges.judge import Judges
 from germane.judging.pool import Pool
 from germane.judging.recorded import Recorded, RecordedRows
@@ -33,6 +35,7 @@ from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.reports.summary import MeasureSummary
+from germane.samples.evalfile import Case
 from germane.samples.reading import SampleSource, rows_of, samples_from
 from germane.samples.rows import PlainRow
 from germane.tables.folder import ReportFolder, Tables
@@ -44,13 +47,16 @@ __all__ = ["aevaluate", "evaluate", "rescore"]
 
 T = TypeVar("T")
 
+Asked: TypeAlias = Measure | str | CaseGrader
+"""What may be asked for: a measure, its name, or a grader."""
+
 _OF_ROWS = {"graders", "notes", "beside", "prompts", "reads", "asked", "files", "status", "changes"}
 """What a manifest says of its rows, which are others once a report is scored again."""
 
 
 def evaluate(
     samples: SampleSource,
-    measures: Measure | str | Iterable[Measure | str],
+    measures: Asked | Iterable[Asked],
     *,
     judge: Judges | None = None,
     against: str = "auto",
@@ -69,7 +75,8 @@ def evaluate(
         samples: Samples, or mappings with the keys of a sample line (other tools' usual names are known); a DataFrame
             (pandas, polars, or of any library that speaks Arrow) with a row per sample; or a file's path. NaN is absent;
             contexts may be documents of LangChain or nodes of LlamaIndex.
-        measures: Measures or their names: `[context_precision @ 5, "nDCG@10"]`.
+        measures: Measures or their names: `[context_precision @ 5, "nDCG@10"]`; graders of eval files too, each under
+            its `name`: `[FieldAccuracy(name="fields", fields=...)]`.
         judge: Who answers: a judge, or its name (`"lexical"`, `"labels"`, `"openai:gpt-4o-mini"`); a list of these is a
             panel that votes. Needed as soon as a measure asks; never chosen in silence.
         against: What relevance is judged against: auto, query, reference, response, criterion.
@@ -115,7 +122,7 @@ def evaluate(
 
 async def aevaluate(
     samples: SampleSource,
-    measures: Measure | str | Iterable[Measure | str],
+    measures: Asked | Iterable[Asked],
     *,
     judge: Judges | None = None,
     against: str = "auto",
@@ -129,13 +136,16 @@ async def aevaluate(
     max_calls: int | None = None,
 ) -> Report:
     """Judge and score samples; the coroutine behind `evaluate`, for code that runs in an event loop."""
-    graders = graders_of(_measures(measures))
+    graders = _graders(measures)
     who = resolve_judge(judge) if needs_judge(graders) else None
     check_price(who, max_cost)
     settings = Settings.of(against, scale, rubric)
     parsed = [Gate.parse(gate) for gate in gates]
     budget = Budget(max_cost, max_calls)
-    jobs = (Job(sample=sample, graders=graders) for sample in samples_from(rows_of(samples)))
+    jobs = (
+        Job(sample=sample, graders=graders, case=Case(sample=sample))
+        for sample in samples_from(rows_of(samples))
+    )
     if replay is not None and ledger is not None:
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
     opened = open_for_replay(replay) if replay is not None else None
@@ -144,7 +154,9 @@ async def aevaluate(
     store = opened if ledger is None or isinstance(ledger, str | Path) else ledger
     missing = ""
     try:
-        async with Pool(Router(who), store, budget=budget, replay=str(replay or "")) as pool:
+        router = Router(who)
+        async with Pool(router, store, budget=budget, replay=str(replay or "")) as pool:
+            router.lend(pool)
             tables = await judged(jobs, settings, pool)
         if store is not None and pool.missing:
             missing = missing_in_words(store, str(replay), pool.missing, tables.items)
@@ -272,16 +284,25 @@ def _decided_again(report: Report, gates: Sequence[Gate], by: str | None) -> Rep
     if gates:
         stored.pop("changes", None)
     else:
-        gates = [Gate.parse(gate) for gate in stored.get("gates", ())]
+        gates = [Gate.of_stored(gate) for gate in stored.get("gates", ())]
     limit = stored.get("max_unmeasured", 0.05)
-    return Report.build(report.tables, stored, gates=gates, max_unmeasured=limit)
+    over = stored.get("over", "")  # what a replayed ledger lacked, it lacks still
+    return Report.build(report.tables, stored, gates=gates, max_unmeasured=limit, over=over)
 
 
-def _measures(measures: Measure | str | Iterable[Measure | str]) -> tuple[Measure, ...]:
-    listed = [measures] if isinstance(measures, Measure | str) else list(measures)
-    found: dict[Measure, None] = {}
+def _graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:
+    """Measures, their names and graders as what is run, each once; their reported names differ."""
+    listed = [measures] if isinstance(measures, Measure | str | CaseGrader) else list(measures)
+    found: dict[Grader, None] = {}
     for one in listed:
-        found.update(dict.fromkeys(parse_measures([one]) if isinstance(one, str) else [one.require_cutoff()]))
+        if isinstance(one, CaseGrader):
+            found[scored(one)] = None
+        else:
+            plain = parse_measures([one]) if isinstance(one, str) else (one.require_cutoff(),)
+            found.update(dict.fromkeys(graders_of(plain)))
     if not found:
         raise InputError("no measure was asked for", fix='name one, e.g. "nDCG@10" or context_precision @ 5')
+    names = [grader.name for grader in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"two graders are named {twice!r}", fix='give one of them another name: name="b"')
     return tuple(found)

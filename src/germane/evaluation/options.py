@@ -283,6 +283,9 @@ class Watch:
     def warn(self, text: str) -> None:
         """Something in the input looks like a mistake."""
 
+    def held_against(self, baseline: ReportData) -> None:
+        """What the run is compared with, read before it starts."""
+
     def answering(self, done: int, total: int) -> None:
         """So many cases have their target's answer."""
 

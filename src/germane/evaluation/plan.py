@@ -189,8 +189,9 @@ class Suite:
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.targets or declared
         trials = (self.trials or (file.trials if file else None) or 1) if targets else 1
+        several = len(targets) > 1 or (not self.targets and file is not None and len(file.targets) > 1)
         for target, trial in product(targets or ("",), range(trials)):
-            system = target if len(targets) > 1 else sample.system
+            system = target if several else sample.system
             number = trial if trials > 1 else sample.trial
             known = (system, number) == (sample.system, sample.trial)
             yield PlannedCase(

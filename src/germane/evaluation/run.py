@@ -113,6 +113,8 @@ class _Run:
         self.counts: Counter[Path] = Counter()
         # read before anything is paid
         self.baseline = find_baseline(self.options.baseline, every=self.options.fail_on_regression)
+        if self.baseline is not None:
+            watch.held_against(self.baseline)
 
     def go(self) -> Report:
         """Everything, then the report."""
@@ -230,6 +232,8 @@ class _Run:
 
     def _unknown(self, session: Session) -> str:
         """Which answers a replayed ledger does not hold; "" where it has them all, or none is replayed."""
+        if not self.missing:
+            return ""
         return missing_in_words(session.ledger, self.options.replay or "", self.missing, session.folder.items)
 
     def _stopped(self, failure: BaseException, session: Session) -> GermaneError:

@@ -104,7 +104,8 @@ class Session:
             self.replaces: bool = stored.get("replaces", False) if stored else self.folder.has_rows()
             if not stored:
                 self.folder.forget_killed()
-            self.known = answers_so_far(folder, stored, errors=not retry_errors) if recall else {}
+            again = retry_errors or bool(options.replay)  # what a replayed ledger lacks is still lacking
+            self.known = answers_so_far(folder, stored, errors=not again) if recall else {}
             if options.no_cache and not stored:
                 _remove_ledger(Path(place))
             self.ledger: Ledger = open_for_replay(options.replay) if options.replay else open_ledger(place)

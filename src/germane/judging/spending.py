@@ -14,6 +14,7 @@ from typing import IO
 from germane.encoding import encode
 from germane.errors import InputError, LimitReached
 from germane.judges.judge import Judge, Reply, members_of
+from germane.numberset import NumberSet
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.types import Json, Judgement, Usage
@@ -93,7 +94,7 @@ class Receipts:
         self.earlier = Spent()
         self.failed: set[int] = set()
         """The questions that nobody has answered yet, by short key: an answer that comes later removes its own."""
-        self._keys: set[int] = set()
+        self._keys = NumberSet()
         self._path, self._pending = path, b""
         self._file: IO[bytes] | None = None
         if not resumed:
@@ -106,7 +107,7 @@ class Receipts:
                 self._note(keys, failed)
 
     def __contains__(self, key: str) -> bool:
-        return bool(self._keys) and _short(key) in self._keys
+        return len(self._keys) > 0 and _short(key) - _HALF in self._keys
 
     def add(self, keys: Iterable[str], spent: Spent = _NOTHING, failed: Iterable[str] = ()) -> None:
         """These questions were paid for together, or with what was paid before (no `spent`). Some may have failed."""
@@ -118,7 +119,8 @@ class Receipts:
         self._write()
 
     def _note(self, paid: set[int], failed: set[int]) -> None:
-        self._keys |= paid
+        for key in paid:
+            self._keys.add(key - _HALF)
         self.failed -= paid
         self.failed |= failed
 
@@ -142,6 +144,9 @@ class Receipts:
                 self._write()
         if self._file is not None:
             self._file.close()
+
+
+_HALF = 1 << 63
 
 
 def _short(key: str) -> int:

@@ -454,7 +454,7 @@ def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
     grades = [f"{grade:g}" for grade in line["confusion"]["grades"]]
     yield f"\n| people \\ judge | {' | '.join(grades)} |\n|{' --- |' * (1 + len(grades))}"
     for grade, counts in zip(grades, line["confusion"]["people_by_judge"], strict=True):
-        yield f"| {grade} | {' | '.join(f'{count:g}' for count in counts)} |"
+        yield f"| {grade} | {' | '.join(f'{round(count, 1):g}' for count in counts)} |"
 
 
 def _table(title: str, rows: Sequence[Mapping[str, Json]], names: Sequence[str]) -> Iterator[str]:

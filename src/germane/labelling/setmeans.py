@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
 
 from germane.measures.labels import HELPS
-from germane.statistics.correction import CorrectedMean, corrected_mean
+from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
 from germane.statistics.intervals import cluster_codes
-from germane.statistics.sampling import chances_of_rounds
 from germane.tables.labels import Label, LabelBook
 from germane.types import FrozenDict, Json
 
@@ -105,11 +105,15 @@ def _corrected(
         partly = np.isin(cases, cases[np.isnan(people)])
         whole = np.where(partly, nan, people)
         return corrected_mean(judged, whole, proxy=proxy, clusters=cases, value_range=limits)
-    counts = np.bincount(cases, ~np.isnan(people))
-    if (counts >= 2).all():  # some of every query
-        return corrected_mean(judged, people, proxy=proxy, strata=cases, value_range=limits)
-    chances = chances_of_rounds(np.bincount(cases), int(counts.sum()))[cases]
-    return corrected_mean(judged, people, proxy=proxy, probabilities=chances, value_range=limits)
+    # Some of every query: as a mean over queries (estimand C) in which each query weighs as much as it holds.
+    sizes = np.bincount(cases)
+    scale = (sizes * len(sizes) / len(cases))[cases]
+    most = limits[1] * float(scale.max())
+    found = corrected_query_mean(
+        judged * scale, people * scale, cases, proxy=proxy * scale, value_range=(0.0, most)
+    )
+    ends = found.ends and (found.ends[0], min(found.ends[1], limits[1]))
+    return replace(found, mean=None if found.mean is None else min(found.mean, limits[1]), ends=ends)
 
 
 def _line(kind: str, value: str, judged: float, total: int, found: CorrectedMean | str) -> dict[str, Json]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import isinf
 from typing import Any
 
+from germane.clean import html_table, shorten
 from germane.measures.labels import LabelledPlace, PlaceLabel, Ranking, fill_table
 from germane.measures.measure import Definition, Measure, Param
 from germane.measures.outcome import Item, Outcome
@@ -51,6 +52,28 @@ class Explanation:
     working: tuple[FrozenDict, ...] = ()
     band: str = ""
     details: FrozenDict = field(default_factory=FrozenDict)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [
+                self._score,
+                *filter(None, [self.reasoning]),
+                *(f"+ {hit}" for hit in self.hits),
+                *(f"- {miss}" for miss in self.misses),
+            ]
+        )
+
+    @property
+    def _score(self) -> str:
+        found = self.outcome
+        if found.value is not None:
+            return f"{found.value:.4f}" + (f" ({self.band})" if self.band else "")
+        return f"{found.status}: {found.why}" if found.why else found.status
+
+    def _repr_html_(self) -> str:
+        rows = [("+", "counted", hit) for hit in self.hits] + [("-", "did not", miss) for miss in self.misses]
+        lines = [self.reasoning] if self.reasoning else []
+        return html_table(["", self._score, "what"], rows, lines)
 
     def as_json(self) -> dict[str, Json]:
         """Hits, misses and reasoning with everything else under `details`."""
@@ -271,7 +294,7 @@ def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> s
         nothing = next((item.text for item in counted.items), "")
         return f"{nothing}, {score}" if nothing else score
     held = sum(item.held is True for item in counted.items)
-    missing = [item.text[:MISSING] for item in counted.items if item.held is False]
+    missing = [shorten(item.text, MISSING) for item in counted.items if item.held is False]
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
     lacks = f"; {counted.lacking}: {'; '.join(missing[:NAMED])}{more}" if missing else ""
     return f"{held}/{len(counted.items)} {counted.what}, {score}{lacks}"

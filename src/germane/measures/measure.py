@@ -380,6 +380,28 @@ class Measure:
         return measure if lenient else measure.require_cutoff()
 
 
+class _Help:
+    """The docstring of Measure, and of each measure its own: `help(nDCG)` shows nDCG."""
+
+    def __init__(self, of_class: str | None) -> None:
+        self.of_class = of_class
+
+    def __get__(self, measure: Measure | None, owner: object) -> str | None:
+        if measure is None:
+            return self.of_class
+        known = measure.definition
+        low, high = known.range
+        lines = [str(measure), "", known.doc, "", f"= {known.formula}", f"needs {', '.join(known.needs)}"]
+        lines += [f"from {known.reference}"] if known.reference else []
+        lines.append(f"range {low:g} to {high:g}, {known.better} is better")
+        lines += [f"nothing to count: {known.nothing}"] if known.nothing else []
+        lines += [f"{name}={measure.settings[name]}: {param.meaning}" for name, param in known.params.items()]
+        return "\n".join(lines)
+
+
+Measure.__doc__ = _Help(Measure.__doc__)  # type: ignore[assignment]
+
+
 def _checked_cutoff(known: Definition, cutoff: float | None) -> int | float | None:
     if cutoff is None:
         return None

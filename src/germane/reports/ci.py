@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from germane.clean import clean, shorten
+from germane.clean import clean, clean_lines, shorten
 from germane.reports.data import ReportData
 from germane.reports.gates import CaseResult
 from germane.reports.schema import ResultRow
@@ -92,11 +92,11 @@ def _test(
 
 
 def _xml(text: str) -> str:
-    return escape(_NOT_XML.sub("", text))
+    return escape(_NOT_XML.sub("", clean_lines(text)))
 
 
 def _attribute(text: str) -> str:
-    return quoteattr(_NOT_XML.sub("", text))
+    return quoteattr(_NOT_XML.sub("", clean(text)))
 
 
 def _value(value: float | None) -> str:

@@ -112,7 +112,7 @@ def explain_score(report: Explainable, score: Score) -> Explanation:
     sample = report.samples_of([key]).get(key)
     if sample is None:
         raise KeyError(f"there is no sample {score.sample}")
-    return explain(report, sample, measure, outcome, recorded(report))
+    return explain(sample, measure, outcome, recorded(report), settings_of(report))
 
 
 MOST_EXPLAINED = 5_000
@@ -124,16 +124,16 @@ def explained(report: Explainable) -> Iterator[tuple[Score, Explanation]]:
     if len(report.tables.scores) > MOST_EXPLAINED:
         return
     samples = {(sample.id, sample.system, sample.trial): sample for sample in report.tables.samples}
-    answers, found = recorded(report), results_of(report)
+    answers, found, settings = recorded(report), results_of(report), settings_of(report)
     for score in report.tables.scores:
         sample = samples.get((score.sample, score.system, score.trial))
-        yield score, _explained(sample, score, report, answers, found)
+        yield score, _explained(sample, score, settings, answers, found)
 
 
 def _explained(
     sample: Sample | None,
     score: Score,
-    report: Explainable,
+    settings: Settings,
     answers: Recorded,
     found: Mapping[tuple[str, ...], Mapping[str, Json]],
 ) -> Explanation:
@@ -144,7 +144,7 @@ def _explained(
         return explain_graded(graded, outcome)
     if sample is None or score.status == "skipped" or not _is_known(score.type):
         return Explanation(outcome=outcome, reasoning=score.why or "")
-    return explain(report, sample, Measure.parse(score.type), outcome, answers)
+    return explain(sample, Measure.parse(score.type), outcome, answers, settings)
 
 
 def _is_known(name: str) -> bool:
@@ -155,13 +155,13 @@ def _is_known(name: str) -> bool:
 
 
 def explain(
-    report: Explainable, sample: Sample, measure: Measure, outcome: Outcome, answers: Recorded
+    sample: Sample, measure: Measure, outcome: Outcome, answers: Recorded, settings: Settings
 ) -> Explanation:
     """Why a sample's score is what it is."""
     if measure.definition.family == "ranked":
-        lists, exchange = replay(labels_for(measure, sample, settings_of(report)), answers.look_up)
+        lists, exchange = replay(labels_for(measure, sample, settings), answers.look_up)
         return explain_ranked(measure, outcome, lists, votes_in(exchange, answers))
-    derived, exchange = replay(program_of(measure, sample, settings_of(report)), answers.look_up)
+    derived, exchange = replay(program_of(measure, sample, settings), answers.look_up)
     return explain_judged(measure, outcome, sample, exchange, derived, votes_in(exchange, answers))
 
 

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from html import escape
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote
@@ -19,7 +18,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from germane.clean import cell, clean, shorten
+from germane.clean import cell, clean, html_table, shorten
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.ci import junit
@@ -85,18 +84,9 @@ def render_html(report: ReportData) -> str:
         for part in files or (report,)
         for s in part.summaries
     ]
-    head = "".join(f"<th scope='col' style='text-align:left'>{name}</th>" for name in heads)
-    body = "".join(
-        f"<tr>{''.join(f'<td style={_LEFT!r}>{escape(clean(cell))}</td>' for cell in row)}</tr>"
-        for row in rows
-    )
     remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
-    said = [*remarks, *corrected_in_words(report.summaries), *report.verdict.lines()]
-    lines = "".join(f"<p>{escape(clean(line))}</p>" for line in said)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{lines}"
-
-
-_LEFT = "text-align:left"
+    lines = [*remarks, *corrected_in_words(report.summaries), *report.verdict.lines()]
+    return html_table(heads, rows, lines)
 
 
 def render(report: ReportData, *more: RenderableType) -> RenderableType:
@@ -485,8 +475,9 @@ def _markdown(report: ReportData) -> Iterator[str]:
         yield f"\n{_escaped(note, 1000)}\n"
     if judge.get("stand_in"):
         yield f"\n> {_escaped(judge['stand_in'])}\n"
-    yield from _failed_in_markdown(report)
-    yield from _cases_in_markdown(report)
+    words = _words(report)
+    yield from _failed_in_markdown(report, words)
+    yield from _cases_in_markdown(report, words)
     yield f"\n**{report.verdict.word.capitalize()}** (exit code {report.verdict.exit_code}): "
     yield f"{_escaped('; '.join(report.verdict.reasons), 1000)}\n"
 
@@ -494,19 +485,26 @@ def _markdown(report: ReportData) -> Iterator[str]:
 _MOST_FAILED = 20
 
 
-def failed_cases(report: ReportData) -> Iterator[tuple[CaseResult, list[ResultRow]]]:
+Words = Mapping[SampleKey, Sequence[ResultRow]]
+"""What each grader found in each case, in words."""
+
+
+def failed_cases(
+    report: ReportData, words: Words | None = None
+) -> Iterator[tuple[CaseResult, list[ResultRow]]]:
     """The cases that fail, each with the graders that it does badly by; the worst first."""
     failed = sorted(
         (case for case in report.cases() if case.verdict == "fail"), key=lambda case: case.score or 0.0
     )
-    words = _words(report) if failed else {}
+    if words is None:
+        words = _words(report) if failed else {}
     for case in failed:
         rows = words.get((case.sample, case.system, case.trial), [])
         yield case, [row for row in rows if row["score"] is not None and row["misses"] and row["score"] < 1]
 
 
-def _failed_in_markdown(report: ReportData) -> Iterator[str]:
-    failed = list(failed_cases(report))
+def _failed_in_markdown(report: ReportData, words: Words) -> Iterator[str]:
+    failed = list(failed_cases(report, words))
     if failed:
         yield f"\n{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}:\n\n| case | score | misses |\n| --- | --- | --- |\n"
     for case, rows in failed[:_MOST_FAILED]:
@@ -517,29 +515,30 @@ def _failed_in_markdown(report: ReportData) -> Iterator[str]:
         yield f"\nand {len(failed) - _MOST_FAILED} more\n"
 
 
-_MOST_CASES = 100
-"""A step's summary page of GitHub may hold one megabyte."""
+_MOST_ROWS = 300
+"""A step's summary page of GitHub may hold one megabyte; a row has at most about a thousand characters."""
 
 
-def _cases_in_markdown(report: ReportData) -> Iterator[str]:
+def _cases_in_markdown(report: ReportData, words: Words) -> Iterator[str]:
     """What each grader found in each case, folded away."""
-    cases, words = list(report.cases()), _words(report)
-    if not words:
+    cases = list(report.cases())
+    found = [(case, row) for case in cases for row in words.get((case.sample, case.system, case.trial), ())]
+    if not found:
         return
     heads = ("case", "verdict", "grader", "score", "relevance by place", "hits", "misses", "reasoning")
     yield f"\n<details><summary>{len(cases)} cases</summary>\n\n| {' | '.join(heads)} |\n|{' --- |' * len(heads)}\n"
-    for case in cases[:_MOST_CASES]:
-        for row in words.get((case.sample, case.system, case.trial), ()):
-            checks = cast("list[dict[str, Json]]", row["details"].get("relevance_checks") or [])
-            cells = [
-                *(_case_name(case), case.verdict, row["measure"]),
-                row["status"] if row["score"] is None else f"{row['score']:.4f}",
-                ", ".join(f"{one['position']}: {_RELEVANCE[one['relevant']]}" for one in checks),
-                *("; ".join(row["hits"]), "; ".join(row["misses"]), row["reasoning"] or row["why"] or ""),
-            ]
-            yield f"| {' | '.join(_escaped(text, 300) for text in cells)} |\n"
-    more = len(cases) - _MOST_CASES
-    yield f"\n{f'and {more} more: in JSON, JSONL and CSV{chr(10)}' if more > 0 else ''}</details>\n"
+    for case, row in found[:_MOST_ROWS]:
+        checks = cast("list[dict[str, Json]]", row["details"].get("relevance_checks") or [])
+        cells = [
+            *(_case_name(case), case.verdict, row["measure"]),
+            row["status"] if row["score"] is None else f"{row['score']:.4f}",
+            ", ".join(f"{one['position']}: {_RELEVANCE[one['relevant']]}" for one in checks),
+            *("; ".join(row["hits"]), "; ".join(row["misses"]), row["reasoning"] or row["why"] or ""),
+        ]
+        yield f"| {' | '.join(_escaped(text, 300) for text in cells)} |\n"
+    if len(found) > _MOST_ROWS:
+        yield f"\nand {len(found) - _MOST_ROWS} more: in JSON, JSONL and CSV\n"
+    yield "\n</details>\n"
 
 
 _RELEVANCE = {True: "relevant", False: "not relevant", None: "no verdict"}

@@ -247,6 +247,7 @@ def _total(counts: list[Mapping[str, Any]], field: str) -> int | None:
 
 
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
+_BLOCK = 10_000
 _REASONS = 100
 """How many distinct reasons of one measure are kept."""
 
@@ -396,8 +397,8 @@ def _summary(
         measure=measure,
         type=canonical,
         system=system,
-        mean=fsum(values.tolist()) / n if n else None,
-        mean_bounds=(fsum(low.tolist()) / due, fsum(high.tolist()) / due) if due else None,
+        mean=exact_sum(values) / n if n else None,
+        mean_bounds=(exact_sum(low) / due, exact_sum(high) / due) if due else None,
         interval=interval.ends,
         interval_method=(interval.method if interval.ends else None)
         and interval.method + ("" if interval.units == "cases" else ", clusters"),
@@ -421,6 +422,12 @@ def _summary(
         errors=counts[_ERROR],
         why=_reasons(reasons, cases.whys),
     )
+
+
+def exact_sum(values: NDArray[np.float64]) -> float:
+    """The sum, rounded once."""
+    blocks = (values[start : start + _BLOCK] for start in range(0, len(values), _BLOCK))
+    return fsum(value for block in blocks for value in block.tolist())
 
 
 def _interval(

@@ -12,6 +12,7 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
 
@@ -107,16 +108,19 @@ class _Gold:
 
     def __init__(self, qrels: Mapping[str, Mapping[str, int]]) -> None:
         polars = _polars()
-        self.number = {query: number for number, query in enumerate(qrels)}
         docs = polars.Series([doc for grades in qrels.values() for doc in grades], dtype=polars.String)
-        queries = polars.Series(list(qrels), dtype=polars.String)
+        self._queries = polars.Series(list(qrels), dtype=polars.String)
         sizes = np.fromiter(map(len, qrels.values()), np.int64, len(qrels))
-        key = docs.hash(_DOC_SEED).to_numpy() ^ np.repeat(queries.hash(_QUERY_SEED).to_numpy(), sizes)
+        hashed = self._queries.hash(_QUERY_SEED).to_numpy()
+        key = docs.hash(_DOC_SEED).to_numpy() ^ np.repeat(hashed, sizes)
+        self._row = np.argsort(hashed)
+        self._hashed = hashed[self._row]
         order = np.argsort(key)
         self.key = key[order]
-        if (self.key[1:] == self.key[:-1]).any():
-            raise NotPlain("two gold documents share a hash")
-        grades = np.fromiter((g for some in qrels.values() for g in some.values()), np.float64, len(docs))
+        if any((keys[1:] == keys[:-1]).any() for keys in (self.key, self._hashed)):
+            raise NotPlain("two gold documents or queries share a hash")
+        values = chain.from_iterable(grades.values() for grades in qrels.values())
+        grades = np.fromiter(values, np.float64, len(docs))
         self.doc, self.grade = docs[order], grades[order]
         self.row = np.repeat(np.arange(len(qrels)), sizes)[order]
         bits = max(10, len(key).bit_length() + _SLOTS)
@@ -126,6 +130,15 @@ class _Gold:
 
     def _slot(self, key: Keys) -> Numbers:
         return (key >> self._shift).view(np.int64)
+
+    def rows(self, queries: Any, hashed: Keys) -> Numbers:
+        """The number of each query in the gold, -1 where it has none."""
+        if not len(self._hashed):
+            return np.full(len(hashed), -1)
+        at = np.minimum(np.searchsorted(self._hashed, hashed), len(self._hashed) - 1)
+        rows = self._row[at]
+        same = (self._hashed[at] == hashed) & (self._queries[rows] == queries).to_numpy()
+        return np.where(same, rows, -1)
 
     def find(self, key: Keys) -> tuple[Numbers, Numbers]:
         """The places of the keys that are gold documents' keys, and the numbers of these documents."""
@@ -144,14 +157,15 @@ def _hits(frame: Any, gold: _Gold) -> tuple[list[str], Numbers, Numbers, tuple[N
     starts = np.concatenate([[0], changes, [len(query)]])
     first = query[starts[:-1]]
     names: list[str] = first.to_list()
-    key = np.repeat(first.hash(_QUERY_SEED).to_numpy(), np.diff(starts))
+    hashed = first.hash(_QUERY_SEED).to_numpy()
+    key = np.repeat(hashed, np.diff(starts))
     key ^= docs.hash(_DOC_SEED).to_numpy()
     ordered = np.sort(key)
     if (ordered[1:] == ordered[:-1]).any():
         raise NotPlain("a document may stand twice in a query")
     place, at = gold.find(key)
     number = np.searchsorted(starts, place, side="right") - 1
-    numbers = np.fromiter((gold.number.get(name, -1) for name in names), np.int64, len(names))
+    numbers = gold.rows(first, hashed)
     row = numbers[number]
     same = (gold.row[at] == row) & (gold.doc[at] == docs[place]).to_numpy()
     place, at, number, row = place[same], at[same], number[same], row[same]

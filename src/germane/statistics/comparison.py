@@ -23,7 +23,6 @@ __all__ = [
     "decide_change",
     "holm",
     "paired_difference",
-    "shared_verdicts",
     "sign_flip_test",
     "split_difference",
 ]
@@ -309,7 +308,7 @@ def split_difference(
 
     Args:
         a: Scores of A, shape (n,).
-        mixed: Scores of B's lists with A's verdict on every item that both hold (`shared_verdicts`), shape (n,).
+        mixed: Scores of B's lists with A's verdict on every item that both hold, shape (n,).
         b: Scores of B, shape (n,).
         clusters: Identity of each case's cluster, shape (n,).
         value_range: Smallest and largest score possible.
@@ -347,26 +346,3 @@ def paired_interval(
         )
     limits = value_range and (value_range[0] - value_range[1], value_range[1] - value_range[0])
     return mean_interval(second - first, clusters=clusters, value_range=limits, level=level, differences=True)
-
-
-def shared_verdicts(
-    items_a: ArrayLike, verdicts_a: ArrayLike, items_b: ArrayLike, verdicts_b: ArrayLike
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """B's verdicts with A's in their place wherever A holds the same item.
-
-    Args:
-        items_a: Identities of the items that A has verdicts on, shape (m,); repeated ones must agree.
-        verdicts_a: A's verdicts, shape (m,).
-        items_b: Items in B's lists, shape (n,).
-        verdicts_b: B's verdicts, shape (n,).
-
-    Returns:
-        The mixed verdicts and which of them are A's, each of shape (n,).
-    """
-    names, first = np.unique(np.asarray(items_a), return_index=True)
-    wanted = np.asarray(items_b)
-    if not len(names):
-        return np.array(verdicts_b, float), np.zeros(len(wanted), bool)
-    place = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
-    found = names[place] == wanted
-    return np.where(found, np.asarray(verdicts_a, float)[first[place]], np.asarray(verdicts_b, float)), found

@@ -6,9 +6,8 @@ from math import ceil, inf, isfinite, sqrt
 
 from germane.errors import InputError
 from germane.statistics.distributions import normal_quantile, t_cdf, t_quantile
-from germane.statistics.intervals import Units
 
-__all__ = ["detectable_difference", "flip_of_mean", "flip_probability", "power_of", "units_needed"]
+__all__ = ["detectable_difference", "flip_of_mean", "power_of", "units_needed"]
 
 
 def detectable_difference(deviation: float, n: int, alpha: float = 0.05, power: float = 0.8) -> float:
@@ -64,19 +63,19 @@ def units_needed(deviation: float, difference: float, alpha: float = 0.05, power
     return n
 
 
-def flip_probability(units: Units, threshold: float) -> float | None:
+def flip_of_mean(mean: float, error: float, n: int, threshold: float) -> float:
     """Probability that the mean over as many new cases falls on the other side of the threshold.
 
     The new mean minus the observed one has the variance of both, 2 s^2 / n: T(-|mean - threshold| / (s sqrt(2 / n)))
     with n - 1 degrees of freedom, at most 1/2 (the prediction interval of a mean, Hahn and Meeker 1991, chapter 4).
-    None for one unit; 0 where all units are equal.
+    0 where all units are equal.
+
+    Args:
+        mean: The mean over n units, 2 or more.
+        error: Its standard error.
+        n: Units.
+        threshold: What the mean is held against.
     """
-    n = len(units.sums)
-    return flip_of_mean(units.mean, units.error, n, threshold) if n > 1 else None
-
-
-def flip_of_mean(mean: float, error: float, n: int, threshold: float) -> float:
-    """The same from a mean over n units, 2 or more, and its standard error."""
     return t_cdf(-abs(mean - threshold) / (error * sqrt(2)), n - 1) if error else 0.0
 
 

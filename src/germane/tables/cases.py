@@ -124,12 +124,17 @@ class CaseScores:
         found = self.table.taken(rows)
         due = found.status != _SKIPPED
         ok = found.status[due] == _OK
-        value, low, high = found.value[due], found.low[due], found.high[due]
-        low = np.where(ok, value, np.where(np.isnan(low), span[0], low))
-        high = np.where(ok, value, np.where(np.isnan(high), span[1], high))
+        value, low, high = (
+            column if due.all() else column[due] for column in (found.value, found.low, found.high)
+        )
+        if ok.all():
+            low = high = value
+        else:
+            low = np.where(ok, value, np.where(np.isnan(low), span[0], low))
+            high = np.where(ok, value, np.where(np.isnan(high), span[1], high))
         case = self._case[self._sample_of(rows[due])]
         if not self.table.keys.trials:
-            return CaseValues(case, low, high, ok, value[ok])
+            return CaseValues(case, low, high, ok, value if low is value else value[ok])
         names, first, codes = np.unique(case, return_index=True, return_inverse=True)
         order = np.argsort(np.argsort(first))  # from sorted cases to those in order of appearance
         codes = order[codes]

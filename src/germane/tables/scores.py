@@ -398,8 +398,9 @@ class ScoreTable:
         """What these rows hold, without the columns of the others."""
         value = np.frombuffer(self._value, dtype=np.float64)[rows] if len(self) else np.empty(0)
         outcome = self._outcome.at(rows)
-        low, high = np.full((2, len(rows)), _NAN)
+        low = high = np.broadcast_to(np.float64(_NAN), len(rows))
         if self._bounded:
+            low, high = np.full((2, len(rows)), _NAN)
             bounded = np.array(self._bounded)
             at = np.searchsorted(bounded, rows)
             at[at == len(bounded)] = 0

@@ -40,6 +40,8 @@ __all__ = ["KINDS", "charts_of", "cutoffs", "differences", "ranks", "scatter", "
 
 _DEEPEST = 20
 """The last rank and cut-off that is drawn."""
+_CUTOFFS = (1, 2, 3, 4, 5, 7, 10, 15, 20)
+"""The cut-offs that are computed, beside those of the report."""
 _MOST_SERIES = len(SERIES)
 _MOST_POINTS = 3_000
 _BYTES_PER_TOKEN = 4
@@ -82,7 +84,7 @@ def _measured_at(report: ReportData) -> dict[str, dict[str, list[tuple[int, floa
             deepest[name] = measure, min(k, _DEEPEST)
     samples = list(report.samples()) if deepest else []
     if samples:
-        wanted = [measure @ k for measure, most in deepest.values() for k in range(1, most + 1)]
+        wanted = [measure @ k for measure, most in deepest.values() for k in _CUTOFFS if k <= most]
         for (system, canonical), mean in _means(report, samples, wanted).items():
             name, _, k_text = canonical.rpartition("@")
             at[name].setdefault(system, {}).setdefault(int(k_text), mean)
@@ -339,8 +341,9 @@ def scatter(
     line = report[measure]
     mine = {n for n, (reported, _) in enumerate(report.tables.scores.measures) if reported == line.measure}
     scores = report.tables.scores
+    keys = scores.samples
     values = {
-        scores.samples[sample]: value
+        keys[sample]: value
         for sample, number, value in zip(scores.sample.tolist(), scores.measure.tolist(), scores.value.tolist(), strict=True)
         if number in mine and value == value  # noqa: PLR0124 - NaN
     }  # fmt: skip
