@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from germane.graders.evidence import plain_number, same, tool_calls, trace_summary
 from germane.graders.grader import DirectGrader, Flag, FrozenMap, GraderResult, Number
 from germane.samples.evalfile import Case
-from germane.samples.messages import plain
 from germane.types import Json, ToolCall
 
 Checks: TypeAlias = Iterable[tuple[bool | None, str]]
@@ -224,7 +223,7 @@ class SkillTrigger(DirectGrader):
             return f'Skill tool invoked with skill="{named}"'
         if tool == "read" and file in path:
             return f"Read tool loaded skill file: {path}"
-        output = call.output if isinstance(call.output, str) else json.dumps(plain(call.output))
+        output = call.output if isinstance(call.output, str) else json.dumps(call.output)
         return f'Tool "{call.tool}" output referenced skill file for "{self.skill}"' if file in output else ""
 
 
