@@ -82,7 +82,6 @@ def _row(row: Any) -> Any:
 
 
 def _known(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
-    """The items of a mapping that are not missing."""
     for key, value in row.items():
         plain = value if type(value) in _PLAIN else _plain(value)
         if plain is not None:

@@ -61,7 +61,6 @@ def _part(part: Json, folder: Path, node: Node) -> Json:
 
 
 def _find(named: str, folder: Path) -> Path | None:
-    """The file, relative to the eval file's folder, then to the repository's root."""
     root = repository_root(folder)
     absolute = (root / named.lstrip("/"), Path(named))
     places = absolute if named.startswith("/") else (folder / named, root / named)

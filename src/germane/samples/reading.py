@@ -339,7 +339,6 @@ def _check_header(header: list[str], lists: list[int], field_of: FieldOf, place:
 
 
 def _context_cell(cell: str) -> Json:
-    """One context: an object as JSON, or a text."""
     value = structure(cell) if cell.lstrip().startswith("{") else None
     return value if isinstance(value, dict) else cell
 

@@ -200,7 +200,6 @@ def _misgraded(values: dict[str, Any], row: dict[str, Json]) -> Wrong | None:
 
 
 def _lists(values: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], tuple[Context, ...]]]:
-    """The ranked lists of a sample, each with its path."""
     yield ("contexts",), values["contexts"] or ()
     for number, call in enumerate(values["calls"] or ()):
         yield ("calls", number, "contexts"), call.contexts
@@ -411,7 +410,6 @@ def _of_ids(ids: Json) -> PlainContexts:
 
 
 def _contexts(values: Json) -> PlainContexts:
-    """The contexts, where they are all alike."""
     if type(values) is not list:
         raise _Odd
     kinds = {*map(type, values)}
