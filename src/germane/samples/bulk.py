@@ -426,22 +426,29 @@ def _single(raw: NDArray[np.uint8]) -> bool:
 
 _BLANKS = bytes.maketrans(b"\t\v\f\r", b"    ")
 _CONTROL = bytes(byte for byte in range(32) if byte not in b"\t\n\v\f\r")
-_PLAINER = bytes.maketrans(_CONTROL, bytes(len(_CONTROL)))
+_PLAINER = _BLANKS.translate(bytes.maketrans(_CONTROL, bytes(len(_CONTROL))))
+_USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte == 10)
 
 
 def _normalised(data: bytes) -> bytes:
     """The lines with one blank between columns, none at the ends, and no empty lines."""
-    raw = np.frombuffer(data, dtype=np.uint8)
-    if ((raw < 32) != (raw == 10)).any():
-        data = data.translate(_BLANKS.translate(_PLAINER))
+    if data.translate(None, _USUAL):
+        data = data.translate(_PLAINER)
         if b"\0" in data:
             raise NotPlain("there are control characters")
-        raw = np.frombuffer(data, dtype=np.uint8)
-    blank = raw == 32
-    raw = raw[np.concatenate([[True], ~(blank[1:] & blank[:-1])])]
-    data, feed, space = raw.tobytes(), raw == 10, raw <= 32
-    if (space[1:] & space[:-1] & (feed[1:] | feed[:-1])).any():  # blanks at the ends of lines, or empty lines
+    raw = np.frombuffer(data, dtype=np.uint8)
+    data = b"".join(_single_blanks(raw, start) for start in range(0, len(raw), _PIECE))
+    if not _single(np.frombuffer(data, dtype=np.uint8)):  # blanks at the ends of lines, or empty lines
         data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n")
         while b"\n\n" in data:
             data = data.replace(b"\n\n", b"\n")
     return data.lstrip()
+
+
+def _single_blanks(raw: NDArray[np.uint8], start: int) -> bytes:
+    """A piece of the bytes without the blanks that follow a blank."""
+    piece = raw[start : start + _PIECE]
+    kept = piece != 32
+    kept[1:] |= kept[:-1].copy()
+    kept[0] |= start == 0 or raw[start - 1] != 32
+    return piece[kept].tobytes()
