@@ -351,17 +351,23 @@ def _blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
 
 def _last_query(data: bytes) -> int:
     """Where the lines of the last query begin, 0 where there is no other; a line without an end is one of them."""
-    begin = at = data.rfind(b"\n") + 1
-    last: list[bytes] = []
-    while at:
-        start = data.rfind(b"\n", 0, at - 1) + 1
-        query = data[start:at].split(None, 1)[:1]
-        if last and query and query != last:
-            return begin
-        if query:
-            last, begin = query, start
-        at = start
-    return 0
+    end, last = _line(data, data.rfind(b"\n") + 1)
+    begin = 0
+    while begin < end:  # lines before `begin` are of other queries, the one at `end` is of the last
+        after = data.find(b"\n", (begin + end) // 2) + 1
+        start, query = _line(data, after)
+        begin, end = (begin, start) if query == last else (after, end)
+    return end
+
+
+def _line(data: bytes, end: int) -> tuple[int, list[bytes]]:
+    """Where the line that ends here starts, or the one before where it is blank, and its query."""
+    while end:
+        start = data.rfind(b"\n", 0, end - 1) + 1
+        if query := data[start:end].split(None, 1)[:1]:
+            return start, query
+        end = start
+    return 0, []
 
 
 _RESULTS = {
