@@ -454,7 +454,7 @@ def _normalised(data: bytes) -> bytes:
 def _single_blanks(raw: NDArray[np.uint8], start: int) -> bytes:
     """A piece of the bytes without the blanks that follow a blank."""
     piece = raw[start : start + _PIECE]
-    kept = piece != 32
+    kept: NDArray[np.bool_] = piece != 32
     kept[1:] |= kept[:-1].copy()
     kept[0] |= start == 0 or raw[start - 1] != 32
     return piece[kept].tobytes()
