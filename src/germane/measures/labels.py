@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -51,10 +52,15 @@ def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ..
 
     What a final list beside the calls adds to them comes last.
     """
+    lists = (*(contexts for _, contexts in rankings(sample)), sample.contexts or ())
+    return distinct(contexts[:k] for contexts in lists)
+
+
+def distinct(lists: Iterable[Iterable[Context]]) -> tuple[Context, ...]:
+    """Each passage of several lists once, in order of first appearance."""
     found: dict[tuple[str, str | None], Context] = {}
-    for contexts in (*(contexts for _, contexts in rankings(sample)), sample.contexts or ()):
-        for context in contexts[:k]:
-            found.setdefault(same(context), context)
+    for context in chain.from_iterable(lists):
+        found.setdefault(same(context), context)
     return tuple(found.values())
 
 

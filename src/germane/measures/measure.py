@@ -200,10 +200,8 @@ def definition(name: str, params: Mapping[str, Value] | None = None) -> Definiti
         return only[0]  # most are found so, many times per sample
     canonical, preset = _resolve(name)
     given = {**preset, **(params or {})}
-    for find in (
-        str,
-        _find_more,
-    ):  # the same name may be defined elsewhere too, for another value of the parameter
+    # the same name may be defined elsewhere too, for another value of the parameter
+    for find in (str, _find_more):
         find(canonical)
         known = _REGISTRY[canonical]
         if found := next((one for one in known if one.covers(given)), None):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from math import fsum
 from typing import Any, NamedTuple, Protocol
 
@@ -43,11 +45,9 @@ class CaseResultLike(Protocol):
     @property
     def outcome(self) -> Outcome:
         """What its score row is made of."""
-        ...
 
     def as_json(self) -> dict[str, Json]:
         """Score, verdict, hits, misses, reasoning and details."""
-        ...
 
 
 class GradesCases(Protocol):
@@ -56,11 +56,9 @@ class GradesCases(Protocol):
     @property
     def asks(self) -> bool:
         """Whether it needs a judge."""
-        ...
 
     def grade(self, case: Any) -> Program[CaseResultLike]:
         """The program that grades a case of an eval file."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,11 +379,7 @@ class _Planned(NamedTuple):
 
 
 def _rows_of(indexes: Iterable[int], lengths: Iterable[int]) -> dict[int, tuple[int, int]]:
-    rows, start = {}, 0
-    for index, length in zip(indexes, lengths, strict=True):
-        rows[index] = (start, start + length)
-        start += length
-    return rows
+    return dict(zip(indexes, pairwise(accumulate(lengths, initial=0)), strict=True))
 
 
 @dataclass(slots=True)
@@ -419,44 +413,40 @@ class _Labelled:
 
     def outcomes(self, measure: Measure, indexes: Sequence[int], settings: Settings) -> list[Outcome]:
         """The outcome of a ranked measure for these jobs."""
-        try:
-            values: list[float] = ranked.values(measure, self.table).tolist()
-        except Exception:  # noqa: BLE001 - a user's own formula; its fault is the error of one sample
-            return [self._alone(measure, index, settings) for index in indexes]
-        found = [ok(_mean(values[slice(*self.rows[index])])) for index in indexes]
-        if self.reading.source == "gold" and not open_holes(measure):
-            return found
-        return [
-            self._checked(measure, index, one, settings) for index, one in zip(indexes, found, strict=True)
-        ]
+        values: list[float] | None = None
+        with suppress(Exception):  # a user's own formula; its fault is the error of one sample
+            values = ranked.values(measure, self.table).tolist()
+        if values is not None and self.reading.source == "gold" and not open_holes(measure):
+            return [ok(_mean(values[slice(*self.rows[index])])) for index in indexes]
+        return [self._outcome(measure, index, values, settings) for index in indexes]
 
-    def _alone(self, measure: Measure, index: int, settings: Settings) -> Outcome:
-        try:
-            values: list[float] = ranked.values(measure, self.table.rows_from(*self.rows[index])).tolist()
-        except Exception as fault:  # noqa: BLE001 - as above
-            return _raised(measure, fault)
-        return self._checked(measure, index, ok(_mean(values)), settings)
-
-    def _checked(self, measure: Measure, index: int, found: Outcome, settings: Settings) -> Outcome:
+    def _outcome(
+        self, measure: Measure, index: int, values: Sequence[float] | None, settings: Settings
+    ) -> Outcome:
         """The outcome where no label that the measure reads is missing, else its bounds."""
+        start, end = self.rows[index]
         try:
-            partly = self._partly(measure, index, settings)
+            if values is None:
+                own = ranked.values(measure, self.table.rows_from(start, end)).tolist()
+            else:
+                own = values[start:end]
+            if partly := self._partly(measure, index, settings):
+                return partly
         except Exception as fault:  # noqa: BLE001 - a user's own formula may fail on labels that are tried
-            return _raised(measure, fault)
-        if partly is not None:
-            return partly
+            return error(f"{measure} raised {type(fault).__name__}: {fault}")
+        found = ok(_mean(own))
         if self.reading.source != "best":
             return found
-        return replace(found, why=_share_of_people(self._read(measure, index)))
+        return replace(found, why=_share_of_people(self.read(measure, index)))
 
-    def _read(self, measure: Measure, index: int) -> list[PlaceLabel | Unanswered | None]:
+    def read(self, measure: Measure, index: int) -> list[PlaceLabel | Unanswered | None]:
         """The labels of the places that the measure reads."""
         depth = depth_of(measure)
         return [place.label for ranking in self.rankings(index) for place in ranking.places[:depth]]
 
     def _partly(self, measure: Measure, index: int, settings: Settings) -> Outcome | None:
         """An outcome with bounds where a label that the measure reads is missing, else None."""
-        read, holes = self._read(measure, index), open_holes(measure)
+        read, holes = self.read(measure, index), open_holes(measure)
         failed = [label.why for label in read if isinstance(label, Unanswered)]
         whys = failed + ["no label"] * (sum(label is None for label in read) if holes else 0)
         if not whys:
@@ -478,10 +468,6 @@ class _Labelled:
         return incomplete(why, bounds(measure, table, missing, scale=scale, top=top))
 
 
-def _raised(measure: Measure, fault: Exception) -> Outcome:
-    return error(f"{measure} raised {type(fault).__name__}: {fault}")
-
-
 def _mean(values: Sequence[float]) -> float:
     """The mean over the sample's rankings; 0 where it made no search."""
     return values[0] if len(values) == 1 else fsum(values) / len(values) if values else 0.0
@@ -497,8 +483,7 @@ def _noted(grader: Grader, outcome: Outcome, labelled: _Labelled, index: int) ->
     """The outcome with what the grader's options have to say about it; the value stays."""
     if outcome.status != "ok" or not (grader.strict or grader.expected_relevant_count):
         return outcome
-    depth = depth_of(grader.measure)
-    labels = [place.label for ranking in labelled.rankings(index) for place in ranking.places[:depth]]
+    labels = labelled.read(grader.measure, index)
     relevant = sum(is_relevant(label, grader.measure) for label in labels)
     notes = []
     if grader.strict and relevant < len(labels):
