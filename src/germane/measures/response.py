@@ -147,7 +147,7 @@ _PART = re.compile(_RANGE)
 _NUMBERS = re.compile(rf"{_RANGE}(?:\s*[,;\uff0c\u3001]\s*{_RANGE})*")
 _WIDEST = 50
 """The most contexts that one range like [3-7] may name."""
-NO_SUCH, EMPTY = "there is no such context", "the context is empty"
+_NO_SUCH, _EMPTY = "there is no such context", "the context is empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +234,9 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
     items: list[Item] = []
     for one, verdict in (yield from _judged(sample)):
         useful = verdict.contexts if verdict and verdict.supported else ()
-        why = verdict.reasoning if verdict else EMPTY
+        why = verdict.reasoning if verdict else _EMPTY
         items += [
-            Item(f"[{place or '?'}] {one.text}", place in useful, why if place else NO_SUCH)
+            Item(f"[{place or '?'}] {one.text}", place in useful, why if place else _NO_SUCH)
             for place in one.places
         ]
     if not items:
