@@ -16,7 +16,7 @@ from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.gold import NO_GOLD, NO_IDS, TOGETHER, documents, relevant
 from germane.measures.kernel import Column, alpha_ndcg, covered
 from germane.measures.labels import Settings, distinct, distinct_contexts, rankings, same, texts_of, turns
-from germane.measures.measure import Param
+from germane.measures.measure import Param, one_of
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, share, skipped
 from germane.measures.ranked import OVER, UNIT
 from germane.questions.asking import Program, Unanswered, ask, ask_all
@@ -239,12 +239,11 @@ def _first(matrix: _Matrix, claim: int) -> str:
     nothing="the reference claims nothing: skipped; nothing retrieved, or no claim supported: 0",
     params={
         "alpha": Param(float, 0.5, "how much of a claim's worth a repetition loses", low=0.0, high=1.0),
-        "ideal": Param(
-            str,
-            "claims",
+        "ideal": one_of(
             "the best list: of the retrieved passages and, for each claim that none of them supports, one that does; "
             "or of the retrieved passages alone",
-            ("claims", "retrieved"),
+            "claims",
+            "retrieved",
         ),
         "over": OVER,
     },
@@ -284,12 +283,7 @@ def _news(matrix: _Matrix, k: int) -> Sequence[Item]:
 
 SIMILAR = 0.85
 """The similarity (difflib's ratio) from which two spellings are one entity where match=fuzzy."""
-_MATCH = Param(
-    str,
-    "exact",
-    "when two spellings are one entity: equal once made plain, or similar too",
-    ("exact", "fuzzy"),
-)
+_MATCH = one_of("when two spellings are one entity: equal once made plain, or similar too", "exact", "fuzzy")
 
 
 @measure(
@@ -356,9 +350,7 @@ def _digits(text: str) -> list[str]:
 
 
 ONE_SEARCH = "one search only"
-_OF = Param(
-    str, "documents", "recall of what: gold documents, or claims of the reference", ("documents", "claims")
-)
+_OF = one_of("recall of what: gold documents, or claims of the reference", "documents", "claims")
 _CALL = Param(int, 0, "the search whose share is asked for, from 1; 0 = the mean over all", low=0)
 _MARGINAL: MeasureOptions = {
     "formula": "recall that a search adds to those before it; mean over searches = recall of all of them / searches",

@@ -49,6 +49,11 @@ class Param:
         return value  # type: ignore[return-value]
 
 
+def one_of(meaning: str, *choices: str) -> Param:
+    """A parameter that is one of these words; the first is its default."""
+    return Param(str, choices[0], meaning, choices)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
     """What the registry knows of a measure.

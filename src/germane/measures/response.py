@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from germane.measures.context import claims_held, claims_of, contexts_used, nothing_in
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.labels import distinct_contexts, given, rankings, texts_of, turns
-from germane.measures.measure import Param
+from germane.measures.measure import Param, one_of
 from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
 from germane.questions.asking import Program, ask, ask_each
 from germane.questions.listing import Importance
@@ -89,12 +89,12 @@ def context_utilisation(sample: Sample) -> Program[Outcome]:
     return (yield from contexts_used(sample, sample.response or "", nothing=NO_CLAIMS, what=what))
 
 
-_NOISE = Param(
-    str,
-    "relevant",
+_NOISE = one_of(
     "which contexts an incorrect claim came from: relevant ones (that support a claim of the reference), irrelevant "
     "ones alone, or any",
-    ("relevant", "irrelevant", "any"),
+    "relevant",
+    "irrelevant",
+    "any",
 )
 
 
@@ -318,16 +318,11 @@ _NUGGETS: MeasureOptions = {
     "nothing": "no nuggets and no reference, or no vital one where these count: skipped; nothing retrieved: 0",
     "calls": "1 per sample + 2 per reference where the nuggets are its claims (shared by all scores of nuggets)",
     "params": {
-        "nuggets": Param(
-            str,
-            "vital",
-            "which count: vital ones, all alike, or all with okay at 0.5",
-            ("vital", "all", "weighted"),
+        "nuggets": one_of(
+            "which count: vital ones, all alike, or all with okay at 0.5", "vital", "all", "weighted"
         ),
         "strict": Param(bool, True, "whether partial support counts nothing (true) or 0.5 (false)"),
-        "text": Param(
-            str, "contexts", "what is read: the contexts together, or the response", ("contexts", "response")
-        ),
+        "text": one_of("what is read: the contexts together, or the response", "contexts", "response"),
     },
     "answerable": True,
 }

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from math import fsum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
@@ -27,6 +27,7 @@ from germane.measures.labels import (
     human_scales,
     missing_verdicts,
     place_labels,
+    rankings,
 )
 from germane.measures.measure import Definition, Measure, Source, define
 from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
@@ -223,7 +224,8 @@ def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | N
     if source in {"human", "best"}:
         refusal = _off_scale(measure, human_scales(sample, settings), settings)
         if refusal or source == "human":
-            return refusal or (None if _has_labels(sample, settings) else "no human labels")
+            nothing = not any(contexts for _, contexts in rankings(sample))
+            return refusal or (None if nothing or human_scales(sample, settings) else "no human labels")
     if measure.settings.get("against") == "call":
         return None
     if given(sample, "query") is None:
@@ -247,11 +249,6 @@ def _off_scale(measure: Measure, scales: set[str], settings: Settings) -> str | 
     return None
 
 
-def _has_labels(sample: Sample, settings: Settings) -> bool:
-    lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
-    return not any(lists) or bool(human_scales(sample, settings))
-
-
 @dataclass(slots=True)
 class Block:
     """What a block of jobs needs asked (`programs`), and what its measures say once that is answered (`outcomes`).
@@ -272,7 +269,7 @@ class Block:
 
     def programs(self) -> list[Program[Any]]:
         """Every program of the block, in the order of its samples."""
-        plans: dict[int, list[_Planned]] = {}
+        plans: dict[int, list[_Plan]] = {}
         for index, job in enumerate(self.jobs):
             self._note_empty(job.sample)
             depths: dict[_Reading, list[int | None]] = {}
@@ -297,12 +294,11 @@ class Block:
                 self._labels.setdefault(reading, {})[index] = self._add_labels(reading, cuts, index)
         return self._programs
 
-    def _plan(self, grader: Grader) -> _Planned:
+    def _plan(self, grader: Grader) -> _Plan:
         measure = grader.measure
         if grader.by is not None or measure.definition.family == "judged":
-            return _Planned(grader, None, None, [])
-        wanted = self._wanted.setdefault(measure, [])
-        return _Planned(grader, reading_of(measure), depth_of(measure), wanted)
+            return grader, None, None, []
+        return grader, reading_of(measure), depth_of(measure), self._wanted.setdefault(measure, [])
 
     def _add(self, program: Program[Any], index: int, measures: Iterable[Measure]) -> int:
         self._programs.append(program)
@@ -314,14 +310,14 @@ class Block:
             return -1
         depth = None if None in cuts else max(cut for cut in cuts if cut is not None)
         job = self.jobs[index]
-        measures = {g.measure: None for g in job.graders if g.measure in self._wanted}
-        mine = [measure for measure in measures if reading_of(measure) == reading]
+        measures = dict.fromkeys(grader.measure for grader in job.graders)
+        mine = [one for one in measures if one in self._wanted and reading_of(one) == reading]
         return self._add(reading.labels(job.sample, depth, self.settings), index, mine)
 
     def _note_empty(self, sample: Sample) -> None:
-        if sample.calls and (empty := sum(not call.contexts for call in sample.calls)):
+        lists = [contexts for _, contexts in rankings(sample)]
+        if sample.calls and (empty := sum(not contexts for contexts in lists)):
             self.notes["search calls returned nothing and count 0"] += empty
-        lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
         if empty := sum(bool(c.text) and blank(c.text) for contexts in lists for c in contexts):
             self.notes["contexts are empty: no judge is asked about them"] += empty
 
@@ -358,7 +354,7 @@ class Block:
             table, lengths, repeated = gold_table(samples.values(), final=reading.final)
             return _Labelled(reading, samples, table, _rows_of(at, lengths), {}, repeated)
         lists: dict[int, tuple[Ranking, ...]] = {index: results[program] for index, program in at.items()}
-        table = fill_table([ranking for rankings in lists.values() for ranking in rankings], reading.source)
+        table = fill_table([ranking for found in lists.values() for ranking in found], reading.source)
         return _Labelled(reading, samples, table, _rows_of(at, map(len, lists.values())), lists)
 
 
@@ -369,13 +365,8 @@ class ProgramOwner(NamedTuple):
     measures: tuple[str, ...]
 
 
-class _Planned(NamedTuple):
-    """A grader with what is known of its measure once per block: what it reads, how deep, and who wants it."""
-
-    grader: Grader
-    reading: _Reading | None
-    depth: int | None
-    wanted: list[tuple[int, Grader]]
+_Plan: TypeAlias = tuple[Grader, _Reading | None, int | None, list[tuple[int, Grader]]]
+"""A grader with what is known of its measure once per block: what it reads, how deep, and who wants it."""
 
 
 def _rows_of(indexes: Iterable[int], lengths: Iterable[int]) -> dict[int, tuple[int, int]]:
