@@ -7,20 +7,18 @@ from math import fsum, inf
 
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.labels import rankings
-from germane.measures.measure import Param
+from germane.measures.measure import Param, one_of
 from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
 from germane.questions.text import words
 from germane.types import Context, Sample
 
-_UNION = Param(
-    str,
-    "union",
+_UNION = one_of(
     "several searches: what they brought between them, the mean over them, or the final list alone",
-    ("union", "calls", "final"),
+    "union",
+    "calls",
+    "final",
 )
-TOGETHER = Param(
-    str, "union", "several searches: all of them together, or the final list alone", ("union", "final")
-)
+TOGETHER = one_of("several searches: all of them together, or the final list alone", "union", "final")
 NO_IDS = "the contexts have no document ids"
 NO_GOLD = "no relevant document is known"
 _OF_SETS: MeasureOptions = {
