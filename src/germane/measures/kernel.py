@@ -6,10 +6,9 @@ These read a matrix of claims x places: which claim a context at which rank supp
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from math import fsum, log2
 from typing import TypeAlias
 
@@ -138,15 +137,16 @@ class RankedLabels:
 
     @classmethod
     def of_hits(
-        cls, row: Ints, rank: Ints, grade: Floats, lengths: Ints, judged: Sequence[Collection[int]]
+        cls, row: Ints, rank: Ints, grade: Floats, lengths: Ints, judged: Ints, level: Floats
     ) -> RankedLabels:
         """A table of gold labels in which only judged places stand, sorted by row and rank.
 
-        `judged[r]` are all grades that are known for row r.
+        `judged[r]` is how many grades are known for row r, `level` are all of them, row after row.
         """
-        pointers = pointers_of(map(len, judged))
-        level = np.fromiter(chain.from_iterable(judged), np.float64, pointers[-1])
-        level = level[np.lexsort((-level, np.repeat(np.arange(len(judged)), np.diff(pointers))))]
+        pointers = pointers_of(judged)
+        of_row = np.repeat(np.arange(len(judged)), judged)
+        if ((level[1:] > level[:-1]) & (of_row[1:] == of_row[:-1])).any():
+            level = level[np.lexsort((-level, of_row))]
         return cls(
             pointers=pointers_of(np.bincount(row, minlength=len(judged))),
             gain=np.maximum(grade, 0.0),
@@ -199,9 +199,10 @@ def _best_first(rows: Sequence[Sequence[float | None]]) -> list[list[float]]:
     return [sorted((grade for grade in row if grade is not None), reverse=True) for row in rows]
 
 
-def pointers_of(lengths: Iterable[int]) -> Ints:
+def pointers_of(lengths: Iterable[int] | Ints) -> Ints:
     """Where each row starts, from the rows' lengths."""
-    return np.concatenate([[0], np.cumsum(np.fromiter(lengths, dtype=np.int64))]).astype(np.int64)
+    sizes = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, dtype=np.int64)
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
