@@ -10,7 +10,7 @@ import difflib
 import unicodedata
 from collections.abc import Sequence
 from math import fsum, inf
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.gold import NO_GOLD, NO_IDS, TOGETHER, documents, relevant
@@ -53,33 +53,30 @@ def supported_claims(
     return claims, support
 
 
-def claims_held(sample: Sample, text: str, *, nothing: str, what: str) -> Program[Outcome]:
-    """The share of the claims of a text that the retrieved contexts support, alone or together."""
-    contexts = distinct_contexts(sample)
-    if empty := nothing_in(contexts):
-        return empty
-    claims, support = yield from supported_claims(sample, text, contexts)
-    items = [Item(claim, bool(one.contexts), _where(one)) for claim, one in zip(claims, support, strict=True)]
-    return proportion(items, nothing=nothing, what=what)
-
-
-def _where(verdict: Supported) -> str:
-    numbers = ", ".join(map(str, verdict.contexts))
-    places = f"context{'s' * (len(verdict.contexts) > 1)} {numbers}" if numbers else ""
-    return ": ".join(filter(None, [places, verdict.reasoning]))
-
-
-def contexts_used(sample: Sample, text: str, *, nothing: str, what: str) -> Program[Outcome]:
-    """The share of the distinct contexts that support at least one claim of a text."""
+def supported_share(
+    sample: Sample, text: str, *, of: Literal["claims", "contexts"], nothing: str, what: str
+) -> Program[Outcome]:
+    """The share of the claims of a text that the contexts support, or of the contexts that support any of them."""
     contexts = distinct_contexts(sample)
     if empty := nothing_in(contexts):
         return empty
     claims, support = yield from supported_claims(sample, text, contexts)
     if not claims:
         return skipped(nothing)
+    if of == "claims":
+        items = [
+            Item(claim, bool(one.contexts), _where(one)) for claim, one in zip(claims, support, strict=True)
+        ]
+        return proportion(items, what=what)
     useful = {place for verdict in support for place in verdict.contexts}
     items = [Item(f"Context {n}: {c.text[:100]}", n in useful) for n, c in enumerate(contexts, 1)]
     return proportion(items, what=what, lacking="not among them")
+
+
+def _where(verdict: Supported) -> str:
+    numbers = ", ".join(map(str, verdict.contexts))
+    places = f"context{'s' * (len(verdict.contexts) > 1)} {numbers}" if numbers else ""
+    return ": ".join(filter(None, [places, verdict.reasoning]))
 
 
 NO_CLAIMS = "the reference makes no claims"
@@ -100,7 +97,9 @@ _OF_CLAIMS: MeasureOptions = {
 def context_recall(sample: Sample) -> Program[Outcome]:
     """Share of the reference's claims that the retrieved contexts support, alone or together."""
     what = "claims supported by the contexts"
-    return (yield from claims_held(sample, sample.reference or "", nothing=NO_CLAIMS, what=what))
+    return (
+        yield from supported_share(sample, sample.reference or "", of="claims", nothing=NO_CLAIMS, what=what)
+    )
 
 
 @measure(
@@ -115,7 +114,11 @@ def context_claim_precision(sample: Sample) -> Program[Outcome]:
     Read from the verdicts of context_recall. Without regard to rank: that is context_precision.
     """
     what = "contexts support a claim of the reference"
-    return (yield from contexts_used(sample, sample.reference or "", nothing=NO_CLAIMS, what=what))
+    return (
+        yield from supported_share(
+            sample, sample.reference or "", of="contexts", nothing=NO_CLAIMS, what=what
+        )
+    )
 
 
 @measure(

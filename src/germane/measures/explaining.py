@@ -202,28 +202,19 @@ def _word(measure: Measure) -> str:
     return measure.name.removeprefix("context_").replace("_", " ")
 
 
-_BANDS: dict[str, tuple[tuple[float, str], ...]] = {
-    "context_precision": (
-        (1.0, "perfect order"),
-        (0.5, "good with noise between"),
-        (0.0, "relevant passages buried"),
-        (-1.0, "nothing relevant"),
-    ),
-    "context_position": (
-        (1.0, "optimal"),
-        (0.7, "good"),
-        (0.4, "mixed"),
-        (0.0, "suboptimal"),
-        (-1.0, "poor"),
-    ),
-}
+_BANDS = {
+    "context_precision": {1.0: "perfect order", 0.5: "good with noise between", 0.0: "relevant passages buried",
+                          -1.0: "nothing relevant"},
+    "context_position": {1.0: "optimal", 0.7: "good", 0.4: "mixed", 0.0: "suboptimal", -1.0: "poor"},
+}  # fmt: skip
 
 
 def _band(measure: Measure, value: float | None) -> str:
     """The score in words: the first band whose lower end it reaches (0 itself belongs to the last)."""
     if value is None or measure.name not in _BANDS:
         return ""
-    return next(word for least, word in _BANDS[measure.name] if value >= least and (value > 0 or least < 0))
+    bands = _BANDS[measure.name].items()
+    return next(word for least, word in bands if value >= least and (value > 0 or least < 0))
 
 
 def explain_judged(

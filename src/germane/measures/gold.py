@@ -59,9 +59,12 @@ def relevant(sample: Sample, rel: int) -> list[str]:
     return [document for document, grade in graded if grade >= rel]
 
 
-def _mean(lists: Sequence[list[str]], one: Callable[[list[str]], Outcome]) -> Outcome:
-    """The outcome of the one list, or the mean over several."""
-    found = [one(ids) for ids in lists] or [one([])]
+def _of_sets(sample: Sample, rel: int, over: str, one: Callable[[list[str], list[str]], Outcome]) -> Outcome:
+    """The outcome of the gold documents and those that came back, or its mean over the lists that are measured."""
+    gold, lists = relevant(sample, rel), documents(sample, over)
+    if not gold or lists is None:
+        return skipped(NO_IDS if gold else NO_GOLD)
+    found = [one(gold, ids) for ids in lists or [[]]]
     if len(found) == 1:
         return found[0]
     items = [
@@ -71,14 +74,6 @@ def _mean(lists: Sequence[list[str]], one: Callable[[list[str]], Outcome]) -> Ou
     ]
     mean = fsum(outcome.value or 0.0 for outcome in found) / len(found)
     return ok(mean, items=items, what=f"{found[0].what}, counted in each call")
-
-
-def _of_sets(sample: Sample, rel: int, over: str, one: Callable[[list[str], list[str]], Outcome]) -> Outcome:
-    """The outcome of the gold documents and those that came back, in each list that is measured."""
-    gold, lists = relevant(sample, rel), documents(sample, over)
-    if not gold or lists is None:
-        return skipped(NO_IDS if gold else NO_GOLD)
-    return _mean(lists, lambda ids: one(gold, ids))
 
 
 def _found(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
@@ -221,8 +216,5 @@ def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> O
 
 def _shingles(text: str, n: int) -> frozenset[tuple[str, ...]]:
     found = words(text)
-    return (
-        frozenset(tuple(found[at : at + n]) for at in range(max(1, len(found) - n + 1)))
-        if found
-        else frozenset()
-    )
+    starts = range(max(1, len(found) - n + 1)) if found else ()
+    return frozenset(tuple(found[at : at + n]) for at in starts)

@@ -260,7 +260,7 @@ def place_labels(
     """
     lists = list(rankings(sample, final=final))
     if source == "gold":
-        return tuple(_gold(sample, query, contexts) for query, contexts in lists)
+        return gold_rankings(sample, final=final)
     cut = [(query, contexts[:depth]) for query, contexts in lists]
     need = _Against.need(sample, settings)
     if source == "human":
@@ -286,14 +286,18 @@ def _documents(contexts: Iterable[Context], qrels: Mapping[str, int]) -> Iterato
             yield context, qrels.get(name)
 
 
-def _gold(sample: Sample, query: str, contexts: Sequence[Context]) -> Ranking:
-    places = tuple(
-        LabelledPlace(
-            context, None if grade is None else PlaceLabel(max(grade, 0), grade, f"gold grade {grade}")
+def gold_rankings(sample: Sample, *, final: bool) -> tuple[Ranking, ...]:
+    """The gold labels of a sample's rankings."""
+    found = []
+    for query, contexts in rankings(sample, final=final):
+        places = tuple(
+            LabelledPlace(
+                context, None if grade is None else _label(grade, "graded", "gold", f"gold grade {grade}")
+            )
+            for context, grade in _documents(contexts, sample.qrels or {})
         )
-        for context, grade in _documents(contexts, sample.qrels or {})
-    )
-    return Ranking(query, places, repeated=len(contexts) - len(places))
+        found.append(Ranking(query, places, repeated=len(contexts) - len(places)))
+    return tuple(found)
 
 
 def _judged(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from germane.measures.context import claims_held, claims_of, contexts_used, nothing_in
+from germane.measures.context import claims_of, nothing_in, supported_share
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.labels import distinct_contexts, given, rankings, texts_of, turns
 from germane.measures.measure import Param, one_of
@@ -33,7 +33,9 @@ _CALLS = "2 per sample (shared by faithfulness, hallucination, context_utilisati
 def faithfulness(sample: Sample) -> Program[Outcome]:
     """Share of the response's claims that the retrieved contexts support, alone or together."""
     what = "claims of the response supported by the contexts"
-    return (yield from claims_held(sample, sample.response or "", nothing=NO_CLAIMS, what=what))
+    return (
+        yield from supported_share(sample, sample.response or "", of="claims", nothing=NO_CLAIMS, what=what)
+    )
 
 
 @measure(
@@ -86,7 +88,9 @@ def answer_relevancy(sample: Sample) -> Program[Outcome]:
 def context_utilisation(sample: Sample) -> Program[Outcome]:
     """Share of the distinct contexts that the response makes use of: that support at least one of its claims."""
     what = "contexts used by the response"
-    return (yield from contexts_used(sample, sample.response or "", nothing=NO_CLAIMS, what=what))
+    return (
+        yield from supported_share(sample, sample.response or "", of="contexts", nothing=NO_CLAIMS, what=what)
+    )
 
 
 _NOISE = one_of(

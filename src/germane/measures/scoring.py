@@ -23,6 +23,7 @@ from germane.measures.labels import (
     Settings,
     fill_table,
     given,
+    gold_rankings,
     gold_table,
     human_scales,
     missing_verdicts,
@@ -395,11 +396,7 @@ class _Labelled:
     def rankings(self, index: int) -> tuple[Ranking, ...]:
         """The labelled rankings of a job."""
         if index not in self.lists:
-            program = self.reading.labels(self.samples[index], None, Settings())
-            try:
-                next(program)
-            except StopIteration as done:  # gold asks nobody
-                self.lists[index] = done.value
+            self.lists[index] = gold_rankings(self.samples[index], final=self.reading.final)
         return self.lists[index]
 
     def outcomes(self, measure: Measure, indexes: Sequence[int], settings: Settings) -> list[Outcome]:
