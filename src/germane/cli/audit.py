@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from germane.cli.options import AsJson, File, Stored
+from germane.cli.values import print_document, say
+from germane.errors import InputError
 
 
 def audit(
@@ -18,8 +20,6 @@ def audit(
     ] = False,
 ) -> None:
     """Hold the judge against people, against itself, and against how it was asked; corrected means; warnings."""
-    from germane.cli.printing import print_document, say
-    from germane.errors import InputError
     from germane.labelling.audit import audit_judge, audit_lines
     from germane.reports.report import Report
     from germane.tables.folder import OWN

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from germane.cli.options import AsJson, By, Files, Text, Words
+from germane.cli.values import print_document, say
 
 
 def compare(
@@ -59,7 +60,7 @@ def compare(
     Exit codes with --margin: 0 no worse than the margin, 1 worse, 3 undecided, with the number of queries that would
     decide it.
     """
-    from germane.cli.printing import print_console, print_document, say
+    from germane.cli.printing import print_console
     from germane.comparison.compare import compare as compare_reports
     from germane.comparison.formats import COMPARISON_FORMATS, render_comparison
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from germane.clean import clean, clean_json
 from germane.cli.options import Stored, Text
 
 
@@ -17,7 +18,6 @@ def explain(
     json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON document.")] = False,
 ) -> None:
     """Print each place with its labels, each formula with this query's numbers, and what would change the score."""
-    from germane.clean import clean, clean_json
     from germane.encoding import encode
     from germane.reports.explain import explain_query, lines_of
     from germane.reports.report import Report

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from germane.clean import clean_json, clean_lines
 from germane.cli.options import Text, Words
+from germane.cli.values import parameters, say
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,8 +52,6 @@ def grade(
     Options of a grader stand in the document's `config`, or are given here; which program a code_judge runs only here.
     Exit code 0 whenever there is a score, 3 when the judge failed, 2 on unusable input (nothing on stdout then).
     """
-    from germane.cli.printing import say
-    from germane.cli.values import parameters
     from germane.evaluation.choice import ledger_place, pick_judge
     from germane.evaluation.grade import (
         check_options,
@@ -129,8 +129,6 @@ def grade(
 
 def _print(result: Graded) -> None:
     """One line of JSON; exit code 3 where there is no score."""
-    from germane.clean import clean_json, clean_lines
-
     if result.result is None:
         print(f"germane: {clean_lines(str(result.error))}", file=sys.stderr)
         raise typer.Exit(3)

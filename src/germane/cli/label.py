@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from germane.clean import clean
 from germane.cli.options import Count, File, Stored, Text
+from germane.cli.values import say
+from germane.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
     from germane.labelling.queue import LabelTask
@@ -69,7 +72,6 @@ def label(
     ] = None,
 ) -> None:
     """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once."""
-    from germane.cli.printing import say
     from germane.labelling.files import export_labels, import_labels
     from germane.labelling.queue import LabelQueue, label_tasks
     from germane.labelling.session import LabellingSession
@@ -102,7 +104,6 @@ def label(
 
 
 def _user() -> str:
-    from germane.errors import InputError
 
     try:
         return getpass.getuser()
@@ -111,7 +112,6 @@ def _user() -> str:
 
 
 def _read(path: Path) -> str:
-    from germane.errors import InputError
 
     try:
         return path.read_text("utf-8")
@@ -125,7 +125,6 @@ def _append(report: Report, *labels: object) -> None:
 
 def _label(session: LabellingSession, report: Report, told: str) -> None:
     """Ask until everything is labelled, the person quits, or the input ends."""
-    from germane.errors import Interrupted
     from germane.reports.correct import Corrections
 
     begun, corrections = session.done, Corrections(report.tables, report.manifest)
@@ -174,7 +173,6 @@ def _answered(session: LabellingSession, keys: Iterator[str], told: str) -> bool
 
 
 def _help(session: LabellingSession, told: str) -> None:
-    from germane.clean import clean
 
     print("\n".join(f"  {line}" for line in (*_GRADES[session.scale], *_KEYS)))
     for line in told.splitlines():
@@ -213,7 +211,6 @@ def _show(task: LabelTask, session: LabellingSession) -> None:
 
 
 def _paragraph(name: str, text: str) -> None:
-    from germane.clean import clean
 
     width = min(shutil.get_terminal_size((100, 24)).columns, 110)
     lines = [line for part in text.splitlines() for line in textwrap.wrap(clean(part), width - 10) or [""]]

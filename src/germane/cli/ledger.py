@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from germane.cli.options import File, Text
+from germane.cli.values import print_document, say
+from germane.errors import InputError, LedgerError
 
 if TYPE_CHECKING:
     from germane.ledger.store import SQLiteLedger
@@ -30,7 +32,7 @@ def stats(ledger: At = None, json: AsJson = False) -> None:
     """How many answers of whom, what they cost, how large and how old it all is."""
     from germane.ledger import upkeep
 
-    with _reading(ledger) as found:
+    with _opened(ledger) as found:
         _print(upkeep.stats(found), as_json=json)
 
 
@@ -45,14 +47,13 @@ def export(
     ledger: At = None,
 ) -> None:
     """Write answers as JSON lines: the shape of a report's judgements.jsonl."""
-    from germane.cli.printing import say
     from germane.encoding import encode
     from germane.ledger.jsonl import written
     from germane.ledger.upkeep import chosen_rows
     from germane.tables.judgements import dump_judgement
 
     chosen = _chosen(judge=judge, kind=kind, since=since)
-    with _reading(ledger) as found:
+    with _opened(ledger) as found:
         lines = (encode(dump_judgement(judgement)) + b"\n" for judgement in chosen_rows(found, chosen))
         if output is None:
             _stdout().writelines(lines)
@@ -68,11 +69,10 @@ def import_(
     ledger: At = None,
 ) -> None:
     """Read answers from JSON lines. An answer that is there already stays; failed ones are left out."""
-    from germane.cli.printing import say
     from germane.ledger.jsonl import import_rows, readable
 
     readable(files)  # before there is a new ledger
-    with _writing(ledger) as found:
+    with _opened(ledger, reading=False) as found:
         for file in files:
             done = import_rows(found, file)
             say(
@@ -90,8 +90,6 @@ def prune(
     ledger: At = None,
 ) -> None:
     """Delete answers. They cost money again if they are asked for again; export them first."""
-    from germane.cli.printing import say
-    from germane.errors import InputError, LedgerError
     from germane.ledger import upkeep
 
     chosen = _chosen(judge=judge, kind=kind, prompt=prompt, before=before)
@@ -100,7 +98,7 @@ def prune(
             "prune was not told what to delete",
             fix="say --judge, --kind, --prompt or --before; or delete the file",
         )
-    with _reading(ledger) as found:
+    with _opened(ledger) as found:
         count = upkeep.count(found, chosen)
         judges, kinds = upkeep.judges_and_kinds(found)
     if not count:
@@ -110,7 +108,7 @@ def prune(
     if dry_run or not count:
         say(f"{count:,} judgements {'would be' if dry_run else 'were'} deleted")
         return
-    with _writing(ledger) as found:
+    with _opened(ledger, reading=False) as found:
         say(f"{upkeep.prune(found, chosen):,} judgements were deleted")
         try:
             upkeep.shrink(found)
@@ -121,7 +119,6 @@ def prune(
 @app.command("check")
 def check(ledger: At = None, json: AsJson = False) -> None:
     """Is every page and every answer intact? Exit code 0: yes; 1: no, with the command that saves what can be read."""
-    from germane.cli.printing import print_document, say
     from germane.ledger import upkeep
     from germane.ledger.files import recovery
 
@@ -141,29 +138,18 @@ def check(ledger: At = None, json: AsJson = False) -> None:
 
 def _stdout() -> BinaryIO:
     """The stream itself; InputError where it was closed (`>&-`) before we came."""
-    from germane.errors import InputError
-
     if sys.stdout is None:
         raise InputError("there is no stdout to write to: it is closed", fix="write -o FILE")
     return typer.get_binary_stream("stdout")
 
 
-def _chosen(
-    *,
-    judge: str | None = None,
-    kind: str | None = None,
-    prompt: str | None = None,
-    since: str | None = None,
-    before: str | None = None,
-) -> Chosen:
+def _chosen(since: str | None = None, before: str | None = None, **alike: str | None) -> Chosen:
     from germane.ledger.upkeep import Chosen, moment
 
     return Chosen(
-        judge=judge,
-        kind=kind,
-        prompt=prompt,
         since=moment(since, "--since") if since else None,
         before=moment(before, "--before") if before else None,
+        **alike,
     )
 
 
@@ -175,22 +161,14 @@ def _file(flag: str | None) -> Path:
     return file_of(ledger_place(flag))
 
 
-def _writing(flag: str | None) -> SQLiteLedger:
-    """The ledger, made where there is none."""
+def _opened(flag: str | None, *, reading: bool = True) -> SQLiteLedger:
+    """The ledger; where it is not only read, made where there is none."""
     from germane.ledger.store import SQLiteLedger
 
-    return SQLiteLedger(_file(flag))
-
-
-def _reading(flag: str | None) -> SQLiteLedger:
-    """The ledger, to look at only: nothing is made or changed."""
-    from germane.ledger.store import SQLiteLedger
-
-    return SQLiteLedger(_file(flag), reading=True)
+    return SQLiteLedger(_file(flag), reading=reading)
 
 
 def _print(found: dict[str, Json], *, as_json: bool) -> None:
-    from germane.cli.printing import print_document
 
     if as_json:
         print_document(found)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from germane.cli.options import Text
+from germane.cli.values import say
 from germane.errors import InputError
 
 
@@ -45,7 +46,6 @@ def liverag(
     ] = None,
 ) -> None:
     """Recall, precision, F1 and nDCG@10 of LiveRAG results against gold documents; writes .aggregated and .rows."""
-    from germane.cli.printing import say
     from germane.integrations.liverag.evaluator import ContextRecall, Parity
     from germane.integrations.liverag.reading import read_references, read_results
     from germane.integrations.liverag.writing import report, write_files

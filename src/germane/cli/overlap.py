@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from germane.cli.options import AsJson
+from germane.cli.values import print_document
 
 
 def overlap(
@@ -21,7 +22,6 @@ def overlap(
     json: AsJson = False,
 ) -> None:
     """Compare the lists of two systems: rank-biased overlap, overlap@k, and which queries differ at all."""
-    from germane.cli.printing import print_document
     from germane.comparison.formats import overlap_text
     from germane.comparison.planning import overlap as overlap_of
 

@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from germane.cli.options import File, Files, Latest, Text, Words
+from germane.cli.values import latest, opened, say
+from germane.errors import InputError
 
 
 def plot(
@@ -35,9 +37,6 @@ def plot(
     that the report has something for.
     A .svg is light or dark as the system that shows it; a .png takes the extra `png`.
     """
-    from germane.cli.printing import say
-    from germane.cli.values import latest, opened
-    from germane.errors import InputError
     from germane.reports.plots.figures import KINDS, charts_of, write_charts
     from germane.reports.report import Report
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from germane.cli.options import AsJson, File, Words
+from germane.cli.values import print_document
 
 
 def power(
@@ -27,7 +28,6 @@ def power(
     json: AsJson = False,
 ) -> None:
     """How many queries would show a difference, and the smallest one that these can show, at 0.05 with power 0.8."""
-    from germane.cli.printing import print_document
     from germane.comparison.documents import find_report
     from germane.comparison.planning import plan_power
     from germane.measures.declaration import parse_measures

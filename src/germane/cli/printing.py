@@ -8,8 +8,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -21,6 +21,8 @@ from rich.table import Column
 from rich.text import Text
 
 from germane.clean import clean, clean_json, clean_lines
+from germane.cli.values import print_document, say, whoever_listens
+from germane.errors import InputError
 from germane.evaluation.options import Counts, Expected, Watch
 from germane.judging.spending import Spent
 from germane.reports import formats
@@ -33,24 +35,6 @@ from germane.wholetable import WholeTable
 if TYPE_CHECKING:
     from germane.comparison.planning import RankedSystems
     from germane.reports.schema import RankingLine
-
-
-@contextmanager
-def whoever_listens() -> Iterator[None]:
-    """Write to stderr: to nowhere once nobody reads it (a closed terminal, a `tee` that was interrupted too).
-
-    What is shown of a run must not change what it does.
-    """
-    try:
-        yield
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-
-
-def say(message: str) -> None:
-    """A message on stderr, harmless to a terminal."""
-    with whoever_listens():
-        print(clean_lines(message), file=sys.stderr)
 
 
 class _Stdout(Console):
@@ -165,7 +149,6 @@ def ranking_of(report: ReportData) -> list[str]:
 
 def _ranked(report: ReportData, measures: Sequence[str]) -> list[RankedSystems]:
     from germane.comparison.planning import rank_systems
-    from germane.errors import InputError
 
     found = []
     for measure in measures if len(report.systems) > 1 else ():
@@ -185,11 +168,6 @@ def print_console(shown: RenderableType) -> None:
     if not console.is_terminal:
         console.width = 120
     console.print(shown)
-
-
-def print_document(document: object) -> None:
-    """One JSON document on one line; no text in it is a command of a build server."""
-    print(clean_json(json.dumps(document, ensure_ascii=False, allow_nan=False)))
 
 
 def print_json(report: ReportData) -> None:
@@ -343,7 +321,6 @@ class Progress(Watch):
 
 
 def _clock(seconds: float) -> str:
-    """Minutes and seconds, with hours where there are any."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

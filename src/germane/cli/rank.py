@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from germane.clean import clean, clean_lines
+from germane.cli.values import print_document
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -144,13 +146,11 @@ def rank(words: Sequence[str]) -> int:
 
 
 def _print(report: Report, chosen: Any) -> None:
-    from germane.clean import clean, clean_lines
     from germane.reports.ranking import print_queries, print_slices, print_table, print_trec
 
     for note in report.manifest["notes"]:
         print(f"note: {clean_lines(note)}", file=sys.stderr)
     if chosen.json:
-        from germane.cli.printing import print_document
         from germane.reports.formats import json_document
 
         ranking = _ranking(report) if len(report.systems) > 1 else ()

@@ -24,6 +24,8 @@ from germane.cli.options import (
     Words,
     finite,
 )
+from germane.cli.values import print_document
+from germane.errors import InputError
 
 if TYPE_CHECKING:
     from germane.evaluation.options import Options
@@ -201,7 +203,6 @@ def run(
     """
     told = locals()
     from germane.cli.printing import Progress, finish, finish_each, print_json
-    from germane.errors import InputError
 
     folders = [path for path in output or () if not path.suffix]
     files = [path for path in output or () if path.suffix]
@@ -253,7 +254,7 @@ def run(
 
 def _print_forecast(chosen: Options, resume: Path | None, *, retry_errors: bool, json: bool) -> None:
     """What each of the evaluations would ask, and what that would cost."""
-    from germane.cli.printing import Progress, print_document
+    from germane.cli.printing import Progress
     from germane.evaluation.plan import separate
     from germane.evaluation.run import forecast
 
@@ -297,9 +298,6 @@ def _plain(value: Any) -> Any:
 
 
 def _only_replayed(replay: str | None, others: Mapping[str, object]) -> None:
-    """A ledger that is replayed is the only one."""
-    from germane.errors import InputError
-
     for flag, given in others.items():
         if replay is not None and given:
             raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
@@ -307,7 +305,6 @@ def _only_replayed(replay: str | None, others: Mapping[str, object]) -> None:
 
 def _writable(path: Path) -> None:
     """An unknown report format is said before anything is spent, not after."""
-    from germane.errors import InputError
     from germane.reports.formats import FORMATS
 
     if path.suffix.lower() not in FORMATS:

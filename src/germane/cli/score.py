@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from germane.cli.options import AsJson, Baseline, By, FailOnRegression, FailUnder, Files, Stored, Words
+from germane.errors import InputError
 
 
 def score(
@@ -48,7 +49,6 @@ def score(
 
 def _refuse_source(output: Path, folder: Path) -> None:
     """What is scored holds judgements that were paid for, and a new measure needs only some of them."""
-    from germane.errors import InputError
     from germane.tables.folder import OWN
 
     if output.resolve() in {folder.resolve(), *((folder / name).resolve() for name in OWN)}:

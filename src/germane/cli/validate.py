@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from germane.clean import clean
+from germane.cli.init import shipped
 from germane.cli.options import Files
+from germane.cli.values import say
 from germane.errors import InputError, Place
 from germane.types import freeze
 
@@ -30,9 +33,6 @@ def validate(
 
     Exit code 0 where nothing is wrong, 2 where something is; what looks like a mistake is a warning and changes nothing.
     """
-    from germane.clean import clean
-    from germane.cli.init import shipped
-    from germane.cli.printing import say
     from germane.evaluation.plan import load_suite
     from germane.samples.files import Notices
 
@@ -83,7 +83,8 @@ def faults_of(path: Path, warn: Callable[..., None]) -> Iterator[InputError]:
     yield from _of_graders(file, names, warn)
     yield from _of_gates(file, names)
     yield from _of_targets(file, warn)
-    yield from _of_data(file)
+    for data in file.data:
+        yield from faults_in(data, dict(file.columns))
 
 
 def _of_graders(file: EvalFile, names: set[str], warn: Callable[..., None]) -> Iterator[InputError]:
@@ -181,13 +182,6 @@ def _asked_at(file: EvalFile, name: str) -> Place:
                 return one.place
         nodes[:0] = [*(node.pairs or {}).values(), *(node.items or [])]
     return Place(str(file.path))
-
-
-def _of_data(file: EvalFile) -> Iterator[InputError]:
-    from germane.samples.reading import faults_in
-
-    for data in file.data:
-        yield from faults_in(data, dict(file.columns))
 
 
 def _of_targets_file(path: Path, warn: Callable[..., None]) -> Iterator[InputError]:

@@ -1,15 +1,17 @@
-"""Values of flags that are more than a word."""
+"""Values of flags that are more than a word, and what every verb prints with."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from germane.clean import clean
+from germane.clean import clean, clean_json, clean_lines
 from germane.errors import InputError
 from germane.types import Json
 
@@ -17,6 +19,29 @@ if TYPE_CHECKING:
     from germane.reports.report import Report
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+
+@contextmanager
+def whoever_listens() -> Iterator[None]:
+    """Write to stderr: to nowhere once nobody reads it (a closed terminal, a `tee` that was interrupted too).
+
+    What is shown of a run must not change what it does.
+    """
+    try:
+        yield
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def say(message: str) -> None:
+    """A message on stderr, harmless to a terminal."""
+    with whoever_listens():
+        print(clean_lines(message), file=sys.stderr)
+
+
+def print_document(document: object) -> None:
+    """One JSON document on one line; no text in it is a command of a build server."""
+    print(clean_json(json.dumps(document, ensure_ascii=False, allow_nan=False)))
 
 
 def pairs(given: Sequence[str] | None, flag: str, example: str) -> tuple[tuple[str, str], ...]:

@@ -90,7 +90,6 @@ async def answered(
 
 
 def _opened_log(folder: Path, *, resumed: bool) -> IO[str]:
-    """The file that answers are appended to."""
     folder.mkdir(parents=True, exist_ok=True)
     log = (folder / _FILE).open("a" if resumed else "w", encoding="utf-8")
     if resumed:

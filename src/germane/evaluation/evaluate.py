@@ -141,7 +141,6 @@ async def aevaluate(
 
 
 def _waited_for(work: Callable[P, Coroutine[Any, Any, T]], name: str) -> Callable[P, T]:
-    """The coroutine function as a function that returns its result."""
 
     @wraps(work)
     def wait(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -59,18 +59,10 @@ class Suite:
 
     paths: tuple[Path, ...]
     files: Mapping[Path, EvalFile]
+    options: Options
     measures: tuple[Measure, ...] = ()
     usual: tuple[Measure, ...] = ()
-    targets: tuple[str, ...] = ()
-    targets_file: Path | None = None
-    trials: int | None = None
     dry: bool = False
-    columns: Mapping[str, str] = field(default_factory=dict)
-    doc_id: str | None = None
-    wanted: str | None = None
-    limit: int | None = None
-    sample: int | None = None
-    seed: int = 0
     settings: Settings = field(default_factory=Settings)
     warn: Warn = field(default=lambda _: None)
     stdin: list[Sample] = field(default_factory=list)
@@ -86,15 +78,15 @@ class Suite:
     def cases_or_rows(self, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
         """The cases as `cases` has them; with `plain`, those of data whose rows have a plain shape as these rows."""
         chosen: Iterable[PlannedCase | PlainRow] = self.matching(plain=plain)
-        if self.sample is not None:
-            chosen = _drawn(chosen, self.sample, self.seed)
+        if self.options.sample is not None:
+            chosen = _drawn(chosen, self.options.sample, self.options.seed)
         count = 0
         for count, planned in enumerate(chosen, 1):
             yield planned
-            if count == self.limit:
+            if count == self.options.limit:
                 return
-        if not count and self.wanted is not None:
-            raise _no_case(self.wanted)
+        if not count and self.options.wanted is not None:
+            raise _no_case(self.options.wanted)
 
     def matching(self, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
         """The cases that `--filter` leaves, which may be none."""
@@ -103,7 +95,7 @@ class Suite:
         for number, path in enumerate(self.paths):
             for planned in self._of(path, plain=plain):
                 sample = planned if isinstance(planned, PlainRow) else planned.sample
-                if self.wanted is None or _matches(sample, self.wanted):
+                if self.options.wanted is None or _matches(sample, self.options.wanted):
                     if several:  # within one file the reader has checked it
                         self._once(sample, number, seen)
                     yield planned
@@ -121,7 +113,7 @@ class Suite:
 
     def document_ids(self) -> Callable[[Sample], Sample]:
         """The rule that makes document ids of chunk ids: by flag, else the files' own."""
-        return compile_rule(self.doc_id or self.setting("doc_id"))
+        return compile_rule(self.options.doc_id or self.setting("doc_id"))
 
     def _of(self, path: Path, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
         file = self.files.get(path)
@@ -153,7 +145,7 @@ class Suite:
             raise InputError(
                 f"{path}: no measure was asked for", fix="write measures: [...] in the file, or -m"
             )
-        columns = {**(dict(file.columns) if file else {}), **self.columns}
+        columns = {**(dict(file.columns) if file else {}), **dict(self.options.columns)}
         samples: Iterable[Sample | PlainRow] = self.stdin
         if str(data) != "-" or not self.stdin:
             samples = read_rows(data, columns=columns, warn=self.warn, plain=plain)
@@ -188,9 +180,11 @@ class Suite:
     ) -> Iterator[PlannedCase]:
         """One planned case per system to ask; only several systems need telling apart by name."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
-        targets = self.targets or declared
-        trials = (self.trials or (file.trials if file else None) or 1) if targets else 1
-        several = len(targets) > 1 or (not self.targets and file is not None and len(file.targets) > 1)
+        targets = self.options.targets or declared
+        trials = (self.options.trials or (file.trials if file else None) or 1) if targets else 1
+        several = len(targets) > 1 or (
+            not self.options.targets and file is not None and len(file.targets) > 1
+        )
         for target, trial in product(targets or ("",), range(trials)):
             system = target if several else sample.system
             number = trial if trials > 1 else sample.trial
@@ -244,12 +238,12 @@ class Suite:
                 if spec.name not in names and (command := code_in(spec.spec)):
                     problem = f"the grader {spec.name} runs {command!r}, and this file is not trusted"
                     raise InputError(problem, fix=f"look at it, then: --allow {spec.name}", place=spec.place)
-            targets = self.targets or {*file.targets, *(case.target for case in file.cases)}
+            targets = self.options.targets or {*file.targets, *(case.target for case in file.cases)}
             where = self.targets_file or file.targets_file or file.path.parent
             wanted |= {(target, where) for target in targets if target}
-        for path in self.paths if self.targets else ():
+        for path in self.paths if self.options.targets else ():
             if path not in self.files:
-                wanted |= {(target, self.targets_file or path.parent) for target in self.targets}
+                wanted |= {(target, self.targets_file or path.parent) for target in self.options.targets}
         for target, where in sorted(wanted):
             kind, place = kind_of(target, where)
             if kind.live and target not in names:
@@ -274,9 +268,14 @@ class Suite:
         return tuple(dict.fromkeys(one for specs in lists for one in self.graders(specs, file)))
 
     @property
+    def targets_file(self) -> Path | None:
+        """The targets file that a flag names."""
+        return Path(self.options.targets_file) if self.options.targets_file else None
+
+    @property
     def asks_targets(self) -> bool:
         """Whether any case needs a live answer."""
-        return bool(self.targets) or any(
+        return bool(self.options.targets) or any(
             file.targets or any(case.target for case in file.cases) for file in self.files.values()
         )
 
@@ -350,7 +349,6 @@ def load_suite(
 
 
 def _suite_of(options: Options, warn: Warn, *, dry: bool = False) -> Suite:
-    """The files that the options name, read."""
     if not options.paths:
         raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
     environ = {name: os.environ[name] for name in options.allowed if name in os.environ}
@@ -359,24 +357,15 @@ def _suite_of(options: Options, warn: Warn, *, dry: bool = False) -> Suite:
     return Suite(
         paths=paths,
         files=files,
+        options=options,
         measures=parse_measures(options.measures),
         usual=_usual(options),
-        trials=options.trials,
         dry=dry,
-        targets=options.targets,
-        targets_file=Path(options.targets_file) if options.targets_file else None,
-        columns=dict(options.columns),
-        doc_id=options.doc_id,
-        wanted=options.wanted,
-        limit=options.limit,
-        sample=options.sample,
-        seed=options.seed,
         warn=warn,
     )
 
 
 def _usual(options: Options) -> tuple[Measure, ...]:
-    """The measures of the project's config."""
     names = read_config().words("measures")
     if options.untrusted and (code := next((name for name in names if ".py:" in name), None)):
         problem = f"the config names the measure {code!r}, which is code, and nothing here is trusted"

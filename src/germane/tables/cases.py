@@ -65,7 +65,6 @@ class CaseScores:
 
     @cached_property
     def _case(self) -> Ints:
-        """The number of the case of each sample."""
         if len(self.systems) < 2 and not self.table.keys.trials:
             return np.arange(len(self.table.keys), dtype=np.int64)
         cases = self._cases
@@ -146,7 +145,6 @@ class CaseScores:
         )
 
     def _sample_of(self, rows: Ints) -> Ints:
-        """The number of the sample of each row."""
         width = self.table.width
         return rows // width if width else self.table.sample[rows].astype(np.int64)
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
+from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
@@ -408,8 +409,13 @@ class StoredJudgements:
         return map(load_judgement, _rows(self._file))
 
     def of_items(self, items: Container[str]) -> Iterator[Judgement]:
-        """The judgements of these items; of the others no object is made."""
-        return (load_judgement(row) for row in _rows(self._file) if row["item"] in items)
+        """The judgements of these items; other lines are passed over unread, as the item follows the key in a line."""
+
+        def wanted(line: bytes) -> bool:
+            words = line.split(b'"', 8)
+            return len(words) < 9 or words[5] != b"item" or words[7].decode(errors="replace") in items
+
+        return (load_judgement(row) for row in _rows(self._file, wanted) if row["item"] in items)
 
     def find(self, keys: Container[str]) -> Iterator[Judgement]:
         """The judgements under these keys; other lines are passed over unread, as the key comes first in a line."""
@@ -498,15 +504,16 @@ def _of_people(path: Path) -> Iterator[Label]:
         return
     first = 1
     with path.open("rb") as file:
-        while lines := file.readlines(_BLOCK):
-            block = b"".join(lines)
-            if not block.count(_NOBODY) == block.count(_IMPORTED) == len(lines):
+        while block := file.read(_BLOCK) + file.readline():
+            size = block.count(b"\n") + (not block.endswith(b"\n"))
+            if not block.count(_NOBODY) == block.count(_IMPORTED) == size:
+                lines = BytesIO(block).readlines()
                 whole = lines if lines[-1].endswith(b"\n") or path.suffix != _PART else lines[:-1]
                 yield from filter(
                     by_people,
                     (load_label(_row_in(path, number, line)) for number, line in enumerate(whole, first)),
                 )
-            first += len(lines)
+            first += size
 
 
 def _row_in(path: Path, number: int, line: bytes) -> Any:

@@ -247,7 +247,6 @@ class ScoreTable:
         self._value.append(value)
 
     def _close(self) -> None:
-        """The last group is complete."""
         if self._open is not None:
             sample, measures = self._open
             self._open = None
