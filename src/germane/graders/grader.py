@@ -90,11 +90,10 @@ class GraderResult:
     @property
     def assertions(self) -> list[dict[str, Json]]:
         """Hits and misses as AgentV 4 lists them: `{text, passed, evidence}`."""
-        named = [(text, True) for text in self.hits] + [(text, False) for text in self.misses]
-        parts = [(text.partition(" - "), passed) for text, passed in named]
+        said = [(text.partition(" - "), n < len(self.hits)) for n, text in enumerate(self.hits + self.misses)]
         return [
             {"text": text, "passed": passed, **({"evidence": evidence} if evidence else {})}
-            for (text, _, evidence), passed in parts
+            for (text, _, evidence), passed in said
         ]
 
     def as_json(self) -> dict[str, Json]:
