@@ -7,13 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    ValidationError,
-)
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from germane.errors import InputError
 from germane.measures.outcome import Outcome

@@ -582,8 +582,7 @@ class CaseEntry(GraderLists):
     conversation_id: str | None = None
     target: str | None = None
     rubrics: Annotated[
-        tuple[GraderSpec, ...],
-        PlainValidator(_rubrics, json_schema_input_type=list[str | dict[str, Any]]),
+        tuple[GraderSpec, ...], PlainValidator(_rubrics, json_schema_input_type=list[str | dict[str, Any]])
     ] = ()
     metadata: JsonMapping = FrozenDict()
     vars: JsonMapping = FrozenDict()

@@ -100,7 +100,7 @@ class PassageLine(BaseModel):
     score: Number | None = _about("the retriever's own score")
     grade: Whole | None = _about("a person's grade of its relevance, 0 to 3 or in grade_scale")
     relevant: StrictBool | None = _about("a person's yes or no; another scale than grade: one of the two")
-    metadata: JsonObject = _about("anything else that is known of it", FrozenDict())
+    metadata: JsonObject = Field(default_factory=FrozenDict, description="anything else that is known of it")
     start: Offset | None = _about("where it starts in its document, in characters")
     end: Offset | None = _about("where it ends in its document, in characters")
 
@@ -355,7 +355,7 @@ class SampleLine(BaseModel):
     grade_scale: _Scale | None = _about(
         "the lowest and the highest grade of a context, if not 0 and 3", example=[0, 4]
     )
-    metadata: JsonObject = _about("anything else that is known of it", FrozenDict())
+    metadata: JsonObject = Field(default_factory=FrozenDict, description="anything else that is known of it")
 
 
 SPELLINGS = spellings(SampleLine)
