@@ -170,9 +170,6 @@ class CaseGrader(BaseModel, ABC):
             found = yield from self.compute(case)
         except Missing as missing:
             found = self.missing(missing.why)
-        return self._settled(found)
-
-    def _settled(self, found: GraderResult) -> GraderResult:
         if found.score is None:
             return found
         score, verdict = found.score, found.verdict
@@ -218,7 +215,7 @@ class ParameterError(InputError):
     def of(cls, what: str, invalid: ValidationError) -> ParameterError:
         """The first thing that pydantic found wrong, with what to write instead."""
         first = invalid.errors(include_url=False)[0]
-        path = tuple(step for step in first["loc"] if not _internal(step))
+        path = tuple(step for step in first["loc"] if "[" not in str(step) and step not in _UNION)
         name = ".".join(map(str, path))
         given = repr(first["input"])
         shown = given if len(given) <= 60 else f"{given[:57]}..."
@@ -252,10 +249,7 @@ _FIXES = {
 }
 _UNION = {"bool", "float", "str", "none", "constrained-str"}
 
-
-def _internal(step: int | str) -> bool:
-    """Steps that pydantic adds for the members of a union."""
-    return isinstance(step, str) and ("[" in step or step in _UNION)
+"""Steps that pydantic adds for the members of a union; others have brackets."""
 
 
 def together(programs: Iterable[Program[R]]) -> Program[list[R]]:
