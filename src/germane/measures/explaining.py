@@ -113,9 +113,7 @@ def explain_ranked(
         relevance_checks=checks,
         working=tuple(_working(checks)),
         band=_band(measure, outcome.value),
-        details=FrozenDict(
-            {"residual": _residual(measure, lists)} if measure.name == "RBP" and lists else {}
-        ),
+        details=_residual(measure, lists),
     )
 
 
@@ -132,11 +130,12 @@ def _misses(measure: Measure, checks: Sequence[Mapping[str, Json]]) -> list[str]
     return found
 
 
-def _residual(measure: Measure, lists: Sequence[Ranking]) -> float:
+def _residual(measure: Measure, lists: Sequence[Ranking]) -> FrozenDict:
     """How much more RBP could be if all that nobody judged were relevant."""
-    table = fill_table(lists, measure.labels, [{}] * len(lists))
-    found = values(measure(part="residual"), table).tolist()
-    return float(sum(found) / len(found))
+    if measure.name != "RBP" or not lists:
+        return FrozenDict()
+    found = values(measure(part="residual"), fill_table(lists, measure.labels, [{}] * len(lists))).tolist()
+    return FrozenDict({"residual": float(sum(found) / len(found))})
 
 
 def _check(rank: int, place: LabelledPlace, measure: Measure, call: int, votes: Votes) -> FrozenDict:
