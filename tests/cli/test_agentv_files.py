@@ -167,6 +167,8 @@ def test_a_type_of_the_user_s_own_is_its_script(cli: Cli, folder: Path) -> None:
     refused = cli("run", "evals/e.yaml", "--untrusted", "--force")
     assert refused.code == 2
     assert "e.yaml:9:9: the grader word-count runs" in refused.err
+    (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", "type: not-word-count, least: 3"))
+    assert cli("run", "evals/e.yaml", "--untrusted", "--force").code == 2
     assert cli("run", "evals/e.yaml", "--dry-run").code == 0
     assert not (folder / "evals/ran").exists()
 

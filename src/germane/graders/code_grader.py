@@ -7,13 +7,11 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from germane.graders.evidence import script_document
-from germane.graders.grader import CaseGrader, FrozenMap, GraderResult, Verdict
+from germane.graders.grader import CaseGrader, FrozenMap, GraderResult
 from germane.questions.asking import Program, ask
 from germane.questions.script import ScriptGrade, ScriptResult
 from germane.samples.evalfile import Case
 from germane.types import FrozenDict, freeze
-
-__all__ = ["CodeGrader", "result_of"]
 
 
 class CodeGrader(CaseGrader):
@@ -65,11 +63,10 @@ class CodeGrader(CaseGrader):
         return result_of(found)
 
 
-def result_of(found: ScriptResult, verdict: Verdict | None = None) -> GraderResult:
+def result_of(found: ScriptResult) -> GraderResult:
     """What a program printed, as a result."""
     return GraderResult(
         score=found.score,
-        verdict=verdict,
         hits=found.hits,
         misses=found.misses,
         reasoning=found.reasoning,

@@ -11,8 +11,6 @@ from germane.graders.evidence import cost_of, duration_of, plain_number, tokens_
 from germane.graders.grader import DirectGrader, GraderResult, Number
 from germane.samples.evalfile import Case
 
-__all__ = ["Cost", "ExecutionMetrics", "Latency", "TokenUsage"]
-
 
 def _dollars(value: float) -> str:
     return f"${value:.4f}"

@@ -38,17 +38,6 @@ from germane.questions.script import ScriptText
 from germane.samples.evalfile import Case
 from germane.types import FrozenDict, Json, freeze
 
-__all__ = [
-    "Check",
-    "FreeForm",
-    "LLMGrader",
-    "Opinion",
-    "RubricItem",
-    "RubricQuestion",
-    "ScoreRange",
-    "prompt_text",
-]
-
 A = TypeVar("A")
 Zero1 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 
@@ -334,10 +323,8 @@ def _spread(ranges: Mapping[str, Json]) -> list[dict[str, Json]]:
     """`{0: bad, 5: fair, 9: good}` with the upper ends filled in."""
     starts = sorted((int(key), text) for key, text in ranges.items() if str(key).isdecimal())
     ends = [start - 1 for start, _ in starts[1:]] + [10]
-    return [
-        {"score_range": (start, end), "outcome": text}
-        for (start, text), end in zip(starts, ends, strict=True)
-    ]
+    pairs = zip(starts, ends, strict=True)
+    return [{"score_range": (start, end), "outcome": text} for (start, text), end in pairs]
 
 
 class PromptCommand(BaseModel):
@@ -499,14 +486,8 @@ def _value(check: Check) -> float:
 def _said(item: RubricItem, check: Check) -> str:
     text = f"[{item.id}] {item.description}".rstrip()
     if check.score is not None:
-        means = next(
-            (
-                one.outcome
-                for one in item.score_ranges
-                if one.score_range[0] <= check.score <= one.score_range[1]
-            ),
-            "",
-        )
+        ranges = ((*one.score_range, one.outcome) for one in item.score_ranges)
+        means = next((outcome for low, high, outcome in ranges if low <= check.score <= high), "")
         text = f"{text} - Score: {check.score}/10{f' ({means})' if means else ''}"
     return f"{text}: {check.reasoning}" if check.reasoning else text
 

@@ -230,6 +230,15 @@ class Document(TypedDict):
     stopped: NotRequired[str]
 
 
+class Documents(TypedDict):
+    """The document of `--json` where a run was several evaluations: that of each under its path, and the exit code of all."""
+
+    schema_version: Literal[1]
+    passed: bool
+    exit_code: int
+    reports: dict[str, Document]
+
+
 def document_schema() -> dict[str, object]:
     """The JSON Schema of the document."""
     from pydantic import TypeAdapter

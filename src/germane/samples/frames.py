@@ -11,8 +11,6 @@ from germane.errors import InputError, MissingPart, Place
 from germane.samples.files import shown_name
 from germane.types import Json
 
-__all__ = ["parquet_batches", "records"]
-
 _PLAIN = frozenset({str, int, bool, type(None)})
 _FIX = 'put it into a list: evaluate([{"query": "...", "contexts": [...]}], ...)'
 

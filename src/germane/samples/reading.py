@@ -32,7 +32,7 @@ from germane.samples.frames import parquet_batches, records
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import Columns, PlainRow, RowReader, Where, plain_row
 from germane.samples.trec import read_qrels
-from germane.samples.validation import Wrong
+from germane.samples.validation import Wrong, report
 from germane.types import Json, Sample, Step
 
 Row: TypeAlias = tuple[int, Json, Where]
@@ -244,14 +244,10 @@ def _read_jsonl(
             try:
                 row = decode(line.rstrip("\r\n"))
             except JsonFault as fault:
-                fix = fault.fix
+                fix = ""
                 if number == 1 and line.strip() in {"[", "{"}:
                     fix = "this looks like one JSON document: name the file .json, or write one object a line"
-                place = place_in(path, line, fault.offset, number)
-                problem = InputError(fault.problem, fix=fix, place=place)
-                if faults is None:
-                    raise problem from None
-                faults.append(problem)
+                report(fault.error(path, line, number, fix), faults)
                 continue
             yield number, row, functools.partial(_line_place, path, number, line)
 
@@ -273,8 +269,8 @@ def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
         document = decode(text)
     except JsonFault as fault:
         several = fault.problem.endswith("extra data")
-        fix = "one object a line is JSON Lines: name the file .jsonl" if several else fault.fix
-        raise InputError(fault.problem, fix=fix, place=place_in(path, text, fault.offset)) from None
+        fix = "one object a line is JSON Lines: name the file .jsonl" if several else ""
+        raise fault.error(path, text, fix=fix) from None
     holder: tuple[Step, ...] = ()
     if isinstance(document, dict):
         holder = tuple(key for key in _HOLDERS if isinstance(document.get(key), list))[:1]

@@ -32,6 +32,13 @@ class Wrong(ValueError):
         return InputError(f"{where} {self.problem}".strip(), fix=self.fix, place=place)
 
 
+def report(fault: InputError, faults: list[InputError] | None) -> None:
+    """Add a fault to the others, where all of them are wanted; else raise it."""
+    if faults is None:
+        raise fault
+    faults.append(fault)
+
+
 def say(value: Json) -> str:
     """A value in a message: its type, and the value itself where that is short."""
     if value is None:

@@ -13,8 +13,6 @@ from germane.samples.yamltext import Node, Scalar, WholeNumber, plain_value
 from germane.targets.target import Asked, Target, complete, merged, sample_of
 from germane.types import Json, Sample
 
-__all__ = ["MockTarget", "RecordedTarget"]
-
 
 def _response(value: Any) -> Json:
     """A response as it was written: `no` is the text "no"."""

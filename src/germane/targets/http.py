@@ -19,8 +19,6 @@ from germane.samples.yamltext import Positive, WholeNumber, plain_value
 from germane.targets.target import Asked, Target, complete, sample_of
 from germane.types import Json, Sample
 
-__all__ = ["HttpTarget"]
-
 _SLOT = re.compile(r"\{\{\s*(query|id|trial|history|metadata)\s*\}\}")
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _TAIL = 300

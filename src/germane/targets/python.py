@@ -20,8 +20,6 @@ from germane.samples.yamltext import Positive, Texts, plain_value
 from germane.targets.target import Asked, Target, complete, sample_of
 from germane.types import Sample
 
-__all__ = ["PythonTarget"]
-
 
 class PythonTarget(Target):
     """Calls a function with the query; with the Sample or the Case where its first parameter is called that.

@@ -15,8 +15,6 @@ from germane.samples.rows import RowReader
 from germane.samples.yamltext import WholeNumber, YamlModel
 from germane.types import Call, Context, FrozenDict, Json, Message, Sample
 
-__all__ = ["Asked", "Models", "Target", "complete", "merged", "sample_of"]
-
 Asked: TypeAlias = Case | Sample
 """The question to a target: a case of an eval file, or a sample that has no answer yet."""
 

@@ -15,8 +15,6 @@ from germane.targets.http import HttpTarget
 from germane.targets.python import PythonTarget
 from germane.targets.target import Target
 
-__all__ = ["PROVIDERS", "check_target", "declared_models", "find_targets_file", "kind_of", "open_target"]
-
 PROVIDERS: Mapping[str, type[Target]] = {
     "mock": MockTarget,
     "cli": CliTarget,
