@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     PlainValidator,
@@ -20,8 +19,10 @@ from germane.errors import InputError
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import BORDERLINE, PASS, STRICT
 from germane.questions.asking import Missing, Program
+from germane.samples import validation
 from germane.samples.evalfile import Case
-from germane.types import FrozenDict, Json, Status, freeze
+from germane.samples.validation import Wrong
+from germane.types import FrozenDict, Json, Status
 
 R = TypeVar("R")
 Verdict: TypeAlias = Literal["pass", "borderline", "fail"]
@@ -29,23 +30,8 @@ SHOWN = 4
 """Hits and misses that AgentV keeps of a list: `compatibility: agentv` cuts there."""
 
 
-def _frozen_mapping(value: Any) -> FrozenDict:
-    if not isinstance(value, Mapping):
-        raise ValueError("write a mapping: key: value")  # noqa: TRY004 - pydantic reads ValueError
-    frozen: FrozenDict = freeze(value)
-    return frozen
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("write a number")  # noqa: TRY004 - pydantic reads ValueError
-    return value
-
-
-FrozenMap = Annotated[FrozenDict, PlainValidator(_frozen_mapping, json_schema_input_type=dict[str, Any])]
-"""A mapping that nobody changes afterwards."""
-Number = Annotated[float, BeforeValidator(_number), Field(ge=0, allow_inf_nan=False)]
-Share = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1, allow_inf_nan=False)]
+Number = Annotated[validation.Number, Field(ge=0)]
+Share = Annotated[validation.Number, Field(ge=0, le=1)]
 Flag = Annotated[bool, Field(strict=True)]
 
 
@@ -206,10 +192,9 @@ class CaseGrader(BaseModel, ABC):
         """The verdict on a score."""
         return verdict_of(score, PASS if self.min_score is None else self.min_score)
 
-    def shown(self, lines: Iterable[str]) -> tuple[str, ...]:
-        """Hits or misses, as many as are kept."""
-        kept = tuple(lines)
-        return kept[:SHOWN] if self.agentv else kept
+    def shown(self, found: GraderResult) -> GraderResult:
+        """The result with as many hits and misses as are kept."""
+        return replace(found, hits=found.hits[:SHOWN], misses=found.misses[:SHOWN]) if self.agentv else found
 
 
 class DirectGrader(CaseGrader):
@@ -248,7 +233,9 @@ class ParameterError(InputError):
             first["type"], f"is {shown}"
         )
         said = f"{what}: {name} {problem}" if name else f"{what} is not complete"
-        if first["type"] in _FIXES:
+        if isinstance(cause := first.get("ctx", {}).get("error"), Wrong):
+            fix = cause.fix
+        elif first["type"] in _FIXES:
             fix = _FIXES[first["type"]].format_map({"name": name, **first.get("ctx", {})})
         else:
             fix = first["msg"].removeprefix("Value error, ")
@@ -265,6 +252,7 @@ _FIXES = {
     "string_too_short": "write a text",
     "string_type": "write a text",
     "bool_type": "write true or false",
+    "float_type": "write a number",
     "greater_than_equal": "write a number from {ge:g}",
     "greater_than": "write a number above {gt:g}",
     "less_than_equal": "write a number up to {le:g}",

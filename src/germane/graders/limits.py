@@ -28,7 +28,6 @@ def _held(
 
 
 def _all_within(held: Sequence[tuple[bool, str]], reasoning: str) -> GraderResult:
-    """1 where every limit is kept, else 0."""
     passed = all(kept for kept, _ in held)
     return GraderResult(
         score=float(passed),

@@ -65,24 +65,6 @@ class Templated(Question[A], Generic[A]):
         return {name: value for name, value in self.values.items() if name in shown}
 
 
-class Opinion(NamedTuple):
-    """A model's grade of an answer: a score from 0 to 1, and what it rests on."""
-
-    score: float
-    hits: tuple[str, ...] = ()
-    misses: tuple[str, ...] = ()
-    reasoning: str = ""
-
-    def result(self, grader: CaseGrader) -> GraderResult:
-        """The opinion as a grader's result, with as many hits and misses as that grader keeps."""
-        return GraderResult(
-            score=self.score,
-            hits=grader.shown(self.hits),
-            misses=grader.shown(self.misses),
-            reasoning=self.reasoning,
-        )
-
-
 class OpinionPayload(PayloadModel):
     """`{reasoning, hits, misses, score}`; a prompt of the user's may ask for `{score, assertions}` instead, as AgentV 4 does."""
 
@@ -94,7 +76,6 @@ class OpinionPayload(PayloadModel):
     @model_validator(mode="before")
     @classmethod
     def _asserted(cls, given: Any) -> Any:
-        """`assertions: [{text, passed, evidence}]` as hits and misses."""
         listed = given.get("assertions") if isinstance(given, Mapping) else None
         if not isinstance(listed, list | tuple) or not all(isinstance(one, Mapping) for one in listed):
             return given
@@ -111,15 +92,16 @@ class OpinionPayload(PayloadModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FreeForm(Templated[Opinion]):
+class FreeForm(Templated[GraderResult]):
     """Grade the answer that this prompt shows, from 0 to 1."""
 
     kind: ClassVar[str] = "llm_judge"
     Payload: ClassVar[type[PayloadModel]] = OpinionPayload
 
-    def answer(self, payload: OpinionPayload) -> Opinion:
-        """The opinion."""
-        return Opinion(payload.score, _texts(payload.hits), _texts(payload.misses), payload.reasoning)
+    def answer(self, payload: OpinionPayload) -> GraderResult:
+        """The score, and what it rests on."""
+        hits, misses = _texts(payload.hits), _texts(payload.misses)
+        return GraderResult(score=payload.score, hits=hits, misses=misses, reasoning=payload.reasoning)
 
     def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote:
         """The mean of the scores, or their lower median (majority), with the reasons of whoever is nearest to it."""
@@ -271,7 +253,6 @@ class RubricItem(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _spelled(cls, given: Any) -> Any:
-        """A text alone is the description; `outcome` and `criteria` are other names of it."""
         if isinstance(given, str):
             return {"description": given.strip()}
         if not isinstance(given, Mapping):
@@ -308,15 +289,13 @@ class RubricItem(BaseModel):
         notes += [f"weight {self.weight:g}"] if self.weight != 1 else []
         if self.operator == "contradiction":
             notes.append("satisfied unless the answer contradicts it; it need not be mentioned")
-        ranges = "; ".join(f"{_span(one)}: {one.outcome}" for one in self.score_ranges)
+        spans = [
+            ("-".join(map(str, dict.fromkeys(one.score_range))), one.outcome) for one in self.score_ranges
+        ]
+        ranges = "; ".join(f"{span}: {outcome}" for span, outcome in spans)
         said = " ".join(filter(None, [self.description, ranges and f"Scores: {ranges}"]))
         noted = f" ({', '.join(notes)})" if notes else ""
         return f"[{self.id}]{noted} {said}"
-
-
-def _span(one: ScoreRange) -> str:
-    low, high = one.score_range
-    return str(low) if low == high else f"{low}-{high}"
 
 
 def _spread(ranges: Mapping[str, Json]) -> list[dict[str, Json]]:
@@ -408,8 +387,8 @@ class LLMGrader(CaseGrader):
             values["criteria"] = values["expected_outcome"] = self.prompt.strip()
         if not self.rubrics:
             template = own or prompt_text("llm_judge")
-            opinion = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
-            return opinion.result(self)
+            found = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
+            return self.shown(found)
         template = own or prompt_text("rubric_scores" if self.scored else "rubric")
         question = RubricQuestion(
             template=template,
@@ -479,7 +458,6 @@ class LLMGrader(CaseGrader):
 
 
 def _value(check: Check) -> float:
-    """What a check is worth, from 0 to 1."""
     return float(bool(check.satisfied)) if check.score is None else check.score / 10
 
 

@@ -390,7 +390,6 @@ class _Reader:
         return found
 
     def _unknown(self, what: str, known: Iterable[str], path: Path_) -> None:
-        """A notice for a key that has no meaning."""
         key = str(path[-1])
         if not key.startswith(("$", "x-", "_")):
             near = nearest(key, known)
@@ -398,7 +397,6 @@ class _Reader:
             self.where.notice(f"{what} has no key {key!r}: it is ignored", _UNREAD.get(fold(key), fix), path)
 
     def _measured(self, text: str, common: Mapping[str, Any]) -> CaseGrader:
-        """A measure, with the parameters that stand beside it."""
         self._open_config()
         measure = _named(text, self.where, lenient=True)
         params = dict(self.take("params", "parameters") or {})

@@ -446,7 +446,6 @@ def read_model(model: type[M], node: Node, faults: list[InputError] | None = Non
 
 
 def _error(model: type[YamlModel], node: Node, loc: tuple[Step, ...], wrong: Wrong) -> InputError:
-    """A fault with its place in the file."""
     steps, found = node.follow((*loc, *wrong.path))
     wrong.path = steps
     if not steps:
