@@ -25,7 +25,6 @@ from germane.graders.evidence import (
 from germane.graders.grader import (
     CaseGrader,
     Flag,
-    FrozenMap,
     GraderResult,
     Number,
     Share,
@@ -36,6 +35,7 @@ from germane.questions.asking import Program, ask
 from germane.questions.prompts import Wording, variables_in
 from germane.questions.script import ScriptText
 from germane.samples.evalfile import Case
+from germane.samples.yamltext import JsonMapping
 from germane.types import FrozenDict, Json, freeze
 
 A = TypeVar("A")
@@ -321,7 +321,7 @@ class PromptCommand(BaseModel):
     command: str | tuple[str, ...]
     cwd: str = "."
     env: tuple[str, ...] = ()
-    config: FrozenMap = Field(default_factory=FrozenDict)
+    config: JsonMapping = Field(default_factory=FrozenDict)
 
     def question(self, case: Case, grader: str) -> ScriptText:
         """What is run for a case."""
