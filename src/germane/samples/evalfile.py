@@ -731,9 +731,7 @@ def _graders(
         own = (*(grader for grader in file.measures if grader.name not in names), *own)
     found = by_name((*own, *entry.rubrics), faults)
     if not found and entry.criterion:  # AgentV asks a model whether the answer does what the case says
-        return (
-            GraderSpec(name="llm_judge", spec=freeze({"type": "llm_judge"}), place=place, at=lambda _: place),
-        )
+        return (GraderSpec(name="llm_judge", spec=freeze({"type": "llm_judge"}), at=lambda _: place),)
     return found
 
 
