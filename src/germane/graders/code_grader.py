@@ -7,10 +7,11 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from germane.graders.evidence import script_document
-from germane.graders.grader import CaseGrader, FrozenMap, GraderResult
+from germane.graders.grader import CaseGrader, GraderResult
 from germane.questions.asking import Program, ask
 from germane.questions.script import ScriptGrade, ScriptResult
 from germane.samples.evalfile import Case
+from germane.samples.yamltext import JsonMapping
 from germane.types import FrozenDict, freeze
 
 
@@ -36,7 +37,7 @@ class CodeGrader(CaseGrader):
     timeout: Annotated[float, Field(gt=0)] = 120.0
     env: tuple[str, ...] = ()
     max_calls: Annotated[int, Field(ge=0)] | None = None
-    config: FrozenMap = FrozenDict()
+    config: JsonMapping = FrozenDict()
 
     @property
     def asks(self) -> bool:

@@ -11,18 +11,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, model_validator
 
 from germane.graders.code_grader import result_of
-from germane.graders.grader import (
-    CaseGrader,
-    FrozenMap,
-    GraderResult,
-    Share,
-    Verdict,
-    together,
-)
+from germane.graders.grader import CaseGrader, GraderResult, Share, Verdict, together
 from germane.graders.llm_grader import FreeForm, prompt_text
 from germane.questions.asking import Missing, Program, ask
 from germane.questions.script import ScriptGrade
 from germane.samples.evalfile import Case
+from germane.samples.yamltext import JsonMapping
 from germane.types import FrozenDict, Json, freeze
 
 RESULTS = "EVALUATOR_RESULTS_JSON"
@@ -44,7 +38,7 @@ class Aggregator(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     type: Literal["weighted_average", "threshold", "code_judge", "llm_judge"] = "weighted_average"
-    weights: FrozenMap = FrozenDict()
+    weights: JsonMapping = FrozenDict()
     threshold: Share | None = None
     path: str | tuple[str, ...] | None = None
     prompt: str | None = None
@@ -103,8 +97,10 @@ class Composite(CaseGrader):
         for name, one in found.items():
             if one.status in {"error", "incomplete"}:
                 return self._with_members(GraderResult.failed(f"{name}: {one.why}"), found)
+        sent = {name: _sent(one, agentv=self.agentv) for name, one in found.items()}
         try:
-            made = yield from self._scripted(found, case) if how == "code_judge" else self._modelled(found)
+            asked = self._scripted(sent, case) if how == "code_judge" else self._modelled(sent)
+            made = yield from asked
         except Missing as missing:
             made = self.missing(missing.why)
         return self._with_members(made, found)
@@ -149,9 +145,8 @@ class Composite(CaseGrader):
             score=score, verdict=verdict, hits=hits, misses=misses, reasoning="; ".join(reasons)
         )
 
-    def _scripted(self, found: Mapping[str, GraderResult], case: Case) -> Program[GraderResult]:
+    def _scripted(self, results: Json, case: Case) -> Program[GraderResult]:
         assert self.aggregator.path is not None
-        results = {name: _sent(one, agentv=self.agentv) for name, one in found.items()}
         sample = case.sample
         result = yield from ask(
             ScriptGrade(
@@ -167,12 +162,11 @@ class Composite(CaseGrader):
             misses = tuple(text.replace("Code evaluator failed", "Code aggregator failed") for text in misses)
         return replace(result_of(result), verdict=cast("Verdict | None", result.verdict), misses=misses)
 
-    def _modelled(self, found: Mapping[str, GraderResult]) -> Program[GraderResult]:
-        results = {name: _sent(one, agentv=self.agentv) for name, one in found.items()}
+    def _modelled(self, results: Json) -> Program[GraderResult]:
         values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})
         template = self.aggregator.prompt or prompt_text("composite")
-        opinion = yield from ask(FreeForm(template=template, values=values))
-        return opinion.result(self)
+        found = yield from ask(FreeForm(template=template, values=values))
+        return self.shown(found)
 
     def missing(self, why: str) -> GraderResult:
         """An error, or AgentV's 0."""

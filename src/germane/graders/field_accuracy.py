@@ -100,7 +100,8 @@ class FieldAccuracy(DirectGrader):
         return _Found(False, f"{rule.path} (outside tolerance: {said})")
 
     def _dates(self, rule: FieldRule, mine: Json, told: Json) -> _Found:
-        days = [date_in(_text(value), rule.formats, agentv=self.agentv) for value in (mine, told)]
+        texts = [plain_number(one) if _kind(one) == "number" else str(one).strip() for one in (mine, told)]
+        days = [date_in(text, rule.formats, agentv=self.agentv) for text in texts]
         if None in days:
             whose = "expected" if days[0] else "candidate"
             return _Found(False, f"{rule.path} (unparseable {whose} date)")
@@ -109,8 +110,8 @@ class FieldAccuracy(DirectGrader):
         return _Found(False, f"{rule.path} (date mismatch: got {days[0]}, expected {days[1]})")
 
     def _result(self, found: Sequence[_Found]) -> GraderResult:
-        hits = self.shown(one.text for one in found if one.met)
-        misses = self.shown(one.text for one in found if not one.met)
+        hits = tuple(one.text for one in found if one.met)
+        misses = tuple(one.text for one in found if not one.met)
         counted = [(rule.weight, one.met) for rule, one in zip(self.fields, found, strict=True) if one.counts]
         total = fsum(weight for weight, _ in counted)
         if self.aggregation == "all_or_nothing":
@@ -119,8 +120,8 @@ class FieldAccuracy(DirectGrader):
             score = fsum(weight for weight, met in counted if met) / (total or 1.0)
         else:
             return GraderResult.skipped("no field that counts is in the answer")
-        reasoning = f"{sum(one.met for one in found)}/{len(found)} fields matched"
-        return GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=reasoning)
+        said = f"{len(hits)}/{len(found)} fields matched"
+        return self.shown(GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=said))
 
 
 def _exactly(rule: FieldRule, mine: Json, told: Json) -> _Found:
@@ -182,7 +183,6 @@ def _number(value: Json, *, prefix: bool) -> float | None:
 
 
 def _two_digits(value: float) -> str:
-    """Two decimals, half up."""
     return str(Decimal(value).quantize(Decimal("0.01"), ROUND_HALF_UP)) if value < 1e15 else f"{value:.2f}"
 
 
@@ -196,10 +196,6 @@ _NUMBERS = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})")
 _UNITS = {"YYYY": r"(?P<y>\d{4})", "MMM": r"(?P<n>[A-Za-z]{3,9})", "MM": r"(?P<m>\d{1,2})", "DD": r"(?P<d>\d{1,2})",
           "HH": r"\d{1,2}", "mm": r"\d{2}", "ss": r"\d{2}(?:\.\d+)?", "Z": r"(?:Z|[+-]\d{2}:?\d{2})"}  # fmt: skip
 _UNIT = re.compile("|".join(_UNITS))
-
-
-def _text(value: Json) -> str:
-    return plain_number(value) if _kind(value) == "number" else str(value).strip()
 
 
 def date_in(text: str, formats: Sequence[str] = (), *, agentv: bool = False) -> date | None:
@@ -243,7 +239,6 @@ def _formatted(text: str, formats: Sequence[str]) -> date | None:
 
 
 def _moment(text: str) -> date | None:
-    """The day, in UTC, of a moment in ISO 8601."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

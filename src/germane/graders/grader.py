@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    ValidationError,
-)
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from germane.errors import InputError
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import BORDERLINE, PASS, STRICT
 from germane.questions.asking import Missing, Program
+from germane.samples import validation
 from germane.samples.evalfile import Case
-from germane.types import FrozenDict, Json, Status, freeze
+from germane.samples.validation import Wrong
+from germane.types import FrozenDict, Json, Status
 
 R = TypeVar("R")
 Verdict: TypeAlias = Literal["pass", "borderline", "fail"]
@@ -29,23 +24,8 @@ SHOWN = 4
 """Hits and misses that AgentV keeps of a list: `compatibility: agentv` cuts there."""
 
 
-def _frozen_mapping(value: Any) -> FrozenDict:
-    if not isinstance(value, Mapping):
-        raise ValueError("write a mapping: key: value")  # noqa: TRY004 - pydantic reads ValueError
-    frozen: FrozenDict = freeze(value)
-    return frozen
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("write a number")  # noqa: TRY004 - pydantic reads ValueError
-    return value
-
-
-FrozenMap = Annotated[FrozenDict, PlainValidator(_frozen_mapping, json_schema_input_type=dict[str, Any])]
-"""A mapping that nobody changes afterwards."""
-Number = Annotated[float, BeforeValidator(_number), Field(ge=0, allow_inf_nan=False)]
-Share = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1, allow_inf_nan=False)]
+Number = Annotated[validation.Number, Field(ge=0)]
+Share = Annotated[validation.Number, Field(ge=0, le=1)]
 Flag = Annotated[bool, Field(strict=True)]
 
 
@@ -104,11 +84,10 @@ class GraderResult:
     @property
     def assertions(self) -> list[dict[str, Json]]:
         """Hits and misses as AgentV 4 lists them: `{text, passed, evidence}`."""
-        named = [(text, True) for text in self.hits] + [(text, False) for text in self.misses]
-        parts = [(text.partition(" - "), passed) for text, passed in named]
+        said = [(text.partition(" - "), n < len(self.hits)) for n, text in enumerate(self.hits + self.misses)]
         return [
             {"text": text, "passed": passed, **({"evidence": evidence} if evidence else {})}
-            for (text, _, evidence), passed in parts
+            for (text, _, evidence), passed in said
         ]
 
     def as_json(self) -> dict[str, Json]:
@@ -191,9 +170,6 @@ class CaseGrader(BaseModel, ABC):
             found = yield from self.compute(case)
         except Missing as missing:
             found = self.missing(missing.why)
-        return self._settled(found)
-
-    def _settled(self, found: GraderResult) -> GraderResult:
         if found.score is None:
             return found
         score, verdict = found.score, found.verdict
@@ -206,10 +182,9 @@ class CaseGrader(BaseModel, ABC):
         """The verdict on a score."""
         return verdict_of(score, PASS if self.min_score is None else self.min_score)
 
-    def shown(self, lines: Iterable[str]) -> tuple[str, ...]:
-        """Hits or misses, as many as are kept."""
-        kept = tuple(lines)
-        return kept[:SHOWN] if self.agentv else kept
+    def shown(self, found: GraderResult) -> GraderResult:
+        """The result with as many hits and misses as are kept."""
+        return replace(found, hits=found.hits[:SHOWN], misses=found.misses[:SHOWN]) if self.agentv else found
 
 
 class DirectGrader(CaseGrader):
@@ -240,7 +215,7 @@ class ParameterError(InputError):
     def of(cls, what: str, invalid: ValidationError) -> ParameterError:
         """The first thing that pydantic found wrong, with what to write instead."""
         first = invalid.errors(include_url=False)[0]
-        path = tuple(step for step in first["loc"] if not _internal(step))
+        path = tuple(step for step in first["loc"] if "[" not in str(step) and step not in _UNION)
         name = ".".join(map(str, path))
         given = repr(first["input"])
         shown = given if len(given) <= 60 else f"{given[:57]}..."
@@ -248,7 +223,9 @@ class ParameterError(InputError):
             first["type"], f"is {shown}"
         )
         said = f"{what}: {name} {problem}" if name else f"{what} is not complete"
-        if first["type"] in _FIXES:
+        if isinstance(cause := first.get("ctx", {}).get("error"), Wrong):
+            fix = cause.fix
+        elif first["type"] in _FIXES:
             fix = _FIXES[first["type"]].format_map({"name": name, **first.get("ctx", {})})
         else:
             fix = first["msg"].removeprefix("Value error, ")
@@ -265,16 +242,14 @@ _FIXES = {
     "string_too_short": "write a text",
     "string_type": "write a text",
     "bool_type": "write true or false",
+    "float_type": "write a number",
     "greater_than_equal": "write a number from {ge:g}",
     "greater_than": "write a number above {gt:g}",
     "less_than_equal": "write a number up to {le:g}",
 }
 _UNION = {"bool", "float", "str", "none", "constrained-str"}
 
-
-def _internal(step: int | str) -> bool:
-    """Steps that pydantic adds for the members of a union."""
-    return isinstance(step, str) and ("[" in step or step in _UNION)
+"""Steps that pydantic adds for the members of a union; others have brackets."""
 
 
 def together(programs: Iterable[Program[R]]) -> Program[list[R]]:

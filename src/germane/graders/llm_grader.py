@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from math import fsum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
 
@@ -55,24 +55,6 @@ class Templated(Question[A], Generic[A]):
         return {name: value for name, value in self.values.items() if name in shown}
 
 
-class Opinion(NamedTuple):
-    """A model's grade of an answer: a score from 0 to 1, and what it rests on."""
-
-    score: float
-    hits: tuple[str, ...] = ()
-    misses: tuple[str, ...] = ()
-    reasoning: str = ""
-
-    def result(self, grader: CaseGrader) -> GraderResult:
-        """The opinion as a grader's result, with as many hits and misses as that grader keeps."""
-        return GraderResult(
-            score=self.score,
-            hits=grader.shown(self.hits),
-            misses=grader.shown(self.misses),
-            reasoning=self.reasoning,
-        )
-
-
 class OpinionPayload(PayloadModel):
     """`{reasoning, hits, misses, score}`; a prompt of the user's may ask for `{score, assertions}` instead, as AgentV 4 does."""
 
@@ -84,7 +66,6 @@ class OpinionPayload(PayloadModel):
     @model_validator(mode="before")
     @classmethod
     def _asserted(cls, given: Any) -> Any:
-        """`assertions: [{text, passed, evidence}]` as hits and misses."""
         listed = given.get("assertions") if isinstance(given, Mapping) else None
         if not isinstance(listed, list | tuple) or not all(isinstance(one, Mapping) for one in listed):
             return given
@@ -93,23 +74,21 @@ class OpinionPayload(PayloadModel):
             said = " - ".join(str(one[name]) for name in ("text", "evidence") if one.get(name))
             found[bool(one.get("passed"))].append(said)
         kept = {name: value for name, value in given.items() if name not in {"assertions", "details"}}
-        return {
-            **kept,
-            "hits": [*given.get("hits", ()), *found[True]],
-            "misses": [*given.get("misses", ()), *found[False]],
-        }
+        hits, misses = [*given.get("hits", ()), *found[True]], [*given.get("misses", ()), *found[False]]
+        return {**kept, "hits": hits, "misses": misses}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FreeForm(Templated[Opinion]):
+class FreeForm(Templated[GraderResult]):
     """Grade the answer that this prompt shows, from 0 to 1."""
 
     kind: ClassVar[str] = "llm_judge"
     Payload: ClassVar[type[PayloadModel]] = OpinionPayload
 
-    def answer(self, payload: OpinionPayload) -> Opinion:
-        """The opinion."""
-        return Opinion(payload.score, _texts(payload.hits), _texts(payload.misses), payload.reasoning)
+    def answer(self, payload: OpinionPayload) -> GraderResult:
+        """The score, and what it rests on."""
+        hits, misses = _texts(payload.hits), _texts(payload.misses)
+        return GraderResult(score=payload.score, hits=hits, misses=misses, reasoning=payload.reasoning)
 
     def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote:
         """The mean of the scores, or their lower median (majority), with the reasons of whoever is nearest to it."""
@@ -130,21 +109,18 @@ def _texts(items: Sequence[str]) -> tuple[str, ...]:
     return tuple(item.strip() for item in items if item.strip())
 
 
-class Check(NamedTuple):
-    """What a model says about one item of a rubric: satisfied or not, or a score from 0 to 10."""
-
-    id: str
-    satisfied: bool | None
-    score: int | None
-    reasoning: str
-
-
 class CheckPayload(PayloadModel):
     """One item of a rubric: satisfied or not."""
 
     id: Text
     reasoning: Reason = ""
     satisfied: YesNo
+    score: ClassVar[None] = None
+
+    @property
+    def value(self) -> float:
+        """1 where it is satisfied, else 0."""
+        return float(self.satisfied)
 
 
 class ChecksPayload(PayloadModel):
@@ -161,12 +137,20 @@ class ScoredCheckPayload(PayloadModel):
     reasoning: Reason = ""
     score: Annotated[Whole, Field(ge=0, le=10)]
 
+    @property
+    def value(self) -> float:
+        """The score, from 0 to 1."""
+        return self.score / 10
+
 
 class ScoredChecksPayload(PayloadModel):
     """`{checks: [{id, reasoning, score}], overall_reasoning}`."""
 
     checks: list[ScoredCheckPayload]
     overall_reasoning: Reason = ""
+
+
+Check: TypeAlias = CheckPayload | ScoredCheckPayload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,14 +176,10 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
 
     def answer(self, payload: ChecksPayload | ScoredChecksPayload) -> tuple[tuple[Check, ...], str]:
         """The checks in the order of the rubric, and what is said about the whole."""
-        made = [
-            Check(item.id, getattr(item, "satisfied", None), getattr(item, "score", None), item.reasoning)
-            for item in payload.checks
-        ]
         if self.partial:
-            return tuple(check for check in made if check.id in self.ids), payload.overall_reasoning
+            return tuple(one for one in payload.checks if one.id in self.ids), payload.overall_reasoning
         found: dict[str, Check] = {}
-        for item in made:
+        for item in payload.checks:
             if item.id in found:
                 raise AnswerError(f'the item "{item.id}" was checked twice')
             if item.id not in self.ids:
@@ -261,7 +241,6 @@ class RubricItem(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _spelled(cls, given: Any) -> Any:
-        """A text alone is the description; `outcome` and `criteria` are other names of it."""
         if isinstance(given, str):
             return {"description": given.strip()}
         if not isinstance(given, Mapping):
@@ -298,15 +277,13 @@ class RubricItem(BaseModel):
         notes += [f"weight {self.weight:g}"] if self.weight != 1 else []
         if self.operator == "contradiction":
             notes.append("satisfied unless the answer contradicts it; it need not be mentioned")
-        ranges = "; ".join(f"{_span(one)}: {one.outcome}" for one in self.score_ranges)
+        spans = ("-".join(map(str, dict.fromkeys(one.score_range))) for one in self.score_ranges)
+        ranges = "; ".join(
+            f"{span}: {one.outcome}" for span, one in zip(spans, self.score_ranges, strict=True)
+        )
         said = " ".join(filter(None, [self.description, ranges and f"Scores: {ranges}"]))
         noted = f" ({', '.join(notes)})" if notes else ""
         return f"[{self.id}]{noted} {said}"
-
-
-def _span(one: ScoreRange) -> str:
-    low, high = one.score_range
-    return str(low) if low == high else f"{low}-{high}"
 
 
 def _spread(ranges: Mapping[str, Json]) -> list[dict[str, Json]]:
@@ -338,11 +315,11 @@ class LLMGrader(CaseGrader):
 
     @model_validator(mode="after")
     def _named(self) -> Self:
+        ids = [item.id or f"rubric-{number}" for number, item in enumerate(self.rubrics, 1)]
         items = tuple(
-            item.model_copy(update={"id": item.id or f"rubric-{number}"})
-            for number, item in enumerate(self.rubrics, 1)
+            item.model_copy(update={"id": name}) for item, name in zip(self.rubrics, ids, strict=True)
         )
-        if len({item.id for item in items}) < len(items):
+        if len(set(ids)) < len(ids):
             raise ValueError("two items of the rubric have the same id")
         object.__setattr__(self, "rubrics", items)
         return self
@@ -365,8 +342,8 @@ class LLMGrader(CaseGrader):
             values["criteria"] = values["expected_outcome"] = self.prompt.strip()
         if not self.rubrics:
             template = own or prompt_text("llm_judge")
-            opinion = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
-            return opinion.result(self)
+            found = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
+            return self.shown(found)
         template = own or prompt_text("rubric_scores" if self.scored else "rubric")
         question = RubricQuestion(
             template=template,
@@ -391,12 +368,12 @@ class LLMGrader(CaseGrader):
         failed = False
         for check in checks:
             item = items[check.id]
-            value = _value(check)
+            value = check.value
             below = item.least is not None and value < item.least
             failed |= below
             (misses if below or value < (0.7 if self.scored else 1.0) else hits).append(_said(item, check))
         total = fsum(items[check.id].weight for check in checks)
-        earned = fsum(items[check.id].weight * _value(check) for check in checks)
+        earned = fsum(items[check.id].weight * check.value for check in checks)
         if not total and not self.agentv:
             return GraderResult.skipped("the weights of the rubric sum to 0")
         details = {"raw_scores": {check.id: check.score for check in checks}} if self.scored else {}
@@ -433,11 +410,6 @@ class LLMGrader(CaseGrader):
             "rubrics": "\n".join(item.line() for item in self.rubrics),
             "rubrics_json": json.dumps([item.model_dump(exclude_defaults=True) for item in self.rubrics]),
         }
-
-
-def _value(check: Check) -> float:
-    """What a check is worth, from 0 to 1."""
-    return float(bool(check.satisfied)) if check.score is None else check.score / 10
 
 
 def _said(item: RubricItem, check: Check) -> str:

@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from germane.graders.evidence import plain_number, same, tool_calls, trace_summary
-from germane.graders.grader import DirectGrader, Flag, FrozenMap, GraderResult, Number
+from germane.graders.grader import DirectGrader, Flag, GraderResult, Number
 from germane.samples.evalfile import Case
-from germane.samples.messages import plain
+from germane.samples.yamltext import JsonMapping
 from germane.types import Json, ToolCall
 
 Checks: TypeAlias = Iterable[tuple[bool | None, str]]
@@ -33,7 +33,7 @@ class ExpectedCall(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     tool: Annotated[str, Field(min_length=1)]
-    args: Literal["any"] | FrozenMap | None = None
+    args: Literal["any"] | JsonMapping | None = None
     args_match: ArgsMatch | None = None
     max_duration_ms: Number | None = None
 
@@ -54,7 +54,7 @@ class ToolTrajectory(DirectGrader):
     type: ClassVar[str] = "tool_trajectory"
 
     mode: Literal["any_order", "in_order", "exact", "superset", "subset"]
-    minimums: FrozenMap | None = None
+    minimums: JsonMapping | None = None
     expected: tuple[ExpectedCall, ...] | None = None
     args_match: ArgsMatch = "superset"
 
@@ -166,7 +166,6 @@ class ToolTrajectory(DirectGrader):
 
 
 def _share(checks: Checks) -> GraderResult:
-    """The share of the checks that are met."""
     found = list(checks)
     hits = tuple(said for met, said in found if met)
     misses = tuple(said for met, said in found if not met and said)
@@ -224,7 +223,7 @@ class SkillTrigger(DirectGrader):
             return f'Skill tool invoked with skill="{named}"'
         if tool == "read" and file in path:
             return f"Read tool loaded skill file: {path}"
-        output = call.output if isinstance(call.output, str) else json.dumps(plain(call.output))
+        output = call.output if isinstance(call.output, str) else json.dumps(call.output)
         return f'Tool "{call.tool}" output referenced skill file for "{self.skill}"' if file in output else ""
 
 

@@ -5,6 +5,7 @@ These read a matrix of claims x places: which claim a context at which rank supp
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -220,11 +221,11 @@ def covered(columns: Iterable[Column]) -> Column:
 
 def alpha_dcg(columns: Iterable[Column], alpha: float) -> float:
     """Sum over the ranks r and the claims supported there of (1 - alpha)**(how often before) / log2(r + 1)."""
-    seen: dict[int, int] = {}
+    seen: Counter[int] = Counter()
     terms = []
     for rank, column in enumerate(columns, 1):
         terms.append(_gain(column, seen, alpha) / log2(rank + 1))
-        _see(column, seen)
+        seen.update(column)
     return fsum(terms)
 
 
@@ -234,11 +235,11 @@ def greedy(columns: Iterable[Column], alpha: float, k: int | None = None) -> lis
     The best order is NP-hard to find; this is the one that the measure has always been normalised by.
     """
     left, chosen = list(columns), list[Column]()
-    seen: dict[int, int] = {}
+    seen: Counter[int] = Counter()
     while left and (k is None or len(chosen) < k):
         best = max(range(len(left)), key=lambda at: _gain(left[at], seen, alpha))
         chosen.append(left.pop(best))
-        _see(chosen[-1], seen)
+        seen.update(chosen[-1])
     return chosen
 
 
@@ -250,10 +251,5 @@ def alpha_ndcg(
     return alpha_dcg(columns[:k], alpha) / ideal if ideal else 0.0
 
 
-def _gain(column: Column, seen: dict[int, int], alpha: float) -> float:
-    return fsum((1.0 - alpha) ** seen.get(claim, 0) for claim in sorted(column))
-
-
-def _see(column: Column, seen: dict[int, int]) -> None:
-    for claim in column:
-        seen[claim] = seen.get(claim, 0) + 1
+def _gain(column: Column, seen: Counter[int], alpha: float) -> float:
+    return fsum((1.0 - alpha) ** seen[claim] for claim in sorted(column))

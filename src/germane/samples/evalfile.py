@@ -51,7 +51,6 @@ _NAMES = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 
 
 def _below(value: Any, info: ValidationInfo) -> Path:
-    """A path relative to the eval file's folder."""
     if not isinstance(value, str | Path):
         raise Wrong(f"is {say(value)}", "write a path")
     return (_folder(info) / without_scheme(str(value))).resolve()
@@ -80,17 +79,20 @@ class GraderSpec:
     name: str
     spec: Json
     named: bool = False
-    place: Place
     at: Callable[[Sequence[int | str]], Place] = field(compare=False)
+
+    @property
+    def place(self) -> Place:
+        """Where it starts."""
+        return self.at(())
 
 
 def _spec(node: Node) -> GraderSpec:
-    """The grader in a node: a text is a type."""
     if node.pairs is None:
         if node.text is None or node.is_null():
             fix = "write type: context_precision@5"
             raise InputError(f"a grader is {node.kind}", fix=fix, place=node.place)
-        return GraderSpec(name=node.text, spec=node.text, place=node.place, at=node.at)
+        return GraderSpec(name=node.text, spec=node.text, at=node.at)
     pairs = node.pairs.items()
     known = {fold(key): inner.text for key, inner in pairs if inner.text and not inner.is_null()}
     kind = known.get("type")
@@ -99,11 +101,10 @@ def _spec(node: Node) -> GraderSpec:
     usual = f"{usual}-{known['value']}" if "value" in known else usual
     texts = {"name", "type"}
     spec = freeze({key: inner.text if fold(key) in texts else inner.json() for key, inner in pairs})
-    return GraderSpec(name=name or usual, named=name is not None, spec=spec, place=node.place, at=node.at)
+    return GraderSpec(name=name or usual, named=name is not None, spec=spec, at=node.at)
 
 
 def _node(value: Any) -> Node:
-    """The node that a model was given."""
     if isinstance(value, Scalar):
         return value.node
     if not isinstance(value, Node):
@@ -116,7 +117,7 @@ def _measures(nodes: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
     found: list[GraderSpec] = []
     for node in nodes:
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
-        found += [GraderSpec(name=name, spec=name, place=node.place, at=node.at) for name in names]
+        found += [GraderSpec(name=name, spec=name, at=node.at) for name in names]
         found += [] if names else [_spec(node)]
     return tuple(found)
 
@@ -130,7 +131,7 @@ def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
         inside = path[1:] if tuple(path[:1]) == ("rubrics",) else ()
         return nodes[inside[0]].at(inside[1:]) if inside and isinstance(inside[0], int) else nodes[0].place
 
-    return GraderSpec(name="rubrics", spec=spec, place=nodes[0].place, at=at)
+    return GraderSpec(name="rubrics", spec=spec, at=at)
 
 
 def _rubrics(items: Any) -> tuple[GraderSpec, ...]:
@@ -188,7 +189,6 @@ def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ())
 
 
 def _template(name: str, folder: Path, above: tuple[Path, ...], place: Place) -> Path:
-    """The file of assertions that is included."""
     bare = not name.startswith(".") and not any(sign in name for sign in "/\\")
     names = [f".agentv/templates/{name}{suffix}" for suffix in (".yaml", ".yml")] if bare else [name]
     root = repository_root(folder)
@@ -233,7 +233,6 @@ class GraderLists(YamlModel):
 
 
 def _trials(value: Any) -> int | None:
-    """How often each case is asked: a number, or `{count: 3}`."""
     given = plain_value(value)
     number = given.get("count") if isinstance(given, dict) else given
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
@@ -327,6 +326,9 @@ def _columns(value: Any) -> FrozenDict:
     return FrozenDict(columns)
 
 
+Columns = Annotated[FrozenDict, PlainValidator(_columns, json_schema_input_type=dict[str, str])]
+
+
 def _judges(value: Any) -> str:
     names = as_list(value)
     for place, name in enumerate(names):
@@ -407,9 +409,7 @@ class EvalFile(GraderLists):
     compatibility: Literal["agentv"] | None = None
     contexts_from: Literal["auto", "text"] = "auto"
     doc_id: str | None = None
-    columns: Annotated[FrozenDict, PlainValidator(_columns, json_schema_input_type=dict[str, str])] = (
-        FrozenDict()
-    )
+    columns: Columns = FrozenDict()
     execution: Execution = Execution()
     targets: tuple[str, ...] = ()
     defaults: Annotated[Any, BeforeValidator(_defaults)] = None
@@ -517,11 +517,8 @@ def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[
                 raise InputError("this file holds no list of cases", fix="write - id: ...", place=root.place)
             cases += inside
         elif path.suffix in {".jsonl", ".ndjson"} and path.is_file():
-            cases += [
-                node_of(_json(path, number, line), Place(str(path), number))
-                for number, line in read_lines(path)
-                if line.strip()
-            ]
+            lines = [(number, line) for number, line in read_lines(path) if line.strip()]
+            cases += [node_of(_json(path, number, line), Place(str(path), number)) for number, line in lines]
         elif path.exists():
             return None
         else:
@@ -585,8 +582,7 @@ class CaseEntry(GraderLists):
     conversation_id: str | None = None
     target: str | None = None
     rubrics: Annotated[
-        tuple[GraderSpec, ...],
-        PlainValidator(_rubrics, json_schema_input_type=list[str | dict[str, Any]]),
+        tuple[GraderSpec, ...], PlainValidator(_rubrics, json_schema_input_type=list[str | dict[str, Any]])
     ] = ()
     metadata: JsonMapping = FrozenDict()
     vars: JsonMapping = FrozenDict()
@@ -639,9 +635,8 @@ def _case(
         "metadata": {**file.metadata, **entry.metadata, **more},
     }
     if not any(SPELLINGS[key] == "reference" and row[key] is not None for key in fields):
-        row["reference"] = (
-            entry.reference_answer or ("" if only_contexts(last) else content_text(last)) or None
-        )
+        said = "" if only_contexts(last) else content_text(last)
+        row["reference"] = entry.reference_answer or said or None
     if not query and all(SPELLINGS[key] != "query" for key in fields):
         fix = 'write query: "the question that was asked"'
         if len(faults or ()) == known or not any(fold(key) in _ASKED for key in node.pairs or {}):
@@ -693,10 +688,10 @@ def _completed(node: Node, file: EvalFile) -> Node:
     own_values = pairs["vars"].json() if "vars" in pairs else None
     values = {**file.vars, **(own_values if isinstance(own_values, dict) else {})}
     if values:
-        pairs = {
-            key: inner if fold(key) in _OF_GRADERS else with_variables(inner, values)
-            for key, inner in pairs.items()
+        filled = {
+            key: with_variables(one, values) for key, one in pairs.items() if fold(key) not in _OF_GRADERS
         }
+        pairs = {**pairs, **filled}
     return replace(node, pairs=pairs, keys=keys)
 
 
@@ -713,7 +708,6 @@ def _graders(
 
 
 def _asked(question: str | None, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
-    """The query of a case, and the turns before it."""
     users = [index for index, message in enumerate(messages) if message.role == "user"]
     last = users[-1] if users else 0
     history = tuple(message for message in messages[:last] if message.role != "system")
