@@ -162,7 +162,7 @@ def explain(
         lists, exchange = replay(labels_for(measure, sample, settings), answers.look_up)
         return explain_ranked(measure, outcome, lists, votes_in(exchange, answers))
     derived, exchange = replay(program_of(measure, sample, settings), answers.look_up)
-    return explain_judged(measure, outcome, sample, exchange, derived, votes_in(exchange, answers))
+    return explain_judged(measure, outcome, derived, exchange, votes_in(exchange, answers))
 
 
 def votes_in(exchange: Exchange, answers: Recorded) -> list[dict[str, Json]]:
@@ -386,7 +386,7 @@ class Explainer:
             derived, exchange = replay(program_of(measure, sample, self._settings), self._answers.look_up)
             asked += exchange
             votes = votes_in(exchange, self._answers)
-            found = explain_judged(measure, outcome, sample, exchange, derived, votes)
+            found = explain_judged(measure, outcome, derived, exchange, votes)
             row["panel"] = [dict(one) for one in found.details.get("panel", ())]
         row |= {"reasoning": found.reasoning, "band": found.band}
         if measure is None or measure.definition.family != "ranked":
