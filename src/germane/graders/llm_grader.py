@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from math import fsum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
 
@@ -19,14 +19,24 @@ from germane.graders.evidence import (
     message_json,
     question_of,
     reference_of,
+    script_document,
     tool_calls,
 )
-from germane.graders.grader import CaseGrader, Flag, GraderResult, Number, Share, verdict_of
+from germane.graders.grader import (
+    CaseGrader,
+    Flag,
+    GraderResult,
+    Number,
+    Share,
+    verdict_of,
+)
 from germane.questions import PayloadModel, Question, Reason, Text, Whole, YesNo, voting
 from germane.questions.asking import Program, ask
 from germane.questions.prompts import Wording, variables_in
+from germane.questions.script import ScriptText
 from germane.samples.evalfile import Case
-from germane.types import FrozenDict, Json
+from germane.samples.yamltext import JsonMapping
+from germane.types import FrozenDict, Json, freeze
 
 A = TypeVar("A")
 Zero1 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
@@ -74,11 +84,8 @@ class OpinionPayload(PayloadModel):
             said = " - ".join(str(one[name]) for name in ("text", "evidence") if one.get(name))
             found[bool(one.get("passed"))].append(said)
         kept = {name: value for name, value in given.items() if name not in {"assertions", "details"}}
-        return {
-            **kept,
-            "hits": [*given.get("hits", ()), *found[True]],
-            "misses": [*given.get("misses", ()), *found[False]],
-        }
+        hits, misses = [*given.get("hits", ()), *found[True]], [*given.get("misses", ()), *found[False]]
+        return {**kept, "hits": hits, "misses": misses}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,21 +119,18 @@ def _texts(items: Sequence[str]) -> tuple[str, ...]:
     return tuple(item.strip() for item in items if item.strip())
 
 
-class Check(NamedTuple):
-    """What a model says about one item of a rubric: satisfied or not, or a score from 0 to 10."""
-
-    id: str
-    satisfied: bool | None
-    score: int | None
-    reasoning: str
-
-
 class CheckPayload(PayloadModel):
     """One item of a rubric: satisfied or not."""
 
     id: Text
     reasoning: Reason = ""
     satisfied: YesNo
+    score: ClassVar[None] = None
+
+    @property
+    def value(self) -> float:
+        """1 where it is satisfied, else 0."""
+        return float(self.satisfied)
 
 
 class ChecksPayload(PayloadModel):
@@ -143,12 +147,20 @@ class ScoredCheckPayload(PayloadModel):
     reasoning: Reason = ""
     score: Annotated[Whole, Field(ge=0, le=10)]
 
+    @property
+    def value(self) -> float:
+        """The score, from 0 to 1."""
+        return self.score / 10
+
 
 class ScoredChecksPayload(PayloadModel):
     """`{checks: [{id, reasoning, score}], overall_reasoning}`."""
 
     checks: list[ScoredCheckPayload]
     overall_reasoning: Reason = ""
+
+
+Check: TypeAlias = CheckPayload | ScoredCheckPayload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,14 +186,10 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
 
     def answer(self, payload: ChecksPayload | ScoredChecksPayload) -> tuple[tuple[Check, ...], str]:
         """The checks in the order of the rubric, and what is said about the whole."""
-        made = [
-            Check(item.id, getattr(item, "satisfied", None), getattr(item, "score", None), item.reasoning)
-            for item in payload.checks
-        ]
         if self.partial:
-            return tuple(check for check in made if check.id in self.ids), payload.overall_reasoning
+            return tuple(one for one in payload.checks if one.id in self.ids), payload.overall_reasoning
         found: dict[str, Check] = {}
-        for item in made:
+        for item in payload.checks:
             if item.id in found:
                 raise AnswerError(f'the item "{item.id}" was checked twice')
             if item.id not in self.ids:
@@ -279,10 +287,10 @@ class RubricItem(BaseModel):
         notes += [f"weight {self.weight:g}"] if self.weight != 1 else []
         if self.operator == "contradiction":
             notes.append("satisfied unless the answer contradicts it; it need not be mentioned")
-        spans = [
-            ("-".join(map(str, dict.fromkeys(one.score_range))), one.outcome) for one in self.score_ranges
-        ]
-        ranges = "; ".join(f"{span}: {outcome}" for span, outcome in spans)
+        spans = ("-".join(map(str, dict.fromkeys(one.score_range))) for one in self.score_ranges)
+        ranges = "; ".join(
+            f"{span}: {one.outcome}" for span, one in zip(spans, self.score_ranges, strict=True)
+        )
         said = " ".join(filter(None, [self.description, ranges and f"Scores: {ranges}"]))
         noted = f" ({', '.join(notes)})" if notes else ""
         return f"[{self.id}]{noted} {said}"
@@ -296,6 +304,35 @@ def _spread(ranges: Mapping[str, Json]) -> list[dict[str, Json]]:
     return [{"score_range": (start, end), "outcome": text} for (start, text), end in pairs]
 
 
+class PromptCommand(BaseModel):
+    """A program of the user's that writes the prompt: the case is on its stdin as scripts get it, the prompt on its stdout.
+
+    Attributes:
+        command: A list is the program and its arguments, a text runs through `sh -lc`.
+        cwd: Where it starts.
+        env: Names of variables that it gets beside PATH, HOME, LANG and the like.
+        config: What the document holds under `config`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: str | tuple[str, ...]
+    cwd: str = "."
+    env: tuple[str, ...] = ()
+    config: JsonMapping = Field(default_factory=FrozenDict)
+
+    def question(self, case: Case, grader: str) -> ScriptText:
+        """What is run for a case."""
+        sample = case.sample
+        return ScriptText(
+            command=self.command,
+            document=freeze(script_document(case, self.config)),
+            cwd=self.cwd,
+            env=self.env,
+            of=(sample.id, sample.system, str(sample.trial), grader),
+        )
+
+
 class LLMGrader(CaseGrader):
     """A model grades the answer: free form with a score from 0 to 1, or against a rubric.
 
@@ -306,22 +343,22 @@ class LLMGrader(CaseGrader):
         prompt: A template with variables (`{{candidate_answer}}`, `{{question}}`, `{{expected_outcome}}`,
             `{{reference_answer}}`, `{{input_messages}}`, `{{output_messages}}`, `{{expected_messages}}`; AgentV 4's
             `{{output}}`, `{{input}}`, `{{criteria}}`, `{{expected_output}}`, `{{metadata}}`, `{{tool_calls}}`,
-            `{{rubrics}}`), or, without any, what a good answer does.
+            `{{rubrics}}`), or, without any, what a good answer does; or a program that writes the template.
         rubrics: The items of a rubric.
     """
 
     type: ClassVar[str] = "llm_judge"
 
-    prompt: str | None = None
+    prompt: str | PromptCommand | None = None
     rubrics: tuple[RubricItem, ...] = ()
 
     @model_validator(mode="after")
     def _named(self) -> Self:
+        ids = [item.id or f"rubric-{number}" for number, item in enumerate(self.rubrics, 1)]
         items = tuple(
-            item.model_copy(update={"id": item.id or f"rubric-{number}"})
-            for number, item in enumerate(self.rubrics, 1)
+            item.model_copy(update={"id": name}) for item, name in zip(self.rubrics, ids, strict=True)
         )
-        if len({item.id for item in items}) < len(items):
+        if len(set(ids)) < len(ids):
             raise ValueError("two items of the rubric have the same id")
         object.__setattr__(self, "rubrics", items)
         return self
@@ -339,8 +376,12 @@ class LLMGrader(CaseGrader):
     def compute(self, case: Case) -> Program[GraderResult]:
         """Ask once, and read the answer."""
         values = self._values(case)
-        own = self.prompt if self.prompt and variables_in(self.prompt) & values.keys() else None
-        if self.prompt and own is None:
+        own = None
+        if isinstance(self.prompt, PromptCommand):
+            own = yield from ask(self.prompt.question(case, self.label))
+        elif self.prompt and variables_in(self.prompt) & values.keys():
+            own = self.prompt
+        elif self.prompt:
             values["criteria"] = values["expected_outcome"] = self.prompt.strip()
         if not self.rubrics:
             template = own or prompt_text("llm_judge")
@@ -370,12 +411,12 @@ class LLMGrader(CaseGrader):
         failed = False
         for check in checks:
             item = items[check.id]
-            value = _value(check)
+            value = check.value
             below = item.least is not None and value < item.least
             failed |= below
             (misses if below or value < (0.7 if self.scored else 1.0) else hits).append(_said(item, check))
         total = fsum(items[check.id].weight for check in checks)
-        earned = fsum(items[check.id].weight * _value(check) for check in checks)
+        earned = fsum(items[check.id].weight * check.value for check in checks)
         if not total and not self.agentv:
             return GraderResult.skipped("the weights of the rubric sum to 0")
         details = {"raw_scores": {check.id: check.score for check in checks}} if self.scored else {}
@@ -412,10 +453,6 @@ class LLMGrader(CaseGrader):
             "rubrics": "\n".join(item.line() for item in self.rubrics),
             "rubrics_json": json.dumps([item.model_dump(exclude_defaults=True) for item in self.rubrics]),
         }
-
-
-def _value(check: Check) -> float:
-    return float(bool(check.satisfied)) if check.score is None else check.score / 10
 
 
 def _said(item: RubricItem, check: Check) -> str:

@@ -26,7 +26,7 @@ from germane.measures.scoring import depth_of, is_relevant, labels_for, program_
 from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.questions.script import ScriptGrade
+from germane.questions.script import Script
 from germane.reports.summary import MeasureSummary
 from germane.tables.folder import Tables
 from germane.tables.labels import LabelBook, passage_of, relevance_item
@@ -83,7 +83,7 @@ class StoredJudge:
 
     def __call__(self, question: AnyQuestion) -> Judge:
         """Itself, and the script judge for scripts."""
-        return self._scripts if isinstance(question, ScriptGrade) else self  # type: ignore[return-value]
+        return self._scripts if isinstance(question, Script) else self  # type: ignore[return-value]
 
     def prompt_hash(self, question: AnyQuestion) -> str:
         """The hash of the wording that the report's questions were asked with."""
@@ -162,7 +162,7 @@ def explain(
         lists, exchange = replay(labels_for(measure, sample, settings), answers.look_up)
         return explain_ranked(measure, outcome, lists, votes_in(exchange, answers))
     derived, exchange = replay(program_of(measure, sample, settings), answers.look_up)
-    return explain_judged(measure, outcome, sample, exchange, derived, votes_in(exchange, answers))
+    return explain_judged(measure, outcome, derived, exchange, votes_in(exchange, answers))
 
 
 def votes_in(exchange: Exchange, answers: Recorded) -> list[dict[str, Json]]:
@@ -386,7 +386,7 @@ class Explainer:
             derived, exchange = replay(program_of(measure, sample, self._settings), self._answers.look_up)
             asked += exchange
             votes = votes_in(exchange, self._answers)
-            found = explain_judged(measure, outcome, sample, exchange, derived, votes)
+            found = explain_judged(measure, outcome, derived, exchange, votes)
             row["panel"] = [dict(one) for one in found.details.get("panel", ())]
         row |= {"reasoning": found.reasoning, "band": found.band}
         if measure is None or measure.definition.family != "ranked":

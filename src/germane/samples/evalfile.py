@@ -79,8 +79,12 @@ class GraderSpec:
     name: str
     spec: Json
     named: bool = False
-    place: Place
     at: Callable[[Sequence[int | str]], Place] = field(compare=False)
+
+    @property
+    def place(self) -> Place:
+        """Where it starts."""
+        return self.at(())
 
 
 def _spec(node: Node) -> GraderSpec:
@@ -88,7 +92,7 @@ def _spec(node: Node) -> GraderSpec:
         if node.text is None or node.is_null():
             fix = "write type: context_precision@5"
             raise InputError(f"a grader is {node.kind}", fix=fix, place=node.place)
-        return GraderSpec(name=node.text, spec=node.text, place=node.place, at=node.at)
+        return GraderSpec(name=node.text, spec=node.text, at=node.at)
     pairs = node.pairs.items()
     known = {fold(key): inner.text for key, inner in pairs if inner.text and not inner.is_null()}
     kind = known.get("type")
@@ -97,7 +101,7 @@ def _spec(node: Node) -> GraderSpec:
     usual = f"{usual}-{known['value']}" if "value" in known else usual
     texts = {"name", "type"}
     spec = freeze({key: inner.text if fold(key) in texts else inner.json() for key, inner in pairs})
-    return GraderSpec(name=name or usual, named=name is not None, spec=spec, place=node.place, at=node.at)
+    return GraderSpec(name=name or usual, named=name is not None, spec=spec, at=node.at)
 
 
 def _node(value: Any) -> Node:
@@ -113,7 +117,7 @@ def _measures(nodes: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
     found: list[GraderSpec] = []
     for node in nodes:
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
-        found += [GraderSpec(name=name, spec=name, place=node.place, at=node.at) for name in names]
+        found += [GraderSpec(name=name, spec=name, at=node.at) for name in names]
         found += [] if names else [_spec(node)]
     return tuple(found)
 
@@ -127,7 +131,7 @@ def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
         inside = path[1:] if tuple(path[:1]) == ("rubrics",) else ()
         return nodes[inside[0]].at(inside[1:]) if inside and isinstance(inside[0], int) else nodes[0].place
 
-    return GraderSpec(name="rubrics", spec=spec, place=nodes[0].place, at=at)
+    return GraderSpec(name="rubrics", spec=spec, at=at)
 
 
 def _rubrics(items: Any) -> tuple[GraderSpec, ...]:
@@ -239,6 +243,21 @@ def _trials(value: Any) -> int | None:
 Trials = Annotated[int | None, PlainValidator(_trials, json_schema_input_type=int)]
 
 
+_UNREAD = {
+    "workspace": "nothing is set up: let the target's command make its workspace",
+    "preprocessors": "convert the files in the target, or in a code_judge: graders read text",
+    "suite": "write tags: [NAME]",
+    "dependson": "cases run on their own: remove it, or make them one case",
+    "ondependencyfailure": "cases run on their own: remove it",
+    "workers": "germane run --jobs N",
+    "cache": "remove it: answers of judges are kept in the ledger, --no-cache asks again",
+    "budgetusd": "germane run --max-cost DOLLARS",
+    "failonerror": "germane run --max-unmeasured 0",
+}
+"""Keys of AgentV that have no meaning here, and what to write instead."""
+_TURNS = "a conversation of several turns is not run"
+
+
 class Execution(GraderLists):
     """What `execution:` of a file or a case sets.
 
@@ -250,6 +269,7 @@ class Execution(GraderLists):
     """
 
     what = "execution"
+    unread = _UNREAD
 
     target: str | None = None
     targets: Annotated[tuple[str, ...], BeforeValidator(as_list)] = ()
@@ -376,6 +396,7 @@ class EvalFile(GraderLists):
     """
 
     what = "an eval file"
+    unread = _UNREAD
     aliases: ClassVar = {**GraderLists.aliases, "targets_file": ("targets",)}
     computed = ("path", "cases", "targets")
     nodes = ("defaults", "input")  # until the case is read that gets them
@@ -559,6 +580,7 @@ class CaseEntry(GraderLists):
     """
 
     what = "a case"
+    unread = _UNREAD
     aliases: ClassVar = {
         **GraderLists.aliases,
         "question": ("query",),
@@ -578,8 +600,7 @@ class CaseEntry(GraderLists):
     conversation_id: str | None = None
     target: str | None = None
     rubrics: Annotated[
-        tuple[GraderSpec, ...],
-        PlainValidator(_rubrics, json_schema_input_type=list[str | dict[str, Any]]),
+        tuple[GraderSpec, ...], PlainValidator(_rubrics, json_schema_input_type=list[str | dict[str, Any]])
     ] = ()
     metadata: JsonMapping = FrozenDict()
     vars: JsonMapping = FrozenDict()
@@ -595,9 +616,13 @@ class CaseEntry(GraderLists):
         values["others"] = others
         warn = (info.context or {}).get("warn")
         for key in others:
+            if fold(key) == "turns":
+                fix = "write a case for each turn, with the messages before it under input:"
+                raise InputError(_TURNS, fix=fix, place=node.keys[key])
             if key not in SPELLINGS and key != "note" and warn is not None:
                 near = nearest(key, [*SPELLINGS, *cls.spellings()])
                 fix = f"did you mean {near!r}?" if near else "put it under metadata:"
+                fix = cls.unread.get(fold(key), fix)
                 warn(Notice(f"a case has no key {key!r}: it is kept as metadata", fix, node.keys[key]))
 
 
@@ -651,7 +676,7 @@ def _case(
     files = tuple(dict.fromkeys((*files, *(str((folder / name).resolve()) for name in named))))
     return Case(
         sample=sample,
-        graders=_graders(entry, file, faults, replaced=replaced),
+        graders=_graders(entry, file, node.place, faults, replaced=replaced),
         target=entry.target or (entry.execution.target if entry.execution else None),
         place=node.place,
         question=query,
@@ -693,15 +718,21 @@ def _completed(node: Node, file: EvalFile) -> Node:
 
 
 def _graders(
-    entry: CaseEntry, file: EvalFile, faults: list[InputError] | None, *, replaced: bool
+    entry: CaseEntry, file: EvalFile, place: Place, faults: list[InputError] | None, *, replaced: bool
 ) -> tuple[GraderSpec, ...]:
-    """The graders of a case: its own, with the file's; no mapping of its own voids the file's."""
+    """The graders of a case: its own, with the file's; no mapping of its own voids the file's.
+
+    A case without any that says what a good answer does is graded by a model.
+    """
     execution = entry.execution or Execution()
     own = by_name((*entry.graders(faults), *execution.graders(faults)), faults)
     if not (execution.skip_defaults or (own and replaced)):
         names = {grader.name for grader in own}
         own = (*(grader for grader in file.measures if grader.name not in names), *own)
-    return by_name((*own, *entry.rubrics), faults)
+    found = by_name((*own, *entry.rubrics), faults)
+    if not found and entry.criterion:  # AgentV asks a model whether the answer does what the case says
+        return (GraderSpec(name="llm_judge", spec=freeze({"type": "llm_judge"}), at=lambda _: place),)
+    return found
 
 
 def _asked(question: str | None, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:

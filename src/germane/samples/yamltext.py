@@ -105,11 +105,13 @@ class Node:
         raise InputError(f"{text[:40]} is no finite number", fix=fix, place=self.place)
 
     def at(self, path: Sequence[Step]) -> Place:
-        """The place of what stands at a path below it (of a key, where it ends in one), as far as that is there."""
-        steps, found = self.follow(path)
-        if steps and len(steps) == len(path) and isinstance(steps[-1], str):
-            return self.follow(path[:-1])[1].keys[steps[-1]]
-        return found.place
+        """The place of what stands at a path below it, or of the last thing on the way that is there."""
+        step = path[0] if path else None
+        if isinstance(step, int) and self.items and step < len(self.items):
+            return self.items[step].at(path[1:])
+        if isinstance(step, str) and self.pairs and step in self.pairs:
+            return self.pairs[step].at(path[1:]) if path[1:] else self.keys[step]
+        return self.place
 
     def follow(self, path: Sequence[Step]) -> tuple[tuple[Step, ...], Node]:
         """The value at a path of a model's fields, as far as it is there: the steps taken, and its node."""
@@ -358,7 +360,8 @@ class YamlModel(BaseModel):
     """A mapping of a YAML file. Keys may be snake_case, camelCase or kebab-case; null counts as absent.
 
     `what` names the mapping in messages, `aliases` are other names of its fields, `computed` fields that no key
-    may set, `nodes` fields that stay nodes, `ignored` keys that are known and have no effect. The context of the validation has `folder`, which
+    may set, `nodes` fields that stay nodes, `ignored` keys that are known and have no effect, `unread` keys of AgentV
+    with what to write instead. The context of the validation has `folder`, which
     paths are relative to, and `warn`, which gets a Notice for every unknown key.
     """
 
@@ -368,6 +371,7 @@ class YamlModel(BaseModel):
     computed: ClassVar[tuple[str, ...]] = ()
     nodes: ClassVar[tuple[str, ...]] = ()
     ignored: ClassVar[tuple[str, ...]] = ()
+    unread: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def complete(
@@ -379,7 +383,7 @@ class YamlModel(BaseModel):
         for key in others:
             if warn is not None and not key.startswith(("$", "x-", "_")):
                 near = nearest(key, cls.spellings())
-                fix = f"did you mean {near!r}?" if near else "remove it"
+                fix = cls.unread.get(fold(key)) or (f"did you mean {near!r}?" if near else "remove it")
                 warn(Notice(f"{cls.what} has no key {key!r}: it is ignored", fix, node.keys[key]))
 
     @classmethod
