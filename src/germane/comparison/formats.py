@@ -18,6 +18,7 @@ from germane.comparison.planning import Overlap, Ranked, RankedSystems
 from germane.comparison.result import ComparisonData, MeasureComparison, MovedQuery, higher_is_better
 from germane.comparison.schema import ComparedLine, ComparisonDocument, MovedLine, PartsLine
 from germane.errors import InputError
+from germane.reports.schema import line_of
 from germane.reports.summary import interval_in_words
 from germane.types import Json
 from germane.wholetable import WholeTable
@@ -348,59 +349,35 @@ def comparison_document(found: ComparisonData) -> ComparisonDocument:
 
 
 def _row(one: MeasureComparison) -> ComparedLine:
-    parts: PartsLine | None = None
-    if one.parts is not None:
-        parts = {
-            "retrieval": one.parts.retrieval,
-            "judge": one.parts.verdicts if one.verdicts == "judge" else 0.0,
-            "labels": one.parts.verdicts if one.verdicts == "labels" else 0.0,
-            "n": one.parts.n,
-            "share": one.parts.share,
-        }
-    decision = one.decision
-    return {
-        "a": one.a,
-        "b": one.b,
-        "measure": one.measure,
-        "type": one.type,
-        "n": one.n,
-        "due": one.due,
-        "mean_a": one.mean_a,
-        "mean_b": one.mean_b,
-        "difference": one.difference,
-        "interval": list(one.interval.ends) if one.interval.ends else None,
-        "interval_method": one.interval.method if one.interval.ends else None,
-        "interval_why": one.interval.why or None,
-        "level": one.interval.level,
-        "units": one.interval.n,
-        "p": one.p,
-        "p_holm": one.p_holm,
-        "test": one.test,
-        "wins": one.wins,
-        "ties": one.ties,
-        "losses": one.losses,
-        "mde": one.mde,
-        "needed": one.needed,
-        "decision": decision.verdict if decision else None,
-        "margin": decision.margin if decision else None,
-        "needed_to_decide": decision.needed if decision else None,
-        "parts": parts,
-        "parts_why": one.parts_why or None,
-    }
+    parts, ends, decision = one.parts, one.interval.ends, one.decision
+    found: ComparedLine = line_of(
+        ComparedLine,
+        one,
+        interval=list(ends) if ends else None,
+        interval_method=one.interval.method if ends else None,
+        interval_why=one.interval.why or None,
+        level=one.interval.level,
+        units=one.interval.n,
+        decision=decision and decision.verdict,
+        margin=decision and decision.margin,
+        needed_to_decide=decision and decision.needed,
+        parts=parts
+        and line_of(
+            PartsLine,
+            parts,
+            judge=parts.verdicts if one.verdicts == "judge" else 0.0,
+            labels=parts.verdicts if one.verdicts == "labels" else 0.0,
+        ),
+        parts_why=one.parts_why or None,
+    )
+    return found
 
 
 def _moved_row(one: MovedQuery) -> MovedLine:
-    lists = one.lists
-    return {
-        "sample": one.sample,
-        "query": one.query,
-        "a": one.a,
-        "b": one.b,
-        "change": one.change,
-        "added": list(lists.added) if lists is not None else None,
-        "dropped": list(lists.dropped) if lists is not None else None,
-        "moved": list(lists.moved) if lists is not None else None,
-    }
+    names = ("added", "dropped", "moved")
+    lists = {name: None if one.lists is None else list(getattr(one.lists, name)) for name in names}
+    found: MovedLine = line_of(MovedLine, one, **lists)
+    return found
 
 
 def _json(found: ComparisonData) -> str:

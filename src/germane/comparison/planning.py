@@ -13,7 +13,7 @@ from germane.comparison.result import MeasureComparison, higher_is_better
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.data import ReportData
-from germane.reports.schema import RankingLine
+from germane.reports.schema import RankedLine, RankingLine, line_of
 from germane.reports.summary import MeasureSummary
 from germane.statistics.comparison import holm
 from germane.statistics.power import detectable_difference, power_of, units_needed
@@ -233,25 +233,24 @@ class RankedSystems:
 
     def as_json(self) -> RankingLine:
         """For `--json`."""
-        return {
-            "measure": self.measure,
-            "systems": [
-                {
-                    "system": one.system,
-                    "mean": one.summary.mean,
-                    "interval": list(one.summary.interval) if one.summary.interval else None,
-                    "difference": one.behind.difference if one.behind else None,
-                    "difference_interval": list(one.behind.interval.ends)
-                    if one.behind and one.behind.interval.ends
-                    else None,
-                    "p_holm": one.behind.p_holm if one.behind else None,
-                    "mde": one.behind.mde if one.behind else None,
-                    "distinguishable": one.behind.distinguishable if one.behind else None,
-                }
-                for one in self.systems
-            ],
-            "orders": {name: {"tau": tau, "top_half": top} for name, (tau, top) in self.orders.items()},
-        }
+        systems = []
+        for one in self.systems:
+            behind = one.behind
+            known = {
+                name: getattr(behind, name, None)
+                for name in ("difference", "p_holm", "mde", "distinguishable")
+            }
+            ends = behind.interval.ends if behind else None
+            interval = list(one.summary.interval) if one.summary.interval else None
+            systems.append(
+                line_of(
+                    RankedLine, one.summary, **known,
+                    interval=interval, difference_interval=list(ends) if ends else None,
+                )
+            )  # fmt: skip
+        orders = {name: {"tau": tau, "top_half": top} for name, (tau, top) in self.orders.items()}
+        found: RankingLine = line_of(RankingLine, self, systems=systems, orders=orders)
+        return found
 
 
 def rank_systems(report: ReportData, measure: str | None = None) -> RankedSystems:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from germane.reports.schema import OrderLine, Pair
+from germane.reports.schema import OrderLine, Pair, schema_of
 
 __all__ = ["ComparisonDocument", "comparison_schema"]
 
@@ -115,10 +115,7 @@ class ComparisonDocument(TypedDict):
 
 def comparison_schema() -> dict[str, object]:
     """The JSON Schema of the document."""
-    from pydantic import TypeAdapter
-
-    schema = TypeAdapter(ComparisonDocument).json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return schema_of(ComparisonDocument)
 
 
 if __name__ == "__main__":

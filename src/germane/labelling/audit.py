@@ -173,13 +173,8 @@ def _line(kind: str, scale: str, found: JudgeAgreement) -> dict[str, Json]:
     return {
         "kind": kind,
         "scale": scale,
-        "n": found.n,
-        "queries": found.queries,
-        "raw": found.raw,
-        "base_rate": found.base_rate,
-        "kappa": found.kappa,
-        "kappa_quadratic": found.kappa_quadratic,
-        "alpha_ordinal": found.alpha_ordinal,
+        **{name: getattr(found, name) for name in ("n", "queries", "raw", "base_rate")},
+        **{name: getattr(found, name) for name in ("kappa", "kappa_quadratic", "alpha_ordinal")},
         "confusion": {
             "grades": list(found.confusion.grades),
             "people_by_judge": found.confusion.table.tolist(),

@@ -22,7 +22,7 @@ from germane.tables.scores import STATUSES, ScoreTable
 from germane.types import FrozenDict, Json, Score
 
 if TYPE_CHECKING:
-    from germane.reports.schema import BasisLine, CorrectedLine, MeasureLine
+    from germane.reports.schema import BasisLine, MeasureLine
     from germane.statistics.correction import CorrectedMean
 
 __all__ = [
@@ -89,21 +89,11 @@ class Basis:
 
     def as_json(self) -> BasisLine:
         """The basis as scripts read it."""
-        return {
-            "source": self.source,
-            "calibrated": self.calibrated,
-            "models": dict(self.models),
-            "modes": dict(self.modes),
-            "fused": self.fused,
-            "listed": self.listed,
-            "windowed": self.windowed,
-            "without_temperature": self.without_temperature,
-            "with_reference": self.with_reference,
-            "without_reference": self.without_reference,
-            "mixed": self.mixed,
-            "beside": dict(self.beside),
-            "remarks": list(self.remarks()),
-        }
+        from germane.reports.schema import BasisLine, line_of
+
+        counts = {name: dict(getattr(self, name)) for name in ("models", "modes", "beside")}
+        found: BasisLine = line_of(BasisLine, self, **counts, remarks=list(self.remarks()))
+        return found
 
 
 class Bases:
@@ -310,24 +300,24 @@ class MeasureSummary:
 
     def as_json(self) -> MeasureLine:
         """The summary as scripts read it; bounds without an end (a count that could not be taken) are null."""
+        from germane.reports.schema import CorrectedLine, MeasureLine, line_of
+
         bounds = self.mean_bounds if self.mean_bounds and isfinite(self.mean_bounds[1]) else None
-        return {
-            "mean": self.mean,
-            "interval": list(self.interval) if self.interval else None,
-            "interval_method": self.interval_method,
-            "level": self.level,
-            "units": self.units,
-            "interval_why": self.interval_why or None,
-            "mean_bounds": list(bounds) if bounds else None,
-            "n": self.n,
-            "total": self.total,
-            "skipped": self.skipped,
-            "incomplete": self.incomplete,
-            "errors": self.errors,
-            "basis": self.basis.as_json(),
-            "corrected": _corrected_line(self.corrected),
-            "corrected_why": self.corrected_why or None,
-        }
+        one = self.corrected
+        corrected = None
+        if one is not None and one.mean is not None and one.ends is not None:
+            corrected = line_of(CorrectedLine, one, interval=list(one.ends))
+        found: MeasureLine = line_of(
+            MeasureLine,
+            self,
+            interval=list(self.interval) if self.interval else None,
+            interval_why=self.interval_why or None,
+            mean_bounds=list(bounds) if bounds else None,
+            basis=self.basis.as_json(),
+            corrected=corrected,
+            corrected_why=self.corrected_why or None,
+        )
+        return found
 
 
 def range_of(canonical: str) -> tuple[float, float]:
@@ -336,19 +326,6 @@ def range_of(canonical: str) -> tuple[float, float]:
         return Measure.parse(canonical).definition.range
     except InputError:
         return 0.0, 1.0
-
-
-def _corrected_line(found: CorrectedMean | None) -> CorrectedLine | None:
-    if found is None or found.mean is None or found.ends is None:
-        return None
-    return {
-        "mean": found.mean,
-        "interval": list(found.ends),
-        "method": found.method,
-        "labels": found.labels,
-        "queries": found.queries,
-        "ess": found.ess,
-    }
 
 
 def summarise(
