@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Cli, inside, write_jsonl
 
 __all__ = ["inside"]
@@ -82,3 +84,17 @@ def test_a_run_with_a_baseline_shows_it_on_its_page(inside: Cli, tmp_path: Path)
     assert data["comparison"]["comparisons"][0]["difference"] == 0
     assert '<template id="chart-differences">' in text
     assert "Difference per query" in (tmp_path / "r.svg").read_text("utf-8")
+
+
+def test_a_run_without_a_key_is_not_the_latest_report(
+    inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds no score: `germane report` shows the one before."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    rows = [{"id": "q", "query": "?", "contexts": [{"id": "a", "text": "a"}], "qrels": {"a": 1}}]
+    write_jsonl(tmp_path / "s.jsonl", *rows)
+    assert inside("run", "s.jsonl", "-m", "RR").code == 0
+    ran = inside("run", "s.jsonl", "-m", "context_precision", "--judge", "openai:gpt-4o-mini")
+    assert ran.code == 2
+    assert "OPENAI_API_KEY" in ran.err
+    assert "RR" in inside("report").out

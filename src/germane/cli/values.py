@@ -86,10 +86,14 @@ def opened(folder: Path) -> Report:
 
 
 def latest() -> Path:
-    """The folder in germane-reports whose manifest was written last; InputError where there is none."""
+    """The folder in germane-reports whose manifest was written last, of those that hold a score.
+
+    InputError where there is none.
+    """
     parent = Path("germane-reports")
-    manifests = sorted(parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime_ns)
-    if not manifests:
+    manifests = sorted(parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
+    found = next((file.parent for file in manifests if opened(file.parent).measures), None)
+    if found is None:
         raise InputError(f"there is no report in {parent}", fix="name one: germane report REPORT")
-    print(f"the latest report: {clean(str(manifests[-1].parent))}", file=sys.stderr)
-    return manifests[-1].parent
+    print(f"the latest report: {clean(str(found))}", file=sys.stderr)
+    return found

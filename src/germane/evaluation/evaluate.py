@@ -286,7 +286,8 @@ def _decided_again(report: Report, gates: Sequence[Gate], by: str | None) -> Rep
     else:
         gates = [Gate.of_stored(gate) for gate in stored.get("gates", ())]
     limit = stored.get("max_unmeasured", 0.05)
-    return Report.build(report.tables, stored, gates=gates, max_unmeasured=limit)
+    over = stored.get("over", "")  # what a replayed ledger lacked, it lacks still
+    return Report.build(report.tables, stored, gates=gates, max_unmeasured=limit, over=over)
 
 
 def _graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:

@@ -75,8 +75,7 @@ _OF_CLAIMS: MeasureOptions = {
 
 
 @measure(
-    "context_recall",
-    _OF_CLAIMS,
+    shared=_OF_CLAIMS,
     formula="claims of the reference that the contexts support / all its claims",
     reference="Es et al., RAGAS (EACL 2024); here one question asks which contexts support which claim",
     aliases=("contextual_recall",),
@@ -93,8 +92,7 @@ def context_recall(sample: Sample) -> Program[Outcome]:
 
 
 @measure(
-    "context_claim_precision",
-    _OF_CLAIMS,
+    shared=_OF_CLAIMS,
     formula="contexts that support at least one claim of the reference / contexts",
     reference="Ru et al., RAGChecker (NeurIPS 2024), context precision",
     aliases=("ragchecker_context_precision",),
@@ -114,7 +112,6 @@ def context_claim_precision(sample: Sample) -> Program[Outcome]:
 
 
 @measure(
-    "context_relevancy",
     needs=("contexts", "query"),
     formula="relevant statements of the contexts / all their statements",
     reference="Es et al., RAGAS (EACL 2024), context relevance; DeepEval contextual relevancy",
@@ -156,7 +153,6 @@ def _stated(answers: Sequence[tuple[Statement, ...] | Unanswered]) -> Iterator[I
 
 
 @measure(
-    "context_sufficiency",
     needs=("contexts", "query"),
     formula="1 if the contexts together hold all that is needed to answer, else 0",
     reference="Joren et al., Sufficient Context (ICLR 2025)",
@@ -219,8 +215,7 @@ def _matrix(sample: Sample, *, final: bool, repeats: bool) -> Program[_Matrix]:
 
 
 @measure(
-    "StR",
-    _OF_CLAIMS,
+    shared=_OF_CLAIMS,
     formula="claims of the reference that a context in the top k supports / all its claims",
     reference="Zhai et al., Beyond Independent Relevance (SIGIR 2003), subtopic recall; ir_measures StRecall",
     params={"over": TOGETHER},
@@ -246,8 +241,7 @@ def _first(matrix: _Matrix, claim: int) -> str:
 
 
 @measure(
-    "alpha_nDCG",
-    _OF_CLAIMS,
+    shared=_OF_CLAIMS,
     formula="alpha-DCG@k / ideal; DCG = sum over ranks r, claims supported at r, of (1-alpha)^(times before) / log2(r+1)",
     reference="Clarke et al., Novelty and Diversity in Information Retrieval Evaluation (SIGIR 2008)",
     nothing="the reference claims nothing: skipped; nothing retrieved, or no claim supported: 0",
@@ -310,7 +304,6 @@ _MATCH = Param(
 
 
 @measure(
-    "context_entity_recall",
     needs=("contexts", "reference"),
     formula="size(RCE & RE) / size(RE); RE, RCE = distinct entities of the reference, of the contexts",
     reference="Ragas context_entity_recall",
@@ -387,7 +380,6 @@ _ADDED = "recall that a search adds to those before it; mean over searches = rec
 
 
 @measure(
-    "marginal_recall",
     needs=("contexts", "qrels"),
     formula=_ADDED,
     reference="germane",
@@ -455,7 +447,6 @@ def _marginal(found: Sequence[set[str]], total: int, call: int, what: str) -> Ou
 
 
 @measure(
-    "repeat_rate",
     needs=("contexts",),
     formula="contexts of the second and later searches that an earlier search brought / contexts of these searches",
     reference="germane",
@@ -485,7 +476,6 @@ def _repeats(lists: Sequence[Sequence[Context]]) -> Iterator[Item]:
 
 
 @measure(
-    "calls_after_sufficiency",
     needs=("contexts", "query"),
     formula="number of searches made after what had come back sufficed to answer",
     reference="germane",

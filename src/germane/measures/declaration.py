@@ -15,6 +15,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, overload
@@ -25,6 +26,7 @@ from germane.errors import GermaneError, InputError, MeasureError, Place
 from germane.measures.kernel import Floats, RankedLabels
 from germane.measures.measure import FINDERS, Cutoff, Definition, Measure, Param, Source, Value, define
 from germane.measures.ranked import LABELS, OVER, REL
+from germane.types import FrozenDict
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -64,10 +66,10 @@ class MeasureOptions(_Common, total=False):
 def measure(name: Body, /) -> Measure: ...
 @overload
 def measure(
-    name: str = "", shared: MeasureOptions | None = None, /, **options: Unpack[MeasureOptions]
+    name: str = "", /, *, shared: MeasureOptions | None = None, **options: Unpack[MeasureOptions]
 ) -> Declare: ...
 def measure(
-    name: str | Body = "", shared: MeasureOptions | None = None, /, **options: Any
+    name: str | Body = "", /, *, shared: MeasureOptions | None = None, **options: Any
 ) -> Measure | Declare:
     """Declare a measure; the decorated name becomes its Measure value.
 
@@ -77,34 +79,41 @@ def measure(
     parameters. A sample that lacks one of `needs` is skipped before it starts. Options are fields of `Definition`;
     `shared` are those that several measures have in common.
     """
-    if callable(name):
-        return _declare(name, name.__name__, {})
-    return lambda body: _declare(body, name or body.__name__, {**(shared or {}), **options})
+    return _decorator(_of_samples, name, {**(shared or {}), **options})
 
 
-def _declare(body: Body, name: str, options: Mapping[str, Any]) -> Measure:
+def _decorator(
+    usual: Callable[[Body, Mapping[str, Any]], dict[str, Any]], name: str | Body, options: Mapping[str, Any]
+) -> Measure | Declare:
+    """What declares a function as a measure, or that measure; its docstring says what the options leave open."""
+
+    def declare(body: Body) -> Measure:
+        doc = inspect.getdoc(body) or ""
+        known = {
+            "needs": ("contexts",),
+            "formula": doc.partition("\n")[0],
+            "doc": doc,
+            **usual(body, options),
+        }
+        own = body.__name__ if callable(name) else name or body.__name__
+        new = define(Definition(name=own, **{**known, **options}), interactive=body.__module__ == "__main__")
+        return Measure(own, FrozenDict(new.when))
+
+    return declare(name) if callable(name) else declare
+
+
+def _of_samples(body: Body, options: Mapping[str, Any]) -> dict[str, Any]:
     asks = inspect.isgeneratorfunction(body)
     takes = list(inspect.signature(body).parameters)
-    own = {} if "params" in options else {"params": _params_of(body, {"settings", "k", *takes[:1]})}
-    defaults = {
+    return {
+        "family": "judged",
+        "compute": body,
+        "params": {} if "params" in options else _params_of(body, {"settings", "k", *takes[:1]}),
         "calls": "?" if asks else "0",
         "labels": "judge" if asks else "gold",
         "cutoff": "optional" if "k" in takes else "none",
         "settings": "settings" in takes,
     }
-    define(
-        Definition(
-            name=name, family="judged", compute=body, **{**_described(body), **defaults, **own, **options}
-        ),
-        interactive=body.__module__ == "__main__",
-    )
-    return Measure(name, options.get("when", {}))
-
-
-def _described(body: Body) -> dict[str, Any]:
-    """What a function's docstring says of its measure; one without a formula shows its first line."""
-    doc = inspect.getdoc(body) or ""
-    return {"needs": ("contexts",), "formula": doc.partition("\n")[0], "doc": doc}
 
 
 def _params_of(body: Body, ours: set[str]) -> dict[str, Param]:
@@ -136,31 +145,23 @@ def ranked_measure(name: str | Body = "", **options: Any) -> Measure | Declare:
     several calls, missing verdicts and explanations are what they are for every ranked measure. Options: the fields of
     `Definition`.
     """
-    if callable(name):
-        return _declare_ranked(name, name.__name__, {})
-    return lambda body: _declare_ranked(body, name or body.__name__, options)
+    return _decorator(_of_labels, name, options)
 
 
 _GIVEN = {"relevant", "grades", "ideal", "k"}
 
 
-def _declare_ranked(body: Body, name: str, options: Mapping[str, Any]) -> Measure:
+def _of_labels(body: Body, options: Mapping[str, Any]) -> dict[str, Any]:
     takes = frozenset(inspect.signature(body).parameters)
     labels = options.get("labels", "judge")
-    params = {"labels": Param(str, labels, LABELS.meaning, LABELS.choices), "over": OVER}
-    if "relevant" in takes:
-        params["rel"] = REL
-    own = _params_of(body, _GIVEN)
-    known = {
-        **_described(body),
-        "params": {**own, **params},
+    params = {**_params_of(body, _GIVEN), "labels": replace(LABELS, default=labels), "over": OVER}
+    return {
+        "family": "ranked",
+        "compute": partial(_rows, body, takes),
+        "params": {**params, "rel": REL} if "relevant" in takes else params,
         "labels": labels,
         "cutoff": "optional",
-        **options,
     }
-    found = Definition(name=name, family="ranked", compute=partial(_rows, body, takes), **known)
-    define(found, interactive=body.__module__ == "__main__")
-    return Measure(name)
 
 
 def _rows(

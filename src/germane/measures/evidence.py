@@ -58,8 +58,7 @@ def _covered(found: Coverage) -> float:
 
 
 @measure(
-    "evidence_recall",
-    _OF_EVIDENCE,
+    shared=_OF_EVIDENCE,
     formula="words of the gold evidence that the contexts hold / its words",
 )
 def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
@@ -78,8 +77,7 @@ def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
 
 
 @measure(
-    "evidence_precision",
-    _OF_EVIDENCE,
+    shared=_OF_EVIDENCE,
     formula="words of the contexts that are gold evidence, each piece of it once / words of the contexts",
 )
 def evidence_precision(sample: Sample, *, k: int | None) -> Outcome:
@@ -99,8 +97,7 @@ def evidence_precision(sample: Sample, *, k: int | None) -> Outcome:
 
 
 @measure(
-    "IoU",
-    _OF_EVIDENCE,
+    shared=_OF_EVIDENCE,
     formula="evidence held / (words of the contexts + words of the evidence that they do not hold)",
     aliases=("iou", "evidence_iou"),
 )

@@ -99,19 +99,19 @@ def _both(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
     return ok(2 * hits / (len(gold) + len(ids)), items=found.items, what=found.what)
 
 
-@measure("id_recall", _OF_SETS, formula="gold documents retrieved / gold documents")
+@measure(shared=_OF_SETS, formula="gold documents retrieved / gold documents")
 def id_recall(sample: Sample, *, rel: int, over: str) -> Outcome:
     """Share of the gold documents that came back in any of the sample's searches, whatever the rank."""
     return _of_sets(sample, rel, over, _found)
 
 
-@measure("id_precision", _OF_SETS, formula="gold documents retrieved / distinct documents retrieved")
+@measure(shared=_OF_SETS, formula="gold documents retrieved / distinct documents retrieved")
 def id_precision(sample: Sample, *, rel: int, over: str) -> Outcome:
     """Share of the distinct documents that came back that is gold. Several chunks of one document count once."""
     return _of_sets(sample, rel, over, _good)
 
 
-@measure("id_f1", _OF_SETS, formula="2 id_recall id_precision / (id_recall + id_precision)")
+@measure(shared=_OF_SETS, formula="2 id_recall id_precision / (id_recall + id_precision)")
 def id_f1(sample: Sample, *, rel: int, over: str) -> Outcome:
     """Harmonic mean of id_recall and id_precision."""
     return _of_sets(sample, rel, over, _both)
@@ -132,8 +132,7 @@ def _of_groups(sample: Sample, over: str, k: int | None, one: Callable[[Outcome]
 
 
 @measure(
-    "group_recall",
-    _OF_GROUPS,
+    shared=_OF_GROUPS,
     formula="gold groups of which any document is in the top k / gold groups",
     reference="germane; gold as AND of ORs",
 )
@@ -143,8 +142,7 @@ def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
 
 
 @measure(
-    "full_recall",
-    _OF_GROUPS,
+    shared=_OF_GROUPS,
     formula="1 if every gold group has a document in the top k, else 0",
     reference="germane; for multi-hop questions, of which half the evidence answers nothing",
 )
@@ -154,7 +152,6 @@ def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
 
 
 @measure(
-    "leaks",
     needs=("contexts", "forbidden"),
     formula="number of distinct forbidden documents in the top k",
     reference="germane; gate: max(leaks)=0",
@@ -175,7 +172,6 @@ def leaks(sample: Sample, *, over: str, k: int | None) -> Outcome:
 
 
 @measure(
-    "abstained",
     formula="1 if no context came back with a score above the floor, else 0; over unanswerable questions alone",
     reference="germane",
     nothing="the question is not marked answerable: false: skipped",
@@ -197,7 +193,6 @@ def abstained(sample: Sample, *, floor: float | None) -> Outcome:
 
 
 @measure(
-    "context_redundancy",
     formula="mean over the contexts below the first of: word n-grams that stand in a context above / its word n-grams",
     reference="germane; shingles as in Broder, On the Resemblance and Containment of Documents (1997)",
     nothing="fewer than two contexts with text: skipped",

@@ -1,13 +1,6 @@
-"""The ranked formulas, each one vectorised function from ranked labels to one value per ranking.
+"""The table of labels that every ranked measure reads; and the formulas of novelty.
 
-The only place where a formula of ranks stands. Conventions that hold for every function on `RankedLabels`:
-
-- `rel` is the level from which a place is relevant, `k` the cut-off (None = the whole list);
-- a denominator of 0 gives 0, never NaN: whether such a ranking counts at all is the caller's decision;
-- a value depends on its own row alone. Floats are summed row by row in rank order (`bincount` adds one by
-  one), never by differences of a running sum over all rows, so a value has the same bits in any batch.
-
-The formulas of novelty, at the end, read a matrix of claims x places: which claim a context at which rank supports.
+These read a matrix of claims x places: which claim a context at which rank supports.
 """
 
 from __future__ import annotations
@@ -17,18 +10,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from math import fsum, log2
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.errors import MeasureError
-
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
-Gain: TypeAlias = Literal["log2", "exp-log2"]
-RBPPart: TypeAlias = Literal["score", "residual"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,223 +206,6 @@ def pointers_of(lengths: Iterable[int]) -> Ints:
 def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
     """How many documents at or above `rel` are known for each row, retrieved or not."""
     return np.bincount(table.ideal_row[table.ideal_level >= rel], minlength=table.rows)
-
-
-def relevant_retrieved(table: RankedLabels, *, rel: float) -> Ints:
-    """How many places at or above `rel` each row has."""
-    return _hits(table, rel, None)
-
-
-def retrieved(table: RankedLabels) -> Ints:
-    """How many places each row has."""
-    return table.length
-
-
-def precision(table: RankedLabels, *, rel: float, k: int) -> Floats:
-    """P@k = relevant in the top k / k; a list shorter than k is not forgiven."""
-    return _hits(table, rel, k) / float(k)
-
-
-def recall(table: RankedLabels, *, rel: float, k: int | None) -> Floats:
-    """R@k = relevant in the top k / all relevant known."""
-    return _ratio(_hits(table, rel, k), relevant_known(table, rel=rel))
-
-
-def f1(table: RankedLabels, *, rel: float, k: int) -> Floats:
-    """F1@k = 2 P R / (P + R) of P@k and R@k, which is 2 hits / (k + all relevant known)."""
-    return _ratio(2 * _hits(table, rel, k), k + relevant_known(table, rel=rel))
-
-
-def success(table: RankedLabels, *, rel: float, k: int | None) -> Floats:
-    """Success@k = 1 where the top k hold anything relevant, else 0."""
-    return (_hits(table, rel, k) > 0).astype(np.float64)
-
-
-def reciprocal_rank(table: RankedLabels, *, rel: float, k: int | None) -> Floats:
-    """RR = 1 / rank of the first relevant place; 0 where there is none within the cut-off."""
-    relevant = _relevant(table, rel, k)
-    first = relevant & (_so_far(table, relevant) == 1)
-    return _sum(table, np.where(first, 1.0 / table.rank, 0.0))
-
-
-def average_precision(table: RankedLabels, *, rel: float, k: int | None) -> Floats:
-    """AP = sum of P@r over the ranks r of relevant places / all relevant known (trec_eval's map, map_cut)."""
-    return _ratio(_precision_sum(table, rel, k), relevant_known(table, rel=rel))
-
-
-def context_precision(table: RankedLabels, *, rel: float, k: int | None) -> Floats:
-    """Sum of P@r over the ranks r of relevant places / relevant places in the top k, not all known: see AP."""
-    return _ratio(_precision_sum(table, rel, k), _hits(table, rel, k))
-
-
-def context_position(table: RankedLabels, *, rel: float, k: int | None) -> Floats:
-    """Sum of 1/r over the ranks r of relevant places / sum of 1/r over all places of the top k."""
-    relevant = _sum(table, np.where(_relevant(table, rel, k), 1.0 / table.rank, 0.0))
-    places = _places(table, k)
-    harmonic = np.cumsum(np.concatenate([[0.0], 1.0 / np.arange(1, places.max(initial=0) + 1)]))
-    return _ratio(relevant, harmonic[places])
-
-
-def context_relevancy(table: RankedLabels, *, rel: float, k: int | None) -> Floats:
-    """Relevant places / places, within the top k; the divisor is what came back, unlike P@k."""
-    return _ratio(_hits(table, rel, k), _places(table, k))
-
-
-def ndcg(table: RankedLabels, *, k: int | None, dcg: Gain = "log2") -> Floats:
-    """nDCG = DCG / DCG of the ideal list, both cut at k; DCG = sum of gain / log2(rank + 1).
-
-    The ideal is over all that is judged for the query. `exp-log2` takes 2**gain - 1 for the gain (Burges 2005).
-    """
-    ideal = table.ideal_table
-    if dcg == "log2":
-        return _ratio(_discounted(table, table.gain, k), _discounted(ideal, ideal.gain, k))
-    peak = np.zeros(table.rows)
-    for part in (table, ideal):
-        np.maximum.at(peak, part.row, part.gain)
-    found, best = (_discounted(part, _exponential(part, peak), k) for part in (table, ideal))
-    return _ratio(found, best)
-
-
-def _exponential(table: RankedLabels, peak: Floats) -> Floats:
-    """2**gain - 1, divided by 2**peak as both sides of the quotient are: exact, and no grade overflows."""
-    top = peak[table.row]
-    return np.asarray(np.exp2(table.gain - top) - np.exp2(-top), dtype=np.float64)
-
-
-def _discounted(table: RankedLabels, gain: Floats, k: int | None) -> Floats:
-    return _sum(table, np.where(_within(table, k), gain / np.log2(table.rank + 1.0), 0.0))
-
-
-def expected_reciprocal_rank(
-    table: RankedLabels, *, k: int | None, top: int | None = None, normalised: bool = False
-) -> Floats:
-    """ERR = sum over ranks r of 1/r * R(r) * product of 1 - R(i) over the ranks i above; R = (2**grade - 1) / 2**top.
-
-    The rank at which a reader who stops at a place with probability R stops (Chapelle et al. 2009). `top` is the
-    scale's highest grade, 4 of gold (as gdeval has it), else 3; a yes is worth it. `normalised`: divided by the value
-    of the ideal list, cut at k too. MeasureError where a grade is above `top`.
-    """
-    top = top or (4 if table.complete else 3)
-    found = _stopping(table, k, top)
-    return _ratio(found, _stopping(table.ideal_table, k, top)) if normalised else found
-
-
-def _stopping(table: RankedLabels, k: int | None, top: int) -> Floats:
-    grade = np.where(np.isinf(table.level), float(top), table.gain)
-    if (grade > top).any():
-        raise MeasureError(f"a grade of {grade.max():g} is above top={top}", fix=f"write top={grade.max():g}")
-    graded = _within(table, k) & (grade > 0)
-    row, rank = table.row[graded], table.rank[graded]
-    stops = (np.exp2(grade[graded]) - 1.0) / 2.0**top
-    nth = _so_far(table, graded)[graded]
-    value, reading = np.zeros(table.rows), np.ones(table.rows)
-    for places in np.split(np.argsort(nth, kind="stable"), np.cumsum(np.bincount(nth))[1:-1]):
-        at = row[places]
-        value[at] += reading[at] * stops[places] / rank[places]
-        reading[at] *= 1.0 - stops[places]
-    return value
-
-
-def r_precision(table: RankedLabels, *, rel: float) -> Floats:
-    """Rprec = relevant in the top R / R, R = all relevant known."""
-    known = relevant_known(table, rel=rel)
-    early = table.rank <= known[table.row]
-    return _ratio(_count(table, early & (table.level >= rel)), known)
-
-
-def bpref(table: RankedLabels, *, rel: float) -> Floats:
-    """Sum over relevant places of 1 - min(judged non-relevant above, R) / min(R, N), over R (trec_eval's bpref).
-
-    R and N count what is known to be relevant and non-relevant. Unjudged places do not count, nor do
-    negative grades, which TREC files use for "in the pool but not judged".
-    """
-    known = relevant_known(table, rel=rel)
-    nonrelevant = (table.ideal_level >= 0) & (table.ideal_level < rel)
-    refused = np.bincount(table.ideal_row[nonrelevant], minlength=table.rows)
-    row = table.row
-    above = _so_far(table, table.judged & (table.level >= 0) & (table.level < rel))
-    lost = _ratio(np.minimum(above, known[row]), np.minimum(known, refused)[row])
-    return _ratio(_sum(table, np.where(table.level >= rel, 1.0 - lost, 0.0)), known)
-
-
-def judged_share(table: RankedLabels, *, k: int | None) -> Floats:
-    """Judged@k = judged places / places, within the top k (ir_measures divides by what came back, too)."""
-    return _ratio(_count(table, _within(table, k) & table.judged), _places(table, k))
-
-
-def rank_biased_precision(
-    table: RankedLabels, *, rel: float, k: int | None, p: float = 0.8, part: RBPPart = "score"
-) -> Floats:
-    """RBP = (1 - p) * sum of p**(r - 1) over the ranks r of relevant places (Moffat and Zobel 2008).
-
-    `part="residual"`: how much more it could be if all that nobody judged were relevant, places below the list's end
-    (or the cut-off) included: 1 - (1 - p) * sum of p**(r - 1) over the ranks r of judged places.
-    """
-    weight = p ** (table.rank - 1.0)
-    if part == "residual":
-        judged = _within(table, k) & table.judged
-        return 1.0 - (1.0 - p) * _sum(table, np.where(judged, weight, 0.0))
-    return (1.0 - p) * _sum(table, np.where(_relevant(table, rel, k), weight, 0.0))
-
-
-def interpolated_precision(table: RankedLabels, *, rel: float, k: float) -> Floats:
-    """IPrec@k = the highest P@r over all ranks r where recall has reached the level k, from 0 to 1; 0 where none has.
-
-    trec_eval's iprec_at_recall: the level is reached with floor(k * all relevant known + 0.9) relevant places.
-    """
-    relevant = _relevant(table, rel, None)
-    so_far = _so_far(table, relevant)
-    least = np.floor(k * relevant_known(table, rel=rel) + 0.9)
-    reached = relevant & (so_far >= least[table.row])
-    best = np.zeros(table.rows)
-    np.maximum.at(best, table.row[reached], so_far[reached] / table.rank[reached])
-    return best
-
-
-def set_f(table: RankedLabels, *, rel: float) -> Floats:
-    """2 P R / (P + R) of set precision and set recall, which is 2 hits / (places + all relevant known)."""
-    return _ratio(2 * _hits(table, rel, None), table.length + relevant_known(table, rel=rel))
-
-
-def _places(table: RankedLabels, k: int | None) -> Ints:
-    """How many places each row has in the top k."""
-    return table.length if k is None else np.minimum(table.length, k)
-
-
-def _within(table: RankedLabels, k: int | None) -> Bools:
-    return np.ones(len(table.gain), dtype=np.bool_) if k is None else table.rank <= k
-
-
-def _relevant(table: RankedLabels, rel: float, k: int | None) -> Bools:
-    return (table.level >= rel) & _within(table, k)
-
-
-def _hits(table: RankedLabels, rel: float, k: int | None) -> Ints:
-    return _count(table, _relevant(table, rel, k))
-
-
-def _precision_sum(table: RankedLabels, rel: float, k: int | None) -> Floats:
-    relevant = _relevant(table, rel, k)
-    return _sum(table, np.where(relevant, _so_far(table, relevant) / table.rank, 0.0))
-
-
-def _so_far(table: RankedLabels, marked: Bools) -> Ints:
-    """For each place, how many marked places its own row holds down to it (whole numbers: no rounding)."""
-    running = np.concatenate([[0], np.cumsum(marked)])
-    before = np.repeat(running[table.pointers[:-1]], np.diff(table.pointers))
-    return np.asarray(running[1:] - before, dtype=np.int64)
-
-
-def _count(table: RankedLabels, marked: Bools) -> Ints:
-    return np.bincount(table.row[marked], minlength=table.rows)
-
-
-def _sum(table: RankedLabels, values: Floats) -> Floats:
-    return np.asarray(np.bincount(table.row, values, table.rows), dtype=np.float64)
-
-
-def _ratio(part: Floats | Ints, whole: Floats | Ints) -> Floats:
-    return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
 
 
 Column: TypeAlias = frozenset[int]

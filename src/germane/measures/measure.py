@@ -7,10 +7,10 @@ files, as JSON keys and as report columns. Parameters print sorted, defaults are
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf, isinf
 from typing import Any, Literal, TypeAlias
 
 from germane.errors import MeasureError
@@ -30,21 +30,19 @@ class Param:
     default: Value | None
     meaning: str
     choices: tuple[Value, ...] = ()
-    low: float | None = None
-    high: float | None = None
+    low: float = -inf
+    high: float = inf
 
     def check(self, measure: str, name: str, value: object) -> Value:
         """The value in its own type; MeasureError where it is none of this parameter's."""
-        allowed = " or ".join(map(str, self.choices)) or self.type.__name__
         if self.type is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
-        outside = isinstance(value, int | float) and (
-            (self.low is not None and value < self.low) or (self.high is not None and value > self.high)
-        )
-        outside = outside or (isinstance(value, float) and not math.isfinite(value))
-        if type(value) is not self.type or (self.choices and value not in self.choices) or outside:
-            span = f" from {self.low:g}" if self.low is not None else ""
-            span += f" to {self.high:g}" if self.high is not None else ""
+        wrong = type(value) is not self.type or (self.choices and value not in self.choices)
+        if wrong or (
+            isinstance(value, int | float) and not (self.low <= value <= self.high and abs(value) < inf)
+        ):
+            allowed = " or ".join(map(str, self.choices)) or self.type.__name__
+            span = f" from {self.low:g}" * (self.low > -inf) + f" to {self.high:g}" * (self.high < inf)
             raise MeasureError(
                 f"{measure}: {name}={value!s} is not possible", fix=f"write {name}= with {allowed}{span}"
             )
@@ -100,7 +98,7 @@ class Definition:
 
     def good(self, value: float) -> float:
         """How good a value is, from 0 to 1, higher is better; a count n is worth 1 / (1 + n), or n / (1 + n)."""
-        if math.isinf(self.range[1]):
+        if isinf(self.range[1]):
             value /= 1.0 + value
         return value if self.better == "higher" else 1.0 - value
 
@@ -121,52 +119,34 @@ _ALIASES: dict[str, tuple[str, Mapping[str, Value]]] = {}
 FINDERS: list[Callable[[str], object]] = []
 """What may define a measure whose name is not known yet; each is called with that name, or with "" for all of ours."""
 
-_ELSEWHERE: dict[str, tuple[str, str]] = {
-    "gm_map": ("trec_eval", "AP, whose mean is arithmetic"),
-    "gm_bpref": ("trec_eval", "bpref, whose mean is arithmetic"),
-    "infAP": ("trec_eval", "bpref, or AP(holes=condensed)"),
-    "11pt_avg": ("trec_eval", "AP, or IPrec@0.1 and so on"),
-    "Rprec_mult": ("trec_eval", "Rprec"),
-    "ndcg_rel": ("trec_eval", "nDCG"),
-    "Rndcg": ("trec_eval", "nDCG"),
-    "relative_P": ("trec_eval", "P@k, or R@k"),
-    "set_map": ("trec_eval", "SetP"),
-    "num_nonrel_judged_ret": ("trec_eval", "Judged and num_rel_ret"),
-    "unj": ("trec_eval", "Judged@k"),
-    "yaap": ("trec_eval", "AP"),
-    "utility": ("trec_eval", "SetP"),
-    "G": ("trec_eval", "nDCG"),
-    "binG": ("trec_eval", "nDCG"),
-    "num_q": ("trec_eval", "n, which stands beside every mean"),
-    "INST": ("ir_measures", "RBP"),
-    "BPM": ("ir_measures", "RBP"),
-    "SDCG": ("ir_measures", "nDCG(dcg=exp-log2)@10"),
-    "Compat": ("ir_measures", "nDCG@10"),
-    "Accuracy": ("ir_measures", "bpref"),
-    "AP_IA": ("ir_measures", "alpha_nDCG@10"),
-    "ERR_IA": ("ir_measures", "alpha_nDCG@10"),
-    "nERR_IA": ("ir_measures", "alpha_nDCG@10"),
-    "nNRBP": ("ir_measures", "alpha_nDCG@10"),
-    "NRBP": ("ir_measures", "alpha_nDCG@10"),
-    "P_IA": ("ir_measures", "StR@10"),
-    "answer_correctness": ("Ragas", "answer_relevancy and faithfulness"),
-    "factual_correctness": ("Ragas", "nugget_recall(text=response)"),
-    "semantic_similarity": ("Ragas", "nugget_recall(text=response)"),
-    "answer_similarity": ("Ragas", "nugget_recall(text=response)"),
-    "aspect_critic": ("Ragas", "an llm_judge in an eval file"),
-    "context_utilization": ("Ragas", "context_precision with --against response; or our context_utilisation"),
-    "geval": ("DeepEval", "an llm_judge in an eval file"),
-    "bias": ("DeepEval", "an llm_judge in an eval file"),
-    "toxicity": ("DeepEval", "an llm_judge in an eval file"),
-    "summarization": ("DeepEval", "nugget_recall(text=response)"),
-    "bleu": ("other tools", "nugget_recall(text=response)"),
-    **dict.fromkeys(
-        ("rouge", "rouge_l", "bertscore", "meteor", "exact_match"),
-        ("other tools", "nugget_recall(text=response)"),
-    ),
+_ELSEWHERE: Mapping[tuple[str, str], str] = {
+    ("trec_eval", "AP, whose mean is arithmetic"): "gm_map",
+    ("trec_eval", "bpref, whose mean is arithmetic"): "gm_bpref",
+    ("trec_eval", "bpref, or AP(holes=condensed)"): "infAP",
+    ("trec_eval", "AP, or IPrec@0.1 and so on"): "11pt_avg",
+    ("trec_eval", "Rprec"): "Rprec_mult",
+    ("trec_eval", "nDCG"): "ndcg_rel Rndcg G binG",
+    ("trec_eval", "P@k, or R@k"): "relative_P",
+    ("trec_eval", "SetP"): "set_map utility",
+    ("trec_eval", "Judged and num_rel_ret"): "num_nonrel_judged_ret",
+    ("trec_eval", "Judged@k"): "unj",
+    ("trec_eval", "AP"): "yaap",
+    ("trec_eval", "n, which stands beside every mean"): "num_q",
+    ("ir_measures", "RBP"): "INST BPM",
+    ("ir_measures", "nDCG(dcg=exp-log2)@10"): "SDCG",
+    ("ir_measures", "nDCG@10"): "Compat",
+    ("ir_measures", "bpref"): "Accuracy",
+    ("ir_measures", "alpha_nDCG@10"): "AP_IA ERR_IA nERR_IA nNRBP NRBP",
+    ("ir_measures", "StR@10"): "P_IA",
+    ("Ragas", "answer_relevancy and faithfulness"): "answer_correctness",
+    ("Ragas", "nugget_recall(text=response)"): "factual_correctness semantic_similarity answer_similarity",
+    ("Ragas", "an llm_judge in an eval file"): "aspect_critic",
+    ("Ragas", "context_precision with --against response; or our context_utilisation"): "context_utilization",
+    ("DeepEval", "an llm_judge in an eval file"): "geval bias toxicity",
+    ("DeepEval", "nugget_recall(text=response)"): "summarization",
+    ("other tools", "nugget_recall(text=response)"): "bleu rouge rouge_l bertscore meteor exact_match",
 }
-"""Measures of other tools that are not here: whose each is, and the nearest of ours."""
-
+"""Measures of other tools that are not here, by whose they are and the nearest of ours."""
 
 _INTERACTIVE: set[str] = set()
 """Names that were defined in a notebook or at a prompt."""
@@ -204,14 +184,13 @@ def definitions() -> tuple[Definition, ...]:
         for one in same
         if one.compute is not _unknown and one.family != "graded"
     ]
-    return tuple(sorted(known, key=_place_in_list))
 
+    def place(one: Definition) -> tuple[int, str]:
+        """Files that define measures are imported in any order: the list has one."""
+        ours = one.compute.__module__.startswith("germane.")
+        return (0, "") if one.family == "ranked" else (1, one.title.casefold()) if ours else (2, "")
 
-def _place_in_list(known: Definition) -> tuple[int, str]:
-    """Files that define measures are imported in any order: the list has one."""
-    if known.family == "ranked":
-        return 0, ""
-    return (1, known.title.casefold()) if known.compute.__module__.startswith("germane.") else (2, "")
+    return tuple(sorted(known, key=place))
 
 
 def definition(name: str, params: Mapping[str, Value] | None = None) -> Definition:
@@ -221,12 +200,14 @@ def definition(name: str, params: Mapping[str, Value] | None = None) -> Definiti
         return only[0]  # most are found so, many times per sample
     canonical, preset = _resolve(name)
     given = {**preset, **(params or {})}
-    if found := next((one for one in _REGISTRY[canonical] if one.covers(given)), None):
-        return found
-    _find_more(canonical)  # the same name may be defined elsewhere too, for another value of the parameter
-    known = _REGISTRY[canonical]
-    if found := next((one for one in known if one.covers(given)), None):
-        return found
+    for find in (
+        str,
+        _find_more,
+    ):  # the same name may be defined elsewhere too, for another value of the parameter
+        find(canonical)
+        known = _REGISTRY[canonical]
+        if found := next((one for one in known if one.covers(given)), None):
+            return found
     for key in known[0].when:
         known[0].params[key].check(canonical, key, given.get(key, known[0].params[key].default))
     raise MeasureError(
@@ -252,11 +233,14 @@ def _resolve(name: str) -> tuple[str, Mapping[str, Value]]:
     """The canonical name behind a spelling, and the parameters that the spelling carries."""
     if found := _find(name) or (_find_more(name) and _find(name)):
         return found
-    for known, (tool, nearest) in _ELSEWHERE.items():
-        if fold(known) in {fold(name), fold(_NUMBER_BEHIND.sub("", name))}:
-            raise MeasureError(
-                f"{known} is a measure of {tool} that germane does not have", fix=f"the nearest: {nearest}"
-            )
+    sought = {fold(name), fold(_NUMBER_BEHIND.sub("", name))}
+    for (tool, nearest), names in _ELSEWHERE.items():
+        for known in names.split():
+            if fold(known) in sought:
+                raise MeasureError(
+                    f"{known} is a measure of {tool} that germane does not have",
+                    fix=f"the nearest: {nearest}",
+                )
     near = difflib.get_close_matches(fold(name), [*map(fold, _REGISTRY), *_ALIASES], n=1)
     hint = _find(near[0]) if near else None
     fix = f"did you mean {Measure(hint[0], FrozenDict(hint[1]))}?" if hint else "see `germane measures`"
@@ -319,11 +303,13 @@ class Measure:
                 fix="leave out against=call, or read labels=judge",
             )
         defaults = {name: spec.default for name, spec in known.params.items()}
+        cutoff = _checked_cutoff(known, self.cutoff)
+        at = "" if cutoff is None else f"@{cutoff:.9g}"
         object.__setattr__(self, "name", known.name)
         object.__setattr__(self, "params", FrozenDict(checked))
         object.__setattr__(self, "settings", FrozenDict(defaults | checked))
-        object.__setattr__(self, "cutoff", _checked_cutoff(known, self.cutoff))
-        object.__setattr__(self, "_text", self.name + _spelled(self.params) + _at(self.cutoff))
+        object.__setattr__(self, "cutoff", cutoff)
+        object.__setattr__(self, "_text", known.name + _spelled(checked) + at)
 
     def require_cutoff(self) -> Measure:
         """Itself, or MeasureError where this measure means nothing without `@k`."""
@@ -419,22 +405,17 @@ Measure.__doc__ = _Help(Measure.__doc__)  # type: ignore[assignment]
 def _checked_cutoff(known: Definition, cutoff: float | None) -> int | float | None:
     if cutoff is None:
         return None
-    name = known.name
+    name, at = known.name, f"{known.name}@{cutoff}"
     if known.cutoff == "none":
         raise MeasureError(f"{name} has no cut-off", fix=f"write {name}")
     if known.cutoff == "recall":
         if isinstance(cutoff, bool) or not 0 <= cutoff <= 1:
-            raise MeasureError(f"{name}@{cutoff}: a level of recall is from 0 to 1", fix=f"write {name}@0.1")
+            raise MeasureError(f"{at}: a level of recall is from 0 to 1", fix=f"write {name}@0.1")
         return float(cutoff)
-    if type(cutoff) is not int:
-        raise MeasureError(f"{name}@{cutoff}: a cut-off is a whole number", fix=f"write {name}@10")
-    if cutoff < 1:
-        raise MeasureError(f"{name}@{cutoff}: a cut-off is 1 or more", fix=f"write {name}@10")
+    if type(cutoff) is not int or cutoff < 1:
+        what = "1 or more" if type(cutoff) is int else "a whole number"
+        raise MeasureError(f"{at}: a cut-off is {what}", fix=f"write {name}@10")
     return cutoff
-
-
-def _at(cutoff: float | None) -> str:
-    return "" if cutoff is None else f"@{cutoff:.9g}"
 
 
 def _params(inner: str, text: str) -> dict[str, Value]:

@@ -1,27 +1,30 @@
-"""The ranked measures: what each one means, its parameters and where it comes from. The formulas are in kernel.py.
+"""The ranked measures: what each one means, its formula, its parameters and where it comes from.
 
-Over gold labels a query with nothing relevant gets 0 from the formula; whether it counts is decided by who makes the
-ranked labels (`germane rank` counts it, `germane run` skips it and says why).
+The only place where a formula of ranks stands, each a vectorised function from a table of labels to one value per ranking:
+
+- `rel` is the level from which a place is relevant, `k` the cut-off (None = the whole list);
+- a denominator of 0 gives 0, never NaN: whether a query with nothing relevant counts is decided by who makes the labels
+  (`germane rank` counts it, `germane run` skips it and says why);
+- a value depends on its own row alone. Floats are summed row by row in rank order (`bincount` adds one by
+  one), never by differences of a running sum over all rows, so a value has the same bits in any batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import signature
 from math import inf
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from germane.measures import kernel
-from germane.measures.kernel import Floats, RankedLabels
+from germane.errors import MeasureError
+from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, relevant_known
 from germane.measures.measure import Definition, Measure, Param, Source, define
-
-Compute: TypeAlias = Callable[[RankedLabels, Mapping[str, Any], int | None], Floats]
+from germane.types import FrozenDict
 
 _SOURCES: tuple[Source, ...] = ("gold", "judge", "human", "best")
-_NEEDS_GOLD = "the judge saw only what was retrieved; recall needs gold"
-_ALL_JUDGED = "a judge labels whatever it is shown; Judged asks how far gold or people's labels reach"
-
 LABELS = Param(str, "judge", "whose labels are read", _SOURCES)
 OVER = Param(
     str,
@@ -64,49 +67,154 @@ def values(measure: Measure, table: RankedLabels) -> Floats:
     return found
 
 
-def _on_labels(formula: Callable[..., Any], passed: tuple[str, ...], **fixed: object) -> Compute:
-    """A definition's `compute` from a kernel formula: holes and threshold filled in, `passed` handed on."""
+def _places(table: RankedLabels, k: int | None) -> Ints:
+    """How many places each row has in the top k."""
+    return table.length if k is None else np.minimum(table.length, k)
+
+
+def _within(table: RankedLabels, k: int | None) -> Bools:
+    return np.ones(len(table.gain), dtype=np.bool_) if k is None else table.rank <= k
+
+
+def _relevant(table: RankedLabels, rel: float, k: int | None) -> Bools:
+    return (table.level >= rel) & _within(table, k)
+
+
+def _hits(table: RankedLabels, rel: float, k: int | None) -> Ints:
+    return _count(table, _relevant(table, rel, k))
+
+
+def _so_far(table: RankedLabels, marked: Bools) -> Ints:
+    """For each place, how many marked places its own row holds down to it (whole numbers: no rounding)."""
+    running = np.concatenate([[0], np.cumsum(marked)])
+    before = np.repeat(running[table.pointers[:-1]], np.diff(table.pointers))
+    return np.asarray(running[1:] - before, dtype=np.int64)
+
+
+def _count(table: RankedLabels, marked: Bools) -> Ints:
+    return np.bincount(table.row[marked], minlength=table.rows)
+
+
+def _sum(table: RankedLabels, marked: Bools, values: NDArray[np.floating[Any]]) -> Floats:
+    """The sum of the values of each row's marked places."""
+    return np.asarray(np.bincount(table.row, np.where(marked, values, 0.0), table.rows), dtype=np.float64)
+
+
+def _ratio(part: Floats | Ints, whole: Floats | Ints) -> Floats:
+    return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
+
+
+def _ndcg(table: RankedLabels, k: int | None, dcg: str) -> Floats:
+    sides = (table, table.ideal_table)
+    gains = [side.gain for side in sides]
+    if dcg == "exp-log2":  # 2**gain - 1, both sides divided by 2**peak: exact, and no grade overflows
+        peak = np.zeros(table.rows)
+        for side in sides:
+            np.maximum.at(peak, side.row, side.gain)
+        gains = [np.exp2(side.gain - peak[side.row]) - np.exp2(-peak[side.row]) for side in sides]
+    found, best = (
+        _sum(side, _within(side, k), gain / np.log2(side.rank + 1.0))
+        for side, gain in zip(sides, gains, strict=True)
+    )
+    return _ratio(found, best)
+
+
+def _reciprocal(table: RankedLabels, rel: float, k: int | None) -> Floats:
+    relevant = _relevant(table, rel, k)
+    return _sum(table, relevant & (_so_far(table, relevant) == 1), 1.0 / table.rank)
+
+
+def _stopping(table: RankedLabels, k: int | None, top: int | None) -> Floats:
+    """ERR; a yes is worth the highest grade: of gold 4, as gdeval has it, else 3."""
+    top = top or (4 if table.complete else 3)
+    grade = np.where(np.isinf(table.level), float(top), table.gain)
+    if (grade > top).any():
+        raise MeasureError(f"a grade of {grade.max():g} is above top={top}", fix=f"write top={grade.max():g}")
+    graded = _within(table, k) & (grade > 0)
+    row, rank = table.row[graded], table.rank[graded]
+    stops = (np.exp2(grade[graded]) - 1.0) / 2.0**top
+    nth = _so_far(table, graded)[graded]
+    value, reading = np.zeros(table.rows), np.ones(table.rows)
+    for places in np.split(np.argsort(nth, kind="stable"), np.cumsum(np.bincount(nth))[1:-1]):
+        at = row[places]
+        value[at] += reading[at] * stops[places] / rank[places]
+        reading[at] *= 1.0 - stops[places]
+    return value
+
+
+def _precisions(table: RankedLabels, rel: float, k: int | None) -> Floats:
+    """The sum of P@r over the ranks r of relevant places."""
+    relevant = _relevant(table, rel, k)
+    return _sum(table, relevant, _so_far(table, relevant) / table.rank)
+
+
+def _r_precision(table: RankedLabels, rel: float) -> Floats:
+    known = relevant_known(table, rel=rel)
+    early = table.rank <= known[table.row]
+    return _ratio(_count(table, early & (table.level >= rel)), known)
+
+
+def _interpolated(table: RankedLabels, rel: float, k: float) -> Floats:
+    relevant = _relevant(table, rel, None)
+    so_far = _so_far(table, relevant)
+    least = np.floor(k * relevant_known(table, rel=rel) + 0.9)  # trec_eval's iprec_at_recall
+    reached = relevant & (so_far >= least[table.row])
+    best = np.zeros(table.rows)
+    np.maximum.at(best, table.row[reached], so_far[reached] / table.rank[reached])
+    return best
+
+
+def _bpref(table: RankedLabels, rel: float) -> Floats:
+    known, row = relevant_known(table, rel=rel), table.row
+    nonrelevant = (table.ideal_level >= 0) & (table.ideal_level < rel)
+    refused = np.bincount(table.ideal_row[nonrelevant], minlength=table.rows)
+    above = _so_far(table, table.judged & (table.level >= 0) & (table.level < rel))
+    lost = _ratio(np.minimum(above, known[row]), np.minimum(known, refused)[row])
+    return _ratio(_sum(table, table.level >= rel, 1.0 - lost), known)
+
+
+def _rank_biased(table: RankedLabels, rel: float, k: int | None, p: float, part: str) -> Floats:
+    counted = _within(table, k) & table.judged if part == "residual" else _relevant(table, rel, k)
+    value = (1.0 - p) * _sum(table, counted, p ** (table.rank - 1.0))
+    return 1.0 - value if part == "residual" else value
+
+
+def _position(table: RankedLabels, rel: float, k: int | None) -> Floats:
+    places = _places(table, k)
+    harmonic = np.cumsum(np.concatenate([[0.0], 1.0 / np.arange(1, places.max(initial=0) + 1)]))
+    return _ratio(_sum(table, _relevant(table, rel, k), 1.0 / table.rank), harmonic[places])
+
+
+def _ranked(name: str, formula: Callable[..., Any], /, **known: Any) -> Measure:
+    """Define a measure by its formula, which is handed the table and those of the parameters that it names."""
+    takes = tuple(signature(formula).parameters)[1:]
 
     def compute(table: RankedLabels, params: Mapping[str, Any], k: int | None) -> Floats:
         if params.get("holes") == "condensed":
             table = table.condensed
-        given: dict[str, Any] = {name: params[name] for name in passed if name != "k"}
-        if params.get("rel", 0) is None and "rel" in passed:
+        given = {name: k if name == "k" else params[name] for name in takes}
+        if "rel" in given and given["rel"] is None:
             given["rel"] = table.rel
-        found = formula(table, **given, **fixed, **({"k": k} if "k" in passed else {}))
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray(formula(table, **given), dtype=np.float64)
 
-    return compute
-
-
-def _ranked(
-    name: str,
-    formula: Callable[..., Any],
-    /,
-    *passed: str,
-    fixed: Mapping[str, object] | None = None,
-    **known: Any,
-) -> Measure:
-    """Define a measure of a kernel formula that is handed these parameters (`k` = the cut-off)."""
     usual = {
         "params": _USUAL,
         "nothing": "0 where nothing came back or nothing of it is relevant",
-        "cutoff": "optional" if "k" in passed else "none",
+        "cutoff": "optional" if "k" in takes else "none",
     }
-    compute = _on_labels(formula, passed, **(fixed or {}))
-    define(Definition(name=name, family="ranked", needs=("contexts",), compute=compute, **{**usual, **known}))
-    return Measure(name, known.get("when", {}))
+    new = Definition(name=name, family="ranked", needs=("contexts",), compute=compute, **{**usual, **known})
+    return Measure(name, FrozenDict(define(new).when))
 
 
-def _of_recall(name: str, formula: Callable[..., Any], /, *passed: str, **known: Any) -> Measure:
-    """A measure that divides by all that is relevant: gold alone knows it."""
-    nothing = "0 where nothing came back, nothing of it is relevant, or nothing relevant is known"
-    usual = {"sources": ("gold",), "refusal": _NEEDS_GOLD, "nothing": nothing}
-    return _ranked(name, formula, *passed, **{**usual, **known})
-
+_OF_RECALL: Mapping[str, Any] = {
+    "sources": ("gold",),
+    "refusal": "the judge saw only what was retrieved; recall needs gold",
+    "nothing": "0 where nothing came back, nothing of it is relevant, or nothing relevant is known",
+}
+"""A measure that divides by all that is relevant: gold alone knows it."""
 
 nDCG = _ranked(
-    "nDCG", kernel.ndcg, "k", "dcg",
+    "nDCG", _ndcg,
     formula="DCG@k / ideal DCG@k, DCG = sum of gain / log2(rank + 1)",
     doc="How much of the best possible graded ranking came back, early places counting more. The ideal is over "
     "all that is judged for the query; over labels of a judge or of people, over what they saw of what came back.",
@@ -115,23 +223,24 @@ nDCG = _ranked(
     aliases=("ndcg_cut", "normalized_discounted_cumulative_gain"),
     presets={"ndcg_burges": {"dcg": "exp-log2"}},
 )  # fmt: skip
-AP = _of_recall(
-    "AP", kernel.average_precision, "rel", "k",
+AP = _ranked(
+    "AP", lambda table, rel, k: _ratio(_precisions(table, rel, k), relevant_known(table, rel=rel)),
     formula="sum of P@r over the ranks r of relevant places / all relevant known",
     doc="Precision averaged over the places of all relevant documents; one that did not come back adds 0. "
     "Its mean over queries is MAP.",
     reference="Buckley and Voorhees, TREC, MIT Press 2005, chapter 3; trec_eval map, map_cut",
     aliases=("map", "map_cut", "average_precision", "mean_average_precision"),
+    **_OF_RECALL,
 )  # fmt: skip
 RR = _ranked(
-    "RR", kernel.reciprocal_rank, "rel", "k",
+    "RR", _reciprocal,
     formula="1 / rank of the first relevant place",
     doc="How soon the first relevant passage comes. Its mean over queries is MRR.",
     reference="Kantor and Voorhees, TREC-5, 1996; trec_eval recip_rank",
     aliases=("recip_rank", "mrr", "reciprocal_rank", "mean_reciprocal_rank"),
 )  # fmt: skip
 ERR = _ranked(
-    "ERR", kernel.expected_reciprocal_rank, "k", "top",
+    "ERR", _stopping,
     formula="sum over ranks r of 1/r * R(r) * product of 1 - R(i) for i < r; R = (2**grade - 1) / 2**top",
     doc="The expected reciprocal of the rank at which a reader is satisfied, who stops at a place the more likely the "
     "higher its grade. Below 1 even for a perfect list. A grade above `top` is an error.",
@@ -140,81 +249,86 @@ ERR = _ranked(
     aliases=("expected_reciprocal_rank",),
 )  # fmt: skip
 nERR = _ranked(
-    "nERR", kernel.expected_reciprocal_rank, "k", "top", fixed={"normalised": True},
+    "nERR", lambda table, k, top: _ratio(_stopping(table, k, top), _stopping(table.ideal_table, k, top)),
     formula="ERR@k / ERR@k of the ideal list",
     doc="ERR as a share of the best that is possible. The ideal is that of nDCG.",
     reference="Chapelle et al. (CIKM 2009); normalised as in TREC Web and NTCIR",
     params={"top": _TOP, **_GRADED},
 )  # fmt: skip
 P = _ranked(
-    "P", kernel.precision, "rel", "k",
+    "P", lambda table, rel, k: _hits(table, rel, k) / k,
     formula="relevant in the top k / k",
     doc="The share of the top k that is relevant. Divides by k even where fewer came back.",
     reference="van Rijsbergen, Information Retrieval, 1979; trec_eval P",
     cutoff="required",
     aliases=("precision",),
 )  # fmt: skip
-R = _of_recall(
-    "R", kernel.recall, "rel", "k",
+R = _ranked(
+    "R", lambda table, rel, k: _ratio(_hits(table, rel, k), relevant_known(table, rel=rel)),
     formula="relevant in the top k / all relevant known",
     doc="The share of all relevant documents that the top k hold.",
     reference="van Rijsbergen, Information Retrieval, 1979; trec_eval recall",
     cutoff="required",
     aliases=("recall",),
+    **_OF_RECALL,
 )  # fmt: skip
-F1 = _of_recall(
-    "F1", kernel.f1, "rel", "k",
+F1 = _ranked(
+    "F1", lambda table, rel, k: _ratio(2 * _hits(table, rel, k), k + relevant_known(table, rel=rel)),
     formula="2 P@k R@k / (P@k + R@k)",
     doc="The harmonic mean of P@k and R@k.",
     reference="van Rijsbergen, Information Retrieval, 1979; ranx f1",
     cutoff="required",
     aliases=("f1_score",),
+    **_OF_RECALL,
 )  # fmt: skip
 Success = _ranked(
-    "Success", kernel.success, "rel", "k",
+    "Success", lambda table, rel, k: _hits(table, rel, k) > 0,
     formula="1 if anything relevant is in the top k, else 0",
     doc="Whether the top k hold at least one relevant passage; its mean is the hit rate.",
     reference="trec_eval success",
     cutoff="required",
     aliases=("hit_rate", "hit", "hitrate"),
 )  # fmt: skip
-Rprec = _of_recall(
-    "Rprec", kernel.r_precision, "rel",
+Rprec = _ranked(
+    "Rprec", _r_precision,
     formula="relevant in the top R / R, R = all relevant known",
     doc="Precision at the depth where precision and recall are equal.",
     reference="Buckley and Voorhees, TREC, MIT Press 2005, chapter 3; trec_eval Rprec",
     aliases=("r_precision", "r-precision", "r_prec"),
+    **_OF_RECALL,
 )  # fmt: skip
-IPrec = _of_recall(
-    "IPrec", kernel.interpolated_precision, "rel", "k",
+IPrec = _ranked(
+    "IPrec", _interpolated,
     formula="highest P@r over the ranks r where recall has reached the level",
     doc="The best precision that is left once a share of all relevant documents has come: `IPrec@0.1`. The level is "
     "reached with floor(level * R + 0.9) of the R relevant documents.",
     reference="Salton and McGill, Introduction to Modern Information Retrieval, 1983; trec_eval iprec_at_recall",
     cutoff="recall",
     aliases=("iprec_at_recall",),
+    **_OF_RECALL,
 )  # fmt: skip
-bpref = _of_recall(
-    "bpref", kernel.bpref, "rel",
+bpref = _ranked(
+    "bpref", _bpref,
     formula="1/R * sum over relevant places of 1 - min(n, R) / min(N, R), n = judged non-relevant above",
     doc="How seldom a judged non-relevant document stands above a relevant one. Unjudged documents do not "
     "count, nor do negative grades (TREC: in the pool, not judged). R, N = known relevant, non-relevant.",
     reference="Buckley and Voorhees, SIGIR 2004; trec_eval bpref",
     params={"rel": REL, **_OVER_GOLD},
+    **_OF_RECALL,
 )  # fmt: skip
 Judged = _ranked(
-    "Judged", kernel.judged_share, "k",
+    "Judged", lambda table, k: _ratio(_count(table, _within(table, k) & table.judged), _places(table, k)),
     formula="judged in the top k / places in the top k",
     doc="How far the labels reach: the share of what came back that anybody judged. Where it is low, the other "
     "measures tell little. Divides by what came back.",
     reference="ir_measures Judged",
     params=_OVER_GOLD,
     sources=("gold", "human"),
-    refusal=_ALL_JUDGED,
+    refusal="a judge labels whatever it is shown; Judged asks how far gold or people's labels reach",
     nothing="0 where nothing came back",
 )  # fmt: skip
 RBP = _ranked(
-    "RBP", kernel.rank_biased_precision, "rel", "k", "p", "part",
+    "RBP", _rank_biased,
     formula="(1 - p) * sum of p**(r - 1) over the ranks r of relevant places",
     doc="Precision for a reader who looks at the next place with probability p. Binary, p = 0.8 as in "
     "ir_measures; trec_eval's spelling rbp means its own default, p = 0.9. Below 1 even for a perfect list. "
@@ -225,51 +339,54 @@ RBP = _ranked(
     presets={"rbp": {"p": 0.9}},
 )  # fmt: skip
 SetP = _ranked(
-    "SetP", kernel.context_relevancy, "rel", fixed={"k": None},
+    "SetP", lambda table, rel: _ratio(_hits(table, rel, None), table.length),
     formula="relevant places / places",
     doc="The share of everything that came back that is relevant, whatever its rank.",
     reference="trec_eval set_P",
     aliases=("set_p", "set_precision"),
 )  # fmt: skip
-SetR = _of_recall(
-    "SetR", kernel.recall, "rel", fixed={"k": None},
+SetR = _ranked(
+    "SetR", lambda table, rel: _ratio(_hits(table, rel, None), relevant_known(table, rel=rel)),
     formula="relevant places / all relevant known",
     doc="The share of all relevant documents that came back, whatever their rank.",
     reference="trec_eval set_recall",
     aliases=("set_r", "set_recall"),
+    **_OF_RECALL,
 )  # fmt: skip
-SetF = _of_recall(
-    "SetF", kernel.set_f, "rel",
+SetF = _ranked(
+    "SetF", lambda table, rel: _ratio(2 * _hits(table, rel, None), table.length + relevant_known(table, rel=rel)),
     formula="2 SetP SetR / (SetP + SetR)",
     doc="The harmonic mean of SetP and SetR.",
     reference="van Rijsbergen, Information Retrieval, 1979; trec_eval set_F",
     aliases=("set_f", "set_f1"),
+    **_OF_RECALL,
 )  # fmt: skip
 num_ret = _ranked(
-    "num_ret", kernel.retrieved,
+    "num_ret", lambda table: table.length,
     formula="number of places",
     doc="How many documents came back. The mean over queries; trec_eval prints the sum.",
     reference="trec_eval num_ret",
     params=_OVER_GOLD,
     range=(0.0, inf),
 )  # fmt: skip
-num_rel = _of_recall(
-    "num_rel", kernel.relevant_known, "rel",
+num_rel = _ranked(
+    "num_rel", lambda table, rel: relevant_known(table, rel=rel),
     formula="number of all relevant known",
     doc="How many relevant documents are known. The mean over queries; trec_eval prints the sum.",
     reference="trec_eval num_rel",
     params={"rel": REL, **_OVER_GOLD},
     range=(0.0, inf),
+    **_OF_RECALL,
 )  # fmt: skip
 num_rel_ret = _ranked(
-    "num_rel_ret", kernel.relevant_retrieved, "rel",
+    "num_rel_ret", lambda table, rel: _hits(table, rel, None),
     formula="number of relevant places",
     doc="How many relevant documents came back. The mean over queries; trec_eval prints the sum.",
     reference="trec_eval num_rel_ret",
     range=(0.0, inf),
 )  # fmt: skip
 context_precision = _ranked(
-    "context_precision", kernel.context_precision, "rel", "k",
+    "context_precision", lambda table, rel, k: _ratio(_precisions(table, rel, k), _hits(table, rel, k)),
     formula="sum of P@r over the ranks r of relevant places / relevant places in the top k",
     doc="Whether the relevant contexts stand before the others: 1 = all of them first. Divides by the relevant "
     "contexts that came back, so it says nothing of those that did not: that is AP.",
@@ -279,7 +396,7 @@ context_precision = _ranked(
     aliases=("contextual_precision",),
 )  # fmt: skip
 context_position = _ranked(
-    "context_position", kernel.context_position, "rel", "k",
+    "context_position", _position,
     formula="sum of 1/r over the ranks r of relevant places / sum of 1/r over all places",
     doc="How much of the weight of the early places is relevant. Precision is mixed in: one relevant context "
     "on top of three others gets 0.48.",
@@ -289,7 +406,7 @@ context_position = _ranked(
     aliases=("contextual_position",),
 )  # fmt: skip
 context_relevance = _ranked(
-    "context_relevancy", kernel.context_relevancy, "rel", "k",
+    "context_relevancy", lambda table, rel, k: _ratio(_hits(table, rel, k), _places(table, k)),
     formula="relevant contexts / contexts",
     doc="The share of the contexts that is relevant, without regard to rank.",
     reference="DeepEval contextual relevancy, counted by context",

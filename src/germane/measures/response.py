@@ -29,7 +29,6 @@ _CALLS = "2 per sample (shared by faithfulness, hallucination, context_utilisati
 
 
 @measure(
-    "faithfulness",
     needs=("response", "contexts"),
     formula="claims of the response that the contexts support / all its claims",
     reference="Es et al., RAGAS (EACL 2024)",
@@ -48,7 +47,6 @@ def faithfulness(sample: Sample) -> Program[Outcome]:
 
 
 @measure(
-    "hallucination",
     needs=("response", "contexts"),
     formula="1 - faithfulness: claims of the response that no context supports / all its claims",
     reference="germane; DeepEval's measure of that name counts contradicted contexts instead",
@@ -63,7 +61,6 @@ def hallucination(sample: Sample) -> Program[Outcome]:
 
 
 @measure(
-    "answer_relevancy",
     needs=("response", "query"),
     formula="statements of the response that address the query / all its statements",
     reference="DeepEval answer relevancy; Ragas's measure of that name compares generated questions by embedding",
@@ -89,7 +86,6 @@ def answer_relevancy(sample: Sample) -> Program[Outcome]:
 
 
 @measure(
-    "context_utilisation",
     needs=("response", "contexts"),
     formula="contexts that support a claim of the response / contexts",
     reference="germane, from the verdicts of faithfulness; Ragas's context utilization is context_precision "
@@ -118,7 +114,6 @@ _NOISE = Param(
 
 
 @measure(
-    "noise_sensitivity",
     needs=("response", "contexts", "reference"),
     formula="claims of the response that the reference does not support and a (relevant) context does / all its claims",
     reference="Ru et al., RAGChecker (NeurIPS 2024); Ragas noise_sensitivity, mode=relevant or irrelevant",
@@ -229,7 +224,6 @@ def _without(sentence: str, ids: Mapping[str, int]) -> str:
 
 
 @measure(
-    "citation_recall",
     needs=("response", "contexts"),
     formula="sentences of the response that their cited contexts, together, support / all its sentences",
     reference="Gao et al., ALCE (EMNLP 2023)",
@@ -253,7 +247,6 @@ def citation_recall(sample: Sample) -> Program[Outcome]:
 
 
 @measure(
-    "citation_precision",
     needs=("response", "contexts"),
     formula="citations with a part in supporting their sentence / all citations",
     reference="Gao et al., ALCE (EMNLP 2023)",
@@ -373,8 +366,7 @@ _NUGGETS: MeasureOptions = {
 
 
 @measure(
-    "nugget_recall",
-    _NUGGETS,
+    shared=_NUGGETS,
     needs=("contexts", "query"),
     when={"text": "contexts"},
     presets={
@@ -401,7 +393,7 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool, text: str) -> P
 
 @measure(
     "nugget_recall",
-    _NUGGETS,
+    shared=_NUGGETS,
     needs=("response", "query"),
     when={"text": "response"},
 )

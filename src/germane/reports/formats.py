@@ -219,11 +219,12 @@ def notes_of(report: ReportData) -> Iterator[str]:
 
 def _covered(report: ReportData) -> Iterator[str]:
     """How much of what was judged for each system the verdicts on the first one had covered."""
+    if len(report.systems) < 2:
+        return
     items = report.tables.items
     judged: dict[str, set[str]] = {}
-    if len(report.systems) > 1:
-        for system, item in zip(items.column("system"), items.column("item"), strict=True):
-            judged.setdefault(system, set()).add(item)
+    for system, item in zip(items.column("system"), items.column("item"), strict=True):
+        judged.setdefault(system, set()).add(item)
     first, *others = judged or [""]
     for system in others:
         both = len(judged[system] & judged[first])

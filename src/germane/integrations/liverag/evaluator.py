@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from germane.errors import InputError, Place
 from germane.integrations.liverag.pairing import Id, Listed, document_of, listed, matched, paired
-from germane.measures import kernel
+from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
 
 Number: TypeAlias = float | int | None
@@ -105,13 +105,13 @@ def rows_of(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -
     marked = [[float(doc in known) for doc in found] for found, known in zip(retrieved, gold, strict=True)]
     table = RankedLabels.of_lists(marked, [[1.0] * len(known) for known in gold])
     columns = (
-        kernel.recall(table, rel=1, k=None).tolist(),
-        kernel.context_relevancy(table, rel=1, k=None).tolist(),
-        kernel.set_f(table, rel=1).tolist(),
+        ranked.values(ranked.SetR, table).tolist(),
+        ranked.values(ranked.SetP, table).tolist(),
+        ranked.values(ranked.SetF, table).tolist(),
         [len(found) for found in retrieved],
         [len(known) for known in gold],
         [int(sum(row)) for row in marked],
-        kernel.ndcg(table, k=DEPTH).tolist(),
+        ranked.values(ranked.nDCG @ DEPTH, table).tolist(),
     )
     return [dict(zip(COLUMNS, values, strict=True)) for values in zip(*columns, strict=True)]
 
@@ -125,7 +125,7 @@ def own_ideal_ndcg(retrieved: Sequence[Sequence[Id]], gold: Sequence[frozenset[I
         [float(document_of(chunk) in known) for chunk in found]
         for found, known in zip(retrieved, gold, strict=True)
     ]
-    values: list[float] = kernel.ndcg(RankedLabels.of_lists(marked), k=DEPTH).tolist()
+    values: list[float] = ranked.values(ranked.nDCG @ DEPTH, RankedLabels.of_lists(marked)).tolist()
     return values
 
 

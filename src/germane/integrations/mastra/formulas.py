@@ -1,4 +1,4 @@
-"""What Mastra computes from verdicts, to its last digit; the formulas of ranks are the kernel's.
+"""What Mastra computes from verdicts, to its last digit; the formulas of ranks are our measures'.
 
 Sources: @mastra/evals 0.13 (metrics) and 1.10 (scorers).
 """
@@ -12,19 +12,20 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from germane.errors import InputError
-from germane.measures import kernel
-from germane.measures.kernel import Floats, RankedLabels
+from germane.measures.kernel import RankedLabels
+from germane.measures.measure import Measure
+from germane.measures.ranked import context_position, context_precision, context_relevance, values
 
 Parity: TypeAlias = Literal["mastra"]
 Verdict: TypeAlias = str | bool
 Level: TypeAlias = Literal["high", "medium", "low", "none"]
 Formula: TypeAlias = Literal["position", "precision", "relevancy", "recall"]
 
-_FORMULAS: dict[Formula, Callable[..., Floats]] = {
-    "position": kernel.context_position,
-    "precision": kernel.context_precision,
-    "relevancy": kernel.context_relevancy,
-    "recall": kernel.context_relevancy,
+_FORMULAS: dict[Formula, Measure] = {
+    "position": context_position,
+    "precision": context_precision,
+    "relevancy": context_relevance,
+    "recall": context_relevance,
 }
 _READ: dict[Formula, Callable[[str], str]] = {
     "position": lambda word: word.strip().lower(),
@@ -59,7 +60,7 @@ def scored(formula: Formula, verdicts: Sequence[Verdict], scale: float = 1) -> f
     if not verdicts:
         return 0.0
     labels = RankedLabels.of_lists([[float(_yes(verdict, formula)) for verdict in verdicts]])
-    value = float(_FORMULAS[formula](labels, rel=1, k=None)[0])
+    value = float(values(_FORMULAS[formula], labels)[0])
     return rounded(value * scale)
 
 

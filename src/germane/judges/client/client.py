@@ -364,14 +364,11 @@ class ModelClient:
             call.requests += 1
             async with asyncio.timeout(seconds):
                 status, headers, raw = await self.transport.send(content)
-            found = json.loads(raw) if 200 <= status < 300 else None
         except TimeoutError:
             self.concurrency.throttled(sent)
             raise self._failed(f"no answer within {seconds:.3g} s") from None
         except errors.TransportError as error:
             raise self._failed(str(error)) from None
-        except ValueError:
-            raise self._failed("the body of the response is cut short or no JSON") from None
         finally:
             call.left -= monotonic() - sent
             self.concurrency.release()
@@ -379,8 +376,7 @@ class ModelClient:
                 self.limiter.release()
         if not 200 <= status < 300:
             raise self._error(status, headers, raw, sent)
-        if not isinstance(found, dict):
-            raise self._failed("the body of the response is no JSON object")
+        found = self._object(raw)
         if (failure := errors.failure_in(found)) is None:
             self._worked = True
             self.breaker.succeeded()
@@ -391,6 +387,16 @@ class ModelClient:
         call.count(*tokens_in(found))
         status, raw = failure[0], json.dumps(failure[1]).encode()
         raise self._error(status, headers, raw, sent, ", sent as a success")
+
+    def _object(self, raw: bytes) -> dict[str, Json]:
+        """The JSON object in the body of a success."""
+        try:
+            found = json.loads(raw)
+        except ValueError:
+            raise self._failed("the body of the response is cut short or no JSON") from None
+        if not isinstance(found, dict):
+            raise self._failed("the body of the response is no JSON object")
+        return found
 
     def _error(
         self, status: int, headers: Mapping[str, str], raw: bytes, sent: float, more: str = ""
