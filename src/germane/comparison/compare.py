@@ -14,12 +14,13 @@ from germane.comparison.formats import comparison_document, comparison_html, com
 from germane.comparison.pairing import Compared, Pair, Side, measures_in_common, pairs_of
 from germane.comparison.parts import covered, how_judged, mixed_scores, moved_queries, verdicts_of
 from germane.comparison.regression import parse_margins
-from germane.comparison.result import ComparisonData, MeasureComparison, canonical_name
+from germane.comparison.result import ComparisonData, MeasureComparison
 from germane.comparison.schema import ComparisonDocument
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
 from germane.reports.data import ReportData, slices_of
 from germane.reports.report import Report
+from germane.reports.summary import canonical_name
 from germane.statistics.comparison import Decision, holm
 
 __all__ = ["Comparison", "compare", "comparison_of"]

@@ -10,6 +10,7 @@ import numpy as np
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
+from germane.reports.summary import canonical_name
 from germane.statistics.comparison import Decision, DifferenceParts, decide_change
 from germane.statistics.intervals import Interval
 from germane.statistics.ranking import ListChanges, kendall_tau, top_half_tau
@@ -18,17 +19,8 @@ __all__ = [
     "ComparisonData",
     "MeasureComparison",
     "MovedQuery",
-    "canonical_name",
     "higher_is_better",
 ]
-
-
-def canonical_name(name: str) -> str:
-    """The canonical spelling of a measure; a name that an eval file gave stays as it is."""
-    try:
-        return str(Measure.parse(name))
-    except InputError:
-        return name.strip()
 
 
 def higher_is_better(canonical: str) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from germane.errors import InputError
 from germane.evaluation.choice import Router, needs_judge, resolve_judge
@@ -45,6 +46,7 @@ from germane.types import Json
 
 __all__ = ["aevaluate", "evaluate", "rescore"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 Asked: TypeAlias = Measure | str | CaseGrader
@@ -54,7 +56,7 @@ _OF_ROWS = {"graders", "notes", "beside", "prompts", "reads", "asked", "files", 
 """What a manifest says of its rows, which are others once a report is scored again."""
 
 
-def evaluate(
+async def aevaluate(
     samples: SampleSource,
     measures: Asked | Iterable[Asked],
     *,
@@ -101,41 +103,9 @@ def evaluate(
         LimitReached: `max_cost` or `max_calls` would have been exceeded, or an endpoint asks to wait for longer than
             any call does.
 
-    Works inside a running event loop too (a notebook): it then waits for a worker thread.
+    `evaluate` works inside a running event loop too (a notebook): it then waits for a worker thread. `await aevaluate(...)`
+    is the same, for code that runs in an event loop.
     """
-    work = aevaluate(
-        samples,
-        measures,
-        judge=judge,
-        against=against,
-        scale=scale,
-        rubric=rubric,
-        ledger=ledger,
-        replay=replay,
-        gates=gates,
-        max_unmeasured=max_unmeasured,
-        max_cost=max_cost,
-        max_calls=max_calls,
-    )
-    return run_coroutine(work)
-
-
-async def aevaluate(
-    samples: SampleSource,
-    measures: Asked | Iterable[Asked],
-    *,
-    judge: Judges | None = None,
-    against: str = "auto",
-    scale: str = "graded",
-    rubric: str = "trec",
-    ledger: Ledger | Path | str | None = None,
-    replay: Path | str | None = None,
-    gates: Iterable[str] = (),
-    max_unmeasured: float = 0.05,
-    max_cost: float | None = None,
-    max_calls: int | None = None,
-) -> Report:
-    """Judge and score samples; the coroutine behind `evaluate`, for code that runs in an event loop."""
     graders = _graders(measures)
     who = resolve_judge(judge) if needs_judge(graders) else None
     check_price(who, max_cost)
@@ -170,6 +140,20 @@ async def aevaluate(
         max_unmeasured=max_unmeasured,
         over=budget.exceeded or missing,
     )
+
+
+def _waited_for(work: Callable[P, Coroutine[Any, Any, T]], name: str) -> Callable[P, T]:
+    """The coroutine function as a function that returns its result."""
+
+    @wraps(work)
+    def wait(*args: P.args, **kwargs: P.kwargs) -> T:
+        return run_coroutine(work(*args, **kwargs))
+
+    wait.__name__ = wait.__qualname__ = name
+    return wait
+
+
+evaluate = _waited_for(aevaluate, "evaluate")
 
 
 def rescore(

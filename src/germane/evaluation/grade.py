@@ -64,11 +64,10 @@ _ON_TOP = ("strict", "expected_relevant_count")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graded:
-    """What `germane grade` prints, and whether the judge did its part."""
+    """What `germane grade` prints; no result where the judge failed, and why."""
 
     result: dict[str, Json] | None
     error: str | None = None
-    failed: bool = False
 
 
 def options_of(document: Mapping[str, Json], warn: Warn | None = None) -> dict[str, Json]:
@@ -187,19 +186,12 @@ def grade(
 ) -> Graded:
     """Grade one sample by one measure; with `replay` (the ledger's name) nobody is asked. InputError where it lacks something that the measure needs."""
     grader = Grader(measure=measure, strict=strict, expected_relevant_count=expected_relevant_count)
-    if needs_judge([grader]) and judge is None:
-        raise InputError(f"{measure} needs a judge", fix=NAME_A_JUDGE)
+    job = Job(sample=sample, graders=(grader,))
+    fix = "send what it needs, see `germane measures`"
     try:
-        report = run_coroutine(_graded(sample, grader, judge, ledger, settings or Settings(), replay=replay))
+        report, score = _scored(job, str(measure), judge, ledger, settings or Settings(), replay, fix)
     except JudgeError as failure:
-        return Graded(result=None, error=str(failure), failed=True)
-    (score,) = report.scores()
-    if score.status == "skipped":
-        raise InputError(
-            f"{measure} cannot be computed: {score.why}", fix="send what it needs, see `germane measures`"
-        )
-    if score.value is None:
-        return Graded(result=None, error=f"{measure}: {score.why}", failed=True)
+        return Graded(result=None, error=str(failure))
     explanation = report.explain(sample.id, grader.name, system=sample.system, trial=sample.trial)
     return Graded(result=_result(grader, score, explanation, PASS if threshold is None else threshold))
 
@@ -258,37 +250,38 @@ def grade_case(
     """Grade one case; with `replay` (the ledger's name) nobody is asked. InputError where it lacks something that the grader needs."""
     from germane.graders.specs import by_case
 
-    if grader.asks and judge is None:
-        raise InputError(f"{grader.label} needs a judge", fix=NAME_A_JUDGE)
-    planned = by_case(grader)
+    job = Job(sample=case.sample, graders=(by_case(grader),), case=case)
     try:
-        report = run_coroutine(_graded(case.sample, planned, judge, ledger, Settings(), case, replay=replay))
+        report, _ = _scored(job, grader.label, judge, ledger, Settings(), replay, "send what it needs")
     except JudgeError as failure:
-        return Graded(result=None, error=str(failure), failed=True)
-    (score,) = report.scores()
+        return Graded(result=None, error=str(failure))
     (found,) = results_of(report).values()
-    if score.status == "skipped":
-        raise InputError(f"{planned.name} cannot be computed: {score.why}", fix="send what it needs")
-    if score.value is None:
-        return Graded(result=None, error=f"{planned.name}: {score.why}", failed=True)
     details = {**(found.get("details") or {}), "verdict": found.get("verdict")}
     return Graded(result={**found, "details": details})
 
 
-async def _graded(
-    sample: Sample,
-    grader: Grader,
-    judge: Judge | None,
-    ledger: Ledger | None,
-    settings: Settings,
-    case: Case | None = None,
-    *,
-    replay: str = "",
+def _scored(
+    job: Job, name: str, judge: Judge | None, ledger: Ledger | None, settings: Settings, replay: str, fix: str
+) -> tuple[Report, Score]:
+    """The report on one job, and its score; JudgeError where there is none."""
+    if needs_judge(job.graders) and judge is None:
+        raise InputError(f"{name} needs a judge", fix=NAME_A_JUDGE)
+    report = run_coroutine(_judged(job, judge, ledger, settings, replay))
+    (score,) = report.scores()
+    if score.status == "skipped":
+        raise InputError(f"{name} cannot be computed: {score.why}", fix=fix)
+    if score.value is None:
+        raise JudgeError(f"{name}: {score.why}")
+    return report, score
+
+
+async def _judged(
+    job: Job, judge: Judge | None, ledger: Ledger | None, settings: Settings, replay: str
 ) -> Report:
     router = Router(judge)
     async with Pool(router, ledger, replay=replay) as pool:
         router.lend(pool)
-        tables = await judged([Job(sample=sample, graders=(grader,), case=case)], settings, pool)
+        tables = await judged([job], settings, pool)
     if pool.missing and ledger is not None:
         raise JudgeError(missing_in_words(ledger, replay, pool.missing, tables.items))
     return Report.build(tables, manifest_of(settings, judge, pool.spent))

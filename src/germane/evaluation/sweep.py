@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -39,16 +39,8 @@ class Sweep:
 
     def as_json(self) -> dict[str, Json]:
         """For `--json`."""
-        rows = [
-            {"floor": f.floor, "false_hits": f.false_hits, "recall_kept": f.recall_kept} for f in self.floors
-        ]
-        best = {
-            "floor": self.best.floor,
-            "false_hits": self.best.false_hits,
-            "recall_kept": self.best.recall_kept,
-        }
-        counts = {"answerable": self.answerable, "unanswerable": self.unanswerable, "left_out": self.left_out}
-        return {"schema_version": 1, "floors": rows, "best": best, **counts}
+        shown = asdict(self)
+        return {"schema_version": 1, "floors": shown.pop("floors"), "best": shown.pop("best"), **shown}
 
 
 def sweep(samples: Iterable[Sample]) -> Sweep:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.gates import CaseResult, Verdict, cases_of
-from germane.reports.summary import MeasureSummary, summarise
+from germane.reports.summary import MeasureSummary, canonical_name, summarise
 from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.items import ItemRow
@@ -79,10 +78,7 @@ class ReportData:
 
     def __getitem__(self, name: str | Measure | tuple[str | Measure, str]) -> MeasureSummary:
         measure, system = name if isinstance(name, tuple) else (name, None)
-        wanted = {str(measure)}
-        if isinstance(measure, str):
-            with suppress(InputError):  # a name that an eval file gave, or none that there is
-                wanted.add(str(Measure.parse(measure)))
+        wanted = {str(measure), canonical_name(str(measure))}
         for summary in self.summaries:
             if not wanted.isdisjoint({summary.measure, summary.type}) and system in {None, summary.system}:
                 return summary

@@ -31,6 +31,7 @@ __all__ = [
     "MeasureSummary",
     "asked_in_words",
     "belonging",
+    "canonical_name",
     "interval_in_words",
     "range_of",
     "summarise",
@@ -318,6 +319,14 @@ class MeasureSummary:
             corrected_why=self.corrected_why or None,
         )
         return found
+
+
+def canonical_name(name: str) -> str:
+    """The canonical spelling of a measure; a name that an eval file gave stays as it is."""
+    try:
+        return str(Measure.parse(name))
+    except InputError:
+        return name.strip()
 
 
 def range_of(canonical: str) -> tuple[float, float]:

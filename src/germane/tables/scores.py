@@ -6,6 +6,7 @@ import math
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple, Self, TypeAlias, get_args
 
 import numpy as np
@@ -25,6 +26,8 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 """The status that each status code stands for: ok, skipped, incomplete, error."""
 _STATUS = {name: code for code, name in enumerate(STATUSES)}
 _NAN = math.nan
+_WRITTEN = ("sample", "system", "trial", "measure", "type", "value", "status", "why")
+_written = attrgetter(*_WRITTEN)
 
 
 class _Runs:
@@ -523,39 +526,5 @@ def _floats(values: Iterable[float]) -> list[float | None]:
 
 def dump_score(score: Score) -> dict[str, Json]:
     """A score as the JSON object that scripts rely on."""
-    bounds = list(score.bounds) if score.bounds else None
-    return _row(
-        score.sample,
-        score.system,
-        score.trial,
-        score.measure,
-        score.type,
-        score.value,
-        score.status,
-        score.why,
-        bounds,
-    )
-
-
-def _row(
-    sample: str,
-    system: str,
-    trial: int,
-    measure: str,
-    canonical: str,
-    value: float | None,
-    status: Status,
-    why: str | None,
-    bounds: list[float] | None,
-) -> dict[str, Json]:
-    return {
-        "sample": sample,
-        "system": system,
-        "trial": trial,
-        "measure": measure,
-        "type": canonical,
-        "value": value,
-        "status": status,
-        "why": why,
-        "bounds": bounds,
-    }
+    shown = dict(zip(_WRITTEN, _written(score), strict=True))
+    return {**shown, "bounds": list(score.bounds) if score.bounds else None}
