@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from germane.clean import clean
+from germane.clean import cell, clean
 from germane.errors import InputError
 from germane.reports.data import ReportData, Slice
 from germane.reports.summary import MeasureSummary
@@ -19,6 +19,7 @@ from germane.tables.scores import SampleKey
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 __all__ = [
     "TextTable",
@@ -144,6 +145,8 @@ def write(report: ReportData, path: Path) -> None:
     suffix = path.suffix.lower()
     if suffix in {".md", ".tex"}:
         table = means_table(report)
+        if len(report.systems) == 1:  # nothing is the best of several
+            table.bold = [set()] * len(table.rows)
         path.write_text(table.markdown() if suffix == ".md" else table.latex(), encoding="utf-8")
         return
     rows = [(system, query, *values) for (query, system, _), values in per_query(report)]
@@ -156,13 +159,7 @@ def write(report: ReportData, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
-        writer.writerows([_safe(system), _safe(query), *values] for system, query, *values in rows)
-
-
-def _safe(text: object) -> str:
-    """A name that no spreadsheet takes for a formula."""
-    name = str(text)
-    return f"'{name}" if name[:1] in {"=", "+", "-", "@", "\t", "\r"} else name
+        writer.writerows([cell(system), cell(query), *values] for system, query, *values in rows)
 
 
 def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None]]]:
@@ -212,7 +209,7 @@ class TextTable:
     def print(self, out: TextIO, console: Console | None = None) -> None:
         """To a console with rules and weight, fitted to its width; else plain columns, never cut to a width."""
         if console is not None:
-            self._print_rich(console)
+            console.print(self.rich(show_edge=False, header_style="bold"))
             return
         widths = self._widths
         for row in (self.header, *self.rows):
@@ -222,55 +219,42 @@ class TextTable:
             )
             out.write("  ".join(cells).rstrip() + "\n")
 
-    def _print_rich(self, console: Console) -> None:
+    def rich(self, **options: Any) -> Table:
+        """The table for a rich console."""
         from rich.box import SIMPLE_HEAD
         from rich.text import Text
 
         from germane.wholetable import WholeTable
 
-        table = WholeTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+        table = WholeTable(box=SIMPLE_HEAD, pad_edge=False, **options)
         for at, head in enumerate(self.header):
             table.add_column(Text(head), justify="left" if at < self.names else "right")
         for row, bold in zip(self.rows, self.bold, strict=True):
             table.add_row(*(Text(cell, style="bold" if at in bold else "") for at, cell in enumerate(row)))
-        console.print(table)
+        return table
 
-    def markdown(self) -> str:
-        """The table in Markdown."""
-        lines = [self.header, ["---"] * self.names + ["---:"] * (len(self.header) - self.names)]
-        marked = [
-            [f"**{cell}**" if at in bold and self._compares else cell for at, cell in enumerate(row)]
-            for row, bold in zip(self.rows, self.bold, strict=True)
+    def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+        """The rows with their cells escaped, and what stands out put in the place of @ in `bold`."""
+        return [
+            [bold.replace("@", escape(cell)) if at in marked else escape(cell) for at, cell in enumerate(row)]
+            for row, marked in zip(self.rows, self.bold, strict=True)
         ]
-        escaped = ([cell.replace("|", "\\|") for cell in line] for line in (*lines, *marked))
-        return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
 
-    def latex(self) -> str:
-        """The table as LaTeX's tabular, in the rules of booktabs."""
-        marked = [
-            [
-                rf"\textbf{{{_tex(cell)}}}" if at in bold and self._compares else _tex(cell)
-                for at, cell in enumerate(row)
-            ]
-            for row, bold in zip(self.rows, self.bold, strict=True)
-        ]
+    def markdown(self, escape: Callable[[str], str] | None = None, rule: str = "---:") -> str:
+        """The table in Markdown; `rule` is what stands below the heading of a column of numbers."""
+        escape = escape or (lambda cell: cell.replace("|", "\\|"))
+        rules = ["---"] * self.names + [rule] * (len(self.header) - self.names)
+        lines = [list(map(escape, self.header)), rules, *self._written(escape, "**@**")]
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+    def latex(self, rules: tuple[str, str, str] = ("toprule", "midrule", "bottomrule")) -> str:
+        """The table as LaTeX's tabular, in the rules of booktabs or others."""
         layout = "l" * self.names + "r" * (len(self.header) - self.names)
-        head, *body = (" & ".join(line) + r" \\" for line in (list(map(_tex, self.header)), *marked))
-        lines = [
-            rf"\begin{{tabular}}{{{layout}}}",
-            r"\toprule",
-            head,
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-        return "\n".join(lines) + "\n"
-
-    @property
-    def _compares(self) -> bool:
-        """Whether there are several systems, of which one can be the best."""
-        return len(self.header) > 2 and list(self.header[1:]) != ["mean", "interval", "n/N"]
+        rows = [list(map(_tex, self.header)), *self._written(_tex, r"\textbf{@}")]
+        head, *body = (" & ".join(line) + r" \\" for line in rows)
+        top, middle, bottom = (f"\\{rule}" for rule in rules)
+        begin = rf"\begin{{tabular}}{{{layout}}}"
+        return "\n".join([begin, top, head, middle, *body, bottom, r"\end{tabular}"]) + "\n"
 
 
 _TEX = str.maketrans(
@@ -280,4 +264,4 @@ _TEX = str.maketrans(
 
 
 def _tex(text: str) -> str:
-    return text.translate(_TEX)
+    return clean(text).translate(_TEX)
