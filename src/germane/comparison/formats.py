@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from germane.clean import cell, clean, html_table, markdown_text, shorten
@@ -18,8 +18,9 @@ from germane.comparison.schema import ComparedLine, ComparisonDocument, MovedLin
 from germane.errors import InputError
 from germane.reports.ranking import TextTable
 from germane.reports.schema import line_of
-from germane.reports.summary import interval_in_words
+from germane.reports.summary import in_digits, interval_in_words
 from germane.types import Json
+from germane.wholetable import plain_text
 
 __all__ = [
     "COMPARISON_FORMATS",
@@ -44,10 +45,7 @@ _COLOUR = {"pass": "green", "fail": "red", "undecided": "yellow"}
 
 def comparison_text(found: ComparisonData, width: int = 120) -> str:
     """The comparison as plain text."""
-    out = io.StringIO()
-    console = Console(file=out, width=width, no_color=True, highlight=False, legacy_windows=False)
-    console.print(render_comparison(found))
-    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+    return plain_text(render_comparison(found), width)
 
 
 def comparison_html(found: ComparisonData) -> str:
@@ -58,8 +56,8 @@ def comparison_html(found: ComparisonData) -> str:
             one.slice or "all",
             one.measure,
             one.b,
-            _mean(one.mean_a),
-            _mean(one.mean_b),
+            in_digits(one.mean_a),
+            in_digits(one.mean_b),
             *_cells(one, adjusted=False),
         ]
         for one in found.comparisons
@@ -145,7 +143,7 @@ def _table(
         for system, (means, cells) in lines.items():
             names = [*titles, *([system] if several else [])]
             bold = {at for at, mean in enumerate(means, len(heads)) if mean is not None and mean == best}
-            table.add([*map(clean, names), *map(_mean, means), *cells], bold)
+            table.add([*map(clean, names), *map(in_digits, means), *cells], bold)
     return table
 
 
@@ -155,15 +153,7 @@ _NUMBERS = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
 def _cells(one: MeasureComparison, *, adjusted: bool) -> list[str]:
     wins = f"{one.wins}/{one.ties}/{one.losses}"
     holm = [_p(one.p_holm)] if adjusted else []
-    return [_signed(one.difference), _ends(one), _p(one.p), *holm, wins, _count(one)]
-
-
-def _mean(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
-
-
-def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.4f}"
+    return [in_digits(one.difference, "+"), _ends(one), _p(one.p), *holm, wins, _count(one)]
 
 
 def _ends(one: MeasureComparison) -> str:
@@ -280,7 +270,7 @@ def ranking_text(found: RankedSystems) -> str:
 def _behind(one: Ranked) -> str:
     if one.behind is None:
         return ""
-    shown = f"  {_signed(one.behind.difference)} ({_ends(one.behind)})  p {_p(one.behind.p_holm)}"
+    shown = f"  {in_digits(one.behind.difference, '+')} ({_ends(one.behind)})  p {_p(one.behind.p_holm)}"
     return shown + ("" if one.behind.distinguishable else "  not distinguishable")
 
 

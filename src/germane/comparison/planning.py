@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from math import fsum, sqrt
 
 import numpy as np
 
 from germane.comparison.pairing import Compared, Pair, sides_of
-from germane.comparison.result import MeasureComparison, higher_is_better
+from germane.comparison.result import MeasureComparison, adjusted, higher_is_better
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.data import ReportData
 from germane.reports.schema import RankedLine, RankingLine, line_of
 from germane.reports.summary import MeasureSummary
-from germane.statistics.comparison import holm
 from germane.statistics.power import detectable_difference, power_of, units_needed
 from germane.statistics.ranking import kendall_tau, overlap_at, rank_biased_overlap, top_half_tau
 from germane.types import Json
@@ -269,10 +268,7 @@ def rank_systems(report: ReportData, measure: str | None = None) -> RankedSystem
     order = sorted(summaries, key=lambda one: sign * (one.mean or 0.0))
     sides = sides_of([Compared(report)], [one.system for one in order])
     clusters = report.tables.clusters()
-    found = [Pair(sides[0], side, clusters).compare(name) for side in sides[1:]]
-    tested = [one for one in found if one.p is not None]
-    adjusted = iter(holm([one.p or 0.0 for one in tested]))
-    behind = [one if one.p is None else replace(one, p_holm=next(adjusted)) for one in found]
+    behind = adjusted((Pair(sides[0], side, clusters).compare(name) for side in sides[1:]), [name])
     return RankedSystems(
         measure=name,
         systems=[

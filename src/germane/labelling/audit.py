@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from germane.clean import shorten
+from germane.clean import markdown_table, shorten
 from germane.labelling.setmeans import set_means
 from germane.measures.labels import HELPS
 from germane.reports.data import ReportData
@@ -406,19 +406,11 @@ def audit_lines(found: Mapping[str, Json]) -> Iterator[str]:
         "How it was asked", found["asked"], ("kind", "aspect", "value", "n", "mean", "labelled", "raw")
     )
     rows = [
-        {
-            "measure": one["measure"],
-            "system": one["system"] or "-",
-            "judged": one["judged"],
-            "corrected": "-" if one["corrected"] is None else _interval(one["corrected"]),
-            "labels": None if one["corrected"] is None else one["corrected"]["labels"],
-            "why": one["why"] or "",
-        }
+        {**one, **_in_words(one["corrected"]), "system": one["system"] or "-", "why": one["why"] or ""}
         for one in found["corrected"]
     ]
     yield from _table("Corrected means", rows, ("measure", "system", "judged", "corrected", "labels", "why"))
-    sets = [{**one, "corrected": "-" if one["corrected"] is None else _interval(one["corrected"]),
-             "labels": None if one["corrected"] is None else one["corrected"]["labels"]} for one in found["passages"]]  # fmt: skip
+    sets = [{**one, **_in_words(one["corrected"])} for one in found["passages"]]
     yield from _table(
         "Means over everything that was judged, each thing once", sets,
         ("kind", "value", "total", "judged", "corrected", "labels", "why"),
@@ -429,6 +421,12 @@ def audit_lines(found: Mapping[str, Json]) -> Iterator[str]:
     if found["warnings"]:
         yield "\n## Warnings\n"
         yield from (f"- {_text(warning)}" for warning in found["warnings"])
+
+
+def _in_words(corrected: Mapping[str, Json] | None) -> dict[str, Json]:
+    if corrected is None:
+        return {"corrected": "-", "labels": None}
+    return {"corrected": _interval(corrected), "labels": corrected["labels"]}
 
 
 def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
@@ -455,9 +453,8 @@ def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
 def _table(title: str, rows: Sequence[Mapping[str, Json]], names: Sequence[str]) -> Iterator[str]:
     if rows:
         yield f"\n## {title}\n"
-        yield f"| {' | '.join(name.replace('_', ' ') for name in names)} |\n|{' --- |' * len(names)}"
-        for row in rows:
-            yield f"| {' | '.join(_text(row[name]) for name in names)} |"
+        heads = [name.replace("_", " ") for name in names]
+        yield "".join(markdown_table(heads, ([_text(row[name]) for name in names] for row in rows)))[:-1]
 
 
 def _text(value: Json) -> str:

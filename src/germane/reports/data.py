@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,9 +24,8 @@ from germane.types import Json, Judgement, Sample, Score
 
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
-    from germane.reports.schema import SliceLine
 
-__all__ = ["FileReport", "ReportData", "Slice", "slice_lines", "sliced", "slices_of"]
+__all__ = ["FileReport", "ReportData", "Slice", "sliced", "slices_of", "system_lines"]
 
 
 class ReportData:
@@ -284,17 +283,10 @@ def sliced(report: ReportData, by: str) -> list[Slice]:
     return found
 
 
-def slice_lines(slices: Iterable[Slice]) -> list[SliceLine]:
-    """The slices as scripts read them: one line per slice and system."""
-    lines: list[SliceLine] = []
-    for one in slices:
-        systems = dict.fromkeys(summary.system for summary in one.summaries)
-        lines += [
-            {
-                "slice": one.name,
-                "system": system,
-                "measures": {s.measure: s.as_json() for s in one.summaries if s.system == system},
-            }
-            for system in systems
-        ]
-    return lines
+def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[dict[str, Any]]:
+    """The measures of each system as scripts read them, one line per system; `of` stands before in every line."""
+    lines: dict[str, dict[str, Any]] = {}
+    for one in summaries:
+        line = lines.setdefault(one.system, {**of, "system": one.system, "measures": {}})
+        line["measures"][one.measure] = one.as_json()
+    return list(lines.values()) or [{**of, "system": "", "measures": {}}]

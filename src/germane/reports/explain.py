@@ -25,7 +25,7 @@ from germane.measures.scoring import depth_of, is_relevant, labels_for, program_
 from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.reports.summary import MeasureSummary, canonical_name
+from germane.reports.summary import MeasureSummary, canonical_name, in_digits
 from germane.tables.folder import Tables
 from germane.tables.labels import LabelBook, passage_of, relevance_item
 from germane.tables.scores import SampleKey
@@ -551,7 +551,7 @@ def _sign_of(labels: Sequence[Facts]) -> str:
 
 
 def _measure_lines(row: Facts) -> Iterator[str]:
-    value = "-" if row["value"] is None else f"{row['value']:.4f}"
+    value = in_digits(row["value"])
     between = f"  between {row['bounds'][0]:.4f} and {row['bounds'][1]:.4f}" if row["bounds"] else ""
     yield f"{clean(row['measure'])} = {value}{between}" + (
         f"  {row['status']}: {clean(row['why'])}" if row["why"] else ""

@@ -9,12 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -23,7 +24,7 @@ from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.ci import junit
 from germane.reports.correct import corrected_in_words
-from germane.reports.data import FileReport, ReportData, Slice, slice_lines, sliced
+from germane.reports.data import FileReport, ReportData, Slice, sliced, system_lines
 from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult
 from germane.reports.manifest import circular, spent_in_words
@@ -31,12 +32,22 @@ from germane.reports.page.data import Pages
 from germane.reports.page.render import page_html
 from germane.reports.plots.figures import charts_of
 from germane.reports.plots.svg import document
-from germane.reports.schema import CaseRow, Document, JudgeLine, RankingLine, ResultRow, ScoreRow, SystemLine
-from germane.reports.summary import MeasureSummary, asked_in_words
+from germane.reports.schema import (
+    CaseRow,
+    Document,
+    FileLine,
+    JudgeLine,
+    RankingLine,
+    ResultRow,
+    ScoreRow,
+    SliceLine,
+    SystemLine,
+)
+from germane.reports.summary import MeasureSummary, asked_in_words, in_digits
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
-from germane.wholetable import HangingText, WholeTable
+from germane.wholetable import HangingText, WholeTable, plain_text
 
 __all__ = [
     "FORMATS",
@@ -61,12 +72,7 @@ _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 
 def render_plain(report: ReportData, width: int = 120) -> str:
     """The report as plain text, without colour."""
-    out = io.StringIO()
-    console = Console(
-        file=out, width=width, no_color=True, highlight=False, legacy_windows=False, force_jupyter=False
-    )
-    console.print(render(report))
-    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+    return plain_text(render(report), width)
 
 
 def render_html(report: ReportData) -> str:
@@ -277,8 +283,7 @@ def _failed(report: ReportData) -> Iterator[Text]:
     if failed:
         yield Text(f"{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}", style="red")
     for case, rows in failed[:_WORST]:
-        score = "-" if case.score is None else f"{case.score:.4f}"
-        yield Text(f"  {score}  {shorten(_case_name(case), 60)}")
+        yield Text(f"  {in_digits(case.score)}  {shorten(_case_name(case), 60)}")
         for row in rows[:3]:
             yield Text(
                 f"          {clean(row['measure'])}: {shorten('; '.join(row['misses'][:2]), 100)}",
@@ -334,25 +339,17 @@ def json_document(
         "notes": list(notes_of(report)),
         "cases": [],
     }
-    systems: list[SystemLine] = [{"system": system, "measures": {}} for system in report.systems]
-    for summary in report.summaries:
-        systems[report.systems.index(summary.system)]["measures"][summary.measure] = summary.as_json()
+    systems = cast("list[SystemLine]", system_lines(report.summaries))
     if len(systems) == 1:
         document["measures"] = systems[0]["measures"]
     else:
         document["systems"] = systems
     if report.files:
-        document["files"] = [
-            {
-                "file": file.name,
-                "system": system,
-                "measures": {s.measure: s.as_json() for s in file.summaries if s.system == system},
-            }
-            for file in report.files
-            for system in file.systems
-        ]
+        files = (system_lines(file.summaries, file=file.name) for file in report.files)
+        document["files"] = cast("list[FileLine]", list(chain.from_iterable(files)))
     if slices := slices_shown(report)[0]:
-        document["slices"] = slice_lines(slices)
+        lines = (system_lines(one.summaries, slice=one.name) for one in slices)
+        document["slices"] = cast("list[SliceLine]", list(chain.from_iterable(lines)))
     if ranking:
         document["ranking"] = list(ranking)
     if scores:
@@ -520,8 +517,7 @@ def _failed_in_markdown(report: ReportData, words: Words) -> Iterator[str]:
 def _failed_row(failed: tuple[CaseResult, Sequence[ResultRow]]) -> list[str]:
     case, rows = failed
     said = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
-    score = "-" if case.score is None else f"{case.score:.4f}"
-    return [markdown_text(_case_name(case)), score, markdown_text(said, 300)]
+    return [markdown_text(_case_name(case)), in_digits(case.score), markdown_text(said, 300)]
 
 
 _MOST_ROWS = 300
@@ -546,7 +542,7 @@ def _case_row(case: CaseResult, row: ResultRow) -> list[str]:
     checks = cast("list[dict[str, Json]]", row["details"].get("relevance_checks") or [])
     cells = [
         *(_case_name(case), case.verdict, row["measure"]),
-        row["status"] if row["score"] is None else f"{row['score']:.4f}",
+        row["status"] if row["score"] is None else in_digits(row["score"]),
         ", ".join(f"{one['position']}: {_RELEVANCE[one['relevant']]}" for one in checks),
         *("; ".join(row["hits"]), "; ".join(row["misses"]), row["reasoning"] or row["why"] or ""),
     ]

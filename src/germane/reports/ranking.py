@@ -13,7 +13,7 @@ import numpy as np
 from germane.clean import cell, clean
 from germane.errors import InputError
 from germane.reports.data import ReportData, Slice
-from germane.reports.summary import MeasureSummary
+from germane.reports.summary import MeasureSummary, in_digits
 from germane.tables.columns import to_frame
 from germane.tables.scores import SampleKey
 
@@ -58,7 +58,7 @@ def means_table(report: ReportData) -> TextTable:
         table = TextTable(["measure", "mean", "interval", "n/N"], names=1)
         for (summary,) in lines:
             interval = summary.interval_in_words()
-            table.add([summary.measure, _mean(summary), interval, _count(summary)], bold={1})
+            table.add([summary.measure, in_digits(summary.mean), interval, _count(summary)], bold={1})
         return table
     table = TextTable(["measure", *map(clean, report.systems)], names=1)
     for line in lines:
@@ -93,7 +93,7 @@ def print_slices(report: ReportData, slices: Iterable[Slice], out: TextIO) -> No
     for one in slices:
         for summary in one.summaries:
             system = [clean(summary.system)] if named else []
-            numbers = [_mean(summary), summary.interval_in_words(), _count(summary)]
+            numbers = [in_digits(summary.mean), summary.interval_in_words(), _count(summary)]
             table.add([clean(one.name), *system, summary.measure, *numbers])
     table.print(out, console_of(out))
 
@@ -104,7 +104,7 @@ def print_queries(report: ReportData, out: TextIO) -> None:
     heads = [*(["system"] if named else []), "query"]
     table = TextTable([*heads, *report], names=len(heads))
     for (query, system, _), row in per_query(report):
-        cells = ["-" if value is None else f"{value:.4f}" for value in row]
+        cells = list(map(in_digits, row))
         table.add([*([clean(system)] if named else []), clean(query), *cells])
     table.print(out, console_of(out))
 
@@ -171,12 +171,12 @@ def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None
         yield key, [None if value != value else value for value in row]  # noqa: PLR0124 - NaN
 
 
-def _mean(summary: MeasureSummary) -> str:
-    return "-" if summary.mean is None else f"{summary.mean:.4f}"
-
-
 def _with_interval(summary: MeasureSummary) -> str:
-    return f"{_mean(summary)} ({summary.interval_in_words()})" if summary.interval else _mean(summary)
+    return (
+        f"{in_digits(summary.mean)} ({summary.interval_in_words()})"
+        if summary.interval
+        else in_digits(summary.mean)
+    )
 
 
 def _count(summary: MeasureSummary) -> str:

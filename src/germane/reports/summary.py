@@ -32,6 +32,7 @@ __all__ = [
     "asked_in_words",
     "belonging",
     "canonical_name",
+    "in_digits",
     "interval_in_words",
     "range_of",
     "summarise",
@@ -113,24 +114,17 @@ class Bases:
         if source in {"gold", "human"}:
             means = self._beside.get(system) or {}
             asked = {name for _, name in self._tables.scores.measures} if means else set()
-            names = (
-                [name for name in belonging(canonical) if name in means and name not in asked]
-                if means
-                else ()
-            )
+            names = belonging(canonical) if means else ()
+            names = [name for name in names if name in means and name not in asked]
             return Basis(source=source, beside=FrozenDict({name: means[name] for name in names}))
         kinds = self._reads.get(canonical) or (["relevance"] if source == "best" else list(self._asked))
         counts = [self._asked[kind] for kind in kinds if kind in self._asked]
-        how = asked_how(counts)
         return Basis(
             source=source,
             calibrated=False,
             models=_sum(counts, "model"),
             modes=_sum(counts, "mode"),
-            fused=how["fused"],
-            listed=how["listed"],
-            windowed=how["windowed"],
-            without_temperature=how["without_temperature"],
+            **asked_how(counts),
             with_reference=_total(counts, "with_reference"),
             without_reference=_total(counts, "without_reference"),
             mixed=self._mixed if source == "best" else None,
@@ -188,7 +182,7 @@ def belonging(canonical: str) -> list[str]:
     return list(map(str, found))
 
 
-def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """How many judgements shared a request, were in a list, in windows, or had no temperature."""
     found: Counter[str] = Counter(fused=0, listed=0, windowed=0, without_temperature=0)
     for count in counts:
@@ -441,6 +435,11 @@ def _reasons(codes: NDArray[np.int32], whys: list[str | None]) -> tuple[tuple[st
     found, counts = np.unique(codes[codes > 0], return_counts=True)
     reasons = zip((whys[code] or "" for code in found.tolist()), counts.tolist(), strict=True)
     return tuple(sorted(reasons, key=lambda reason: (-reason[1], reason[0]))[:_REASONS])
+
+
+def in_digits(value: float | None, sign: str = "") -> str:
+    """A number as it is printed, with four digits; "-" where there is none. `sign` "+": with its sign."""
+    return "-" if value is None else f"{value:{sign}.4f}"
 
 
 def interval_in_words(ends: tuple[float, float] | None, digits: int = 4, sign: str = "") -> str:
