@@ -690,7 +690,7 @@ def write_several(reports: Mapping[str, ReportData], path: Path) -> bool:
 
 def headed(name: str, report: ReportData, kind: str = ".md") -> Iterator[str]:
     """One of several reports as Markdown or text, under its name."""
-    yield f"\n## {_escaped(name)}\n\n" if kind == ".md" else f"\n{clean(name)}\n"
+    yield f"\n## {markdown_text(name)}\n\n" if kind == ".md" else f"\n{clean(name)}\n"
     yield from FORMATS[kind](report)
 
 
