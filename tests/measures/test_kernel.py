@@ -256,12 +256,10 @@ def test_bpref_does_not_count_negative_grades() -> None:
 def sparse(dense: RankedLabels) -> RankedLabels:
     """The same table with its unjudged places left out."""
     judged = dense.judged
-    known = [
-        dense.ideal_level[start:end].astype(int).tolist()
-        for start, end in pairwise(dense.ideal_pointers.tolist())
-    ]
+    known = np.diff(dense.ideal_pointers)
+    levels = dense.ideal_level[np.lexsort((dense.ideal_level, dense.ideal_row))]  # in another order
     return RankedLabels.of_hits(
-        dense.row[judged], dense.rank[judged], dense.level[judged], dense.length, known
+        dense.row[judged], dense.rank[judged], dense.level[judged], dense.length, known, levels
     )
 
 

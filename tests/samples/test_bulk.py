@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 from germane.errors import InputError
 from germane.evaluation import rank as ranking
 from germane.measures.kernel import RankedLabels
-from germane.samples.bulk import Hits, NotPlain, read_hits
+from germane.samples.bulk import Gold, Hits, NotPlain, read_hits
 from germane.samples.trec import read_qrels, read_run
 
 TREC = Path(__file__).parent.parent / "data" / "trec_eval"
@@ -72,12 +74,10 @@ def test_the_ranks_are_those_of_the_reader_that_goes_line_by_line(
     ]
     path = tmp_path / "some.run"
     path.write_bytes((before + end.join(lines) + end).encode())
-    hits = read_hits(path, shared, block=block)
-    plain = read_run(path, fmt="trec")
-    assert dict(zip(hits.queries, hits.lengths.tolist(), strict=True)) == {
-        query: len(results.ids) for query, results in plain.queries.items()
-    }
-    assert list(plain.queries) == hits.queries
+    hits = read_hits(path, Gold.of(shared), block=block)
+    plain = read_run(path, fmt="trec").queries
+    assert hits.lengths.tolist() == [len(plain[query].ids) if query in plain else -1 for query in shared]
+    assert hits.ignored == [query for query in plain if query not in shared]
     assert in_bulk(hits, shared) == by_line(path, shared)
 
 
@@ -96,7 +96,7 @@ def test_ties_fall_to_the_greater_id(tmp_path: Path, given_scores: list[str], bl
     path = tmp_path / "tied.run"
     path.write_text("\n".join(lines), encoding="utf-8")
     gold = {query: {f"d{place}": place % 3 for place in range(0, 41, 2)} for query in "cab"}
-    assert in_bulk(read_hits(path, gold, block=block), gold) == by_line(path, gold)
+    assert in_bulk(read_hits(path, Gold.of(gold), block=block), gold) == by_line(path, gold)
 
 
 @pytest.mark.parametrize(
@@ -119,27 +119,77 @@ def test_what_is_not_plain_is_left_to_the_careful_reader(tmp_path: Path, text: s
     path = tmp_path / "odd.run"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(NotPlain):
-        read_hits(path, {"q1": {"a": 1}})
+        read_hits(path, Gold.of({"q1": {"a": 1}}))
 
 
 def test_lines_that_are_not_utf8_are_left_to_the_careful_reader(tmp_path: Path) -> None:
     """It names the line."""
     (tmp_path / "odd.run").write_bytes(b"q1 Q0 \xff 1 1.0 t\n")
     with pytest.raises(NotPlain):
-        read_hits(tmp_path / "odd.run", {"q1": {"a": 1}})
+        read_hits(tmp_path / "odd.run", Gold.of({"q1": {"a": 1}}))
 
 
 def test_five_columns_and_more_than_six_are_a_run(tmp_path: Path) -> None:
     """A tag may be missing, and what follows it is ignored; gzipped files are read as well."""
     path = tmp_path / "some.run.gz"
     path.write_bytes(gzip.compress(b"q1 Q0 a 1 2.0\nq1 Q0 b 2 1.0 t more of it\n"))
-    hits = read_hits(path, {"q1": {"b": 2, "c": 1}})
-    assert (hits.queries, hits.lengths.tolist(), hits.rank.tolist(), hits.grade.tolist()) == (
-        ["q1"],
-        [2],
-        [2],
-        [2.0],
-    )
+    hits = read_hits(path, Gold.of({"q1": {"b": 2, "c": 1}}))
+    assert (hits.lengths.tolist(), hits.rank.tolist(), hits.grade.tolist()) == ([2], [2], [2.0])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(golds.filter(bool), layouts, ends, st.integers(1, 200), st.randoms())
+def test_gold_in_columns_is_that_of_the_reader_that_goes_line_by_line(
+    tmp_path: Path, gold: dict[str, dict[str, int]], between: str, end: str, block: int, shuffle: Random
+) -> None:
+    """Documents in any order within their query."""
+    path, lines = tmp_path / "some.qrels", []
+    for query, grades in gold.items():
+        some = [between.join((query, "0", doc, str(grade))) for doc, grade in grades.items()]
+        shuffle.shuffle(some)
+        lines += some
+    path.write_bytes((end.join(lines) + end).encode())
+    columns = Gold.read(path, block=block)
+    bounds = np.cumsum([0, *columns.sizes]).tolist()
+    docs, grades = columns.docs.to_list(), columns.grades.tolist()
+    rows = [dict(zip(docs[a:b], grades[a:b], strict=True)) for a, b in pairwise(bounds)]
+    assert dict(zip(columns.queries.to_list(), rows, strict=True)) == read_qrels(path, fmt="trec")
+    text, until = columns.ids
+    starts = [0, *until.tolist()]
+    assert [text[a:b].decode() for a, b in pairwise(starts)] == list(gold)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "q1 0 a 1\nq2 0 a 1\nq1 0 b 2\n",
+        "q1 0 a 1\nq1 0 a 1\n",
+        "q1 0 a 1.0\n",
+        "q1 0 a\nq1 0 b 1 2\n",
+        "q1 0 a 1 2\n",
+        "# a comment\nq1 0 a 1\n",
+        "q1 0 a 99999999999999999999\n",
+        "",
+    ],
+)
+def test_gold_that_is_not_plain_is_left_to_the_careful_reader(tmp_path: Path, text: str) -> None:
+    """Split queries, repeated documents, odd lines and comments; the report is the same, or names the line."""
+    path, run = tmp_path / "odd.qrels", tmp_path / "some.run"
+    path.write_text(text, encoding="utf-8")
+    run.write_text("q1 Q0 a 1 2.0 t\n", encoding="utf-8")
+    with pytest.raises(NotPlain):
+        Gold.read(path)
+
+    def outcome() -> Any:
+        try:
+            return list(ranking.rank(run, path).tables.scores.lines())
+        except InputError as fault:
+            return str(fault)
+
+    plain = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "_LARGE", 0)
+        assert outcome() == plain
 
 
 @pytest.mark.parametrize("run", ["results.test"])
@@ -152,6 +202,9 @@ def test_a_large_run_has_the_scores_of_a_small_one(run: str, monkeypatch: pytest
     monkeypatch.setattr(ranking, "read_run", pytest.fail)
     bulk = ranking.rank_file(TREC / run, gold, names)
     assert list(bulk.scores.lines()) == list(plain.scores.lines())
+    of_file = ranking.rank_file(TREC / run, ranking.GoldFile(TREC / "qrels.test"), names)
+    assert (of_file.scores.samples, of_file.notes) == (bulk.scores.samples, bulk.notes)
+    assert list(of_file.scores.lines()) == list(plain.scores.lines())
     assert [note.partition(":")[2] for note in bulk.notes] == [note.partition(":")[2] for note in plain.notes]
 
 
@@ -196,7 +249,12 @@ def test_only_large_trec_runs_could_be_faster(tmp_path: Path, monkeypatch: pytes
 def test_a_sparse_table_is_the_dense_one_without_its_unjudged_places() -> None:
     """`dense` puts them back."""
     sparse = RankedLabels.of_hits(
-        np.array([0, 2]), np.array([2, 1]), np.array([1.0, 3.0]), np.array([3, 0, 2]), [[1], [], [3, 0]]
+        np.array([0, 2]),
+        np.array([2, 1]),
+        np.array([1.0, 3.0]),
+        np.array([3, 0, 2]),
+        np.array([1, 0, 2]),
+        np.array([1.0, 0.0, 3.0]),
     )
     full = RankedLabels.of_lists([[None, 1, None], [], [3, None]], [[1], [], [3, 0]])
     for name in (

@@ -44,6 +44,7 @@ def init(
 _NEXT = (
     "germane run evals/retrieval-quality.yaml      # four fixed answers whose right scores are known",
     "germane run evals/retrieval-set.yaml          # a live system on 38 questions, with gates",
+    "germane run evals                             # all eval files, each with its own judge",
     "germane report -o report.html                 # what came out, as a page",
     "python3 -m unittest discover evaluators       # the tests of the evaluator to copy",
 )

@@ -20,7 +20,7 @@ from rich.progress import Progress as Bar
 from rich.table import Column
 from rich.text import Text
 
-from germane.clean import clean_json, clean_lines
+from germane.clean import clean, clean_json, clean_lines
 from germane.evaluation.options import Counts, Expected, Watch
 from germane.judging.spending import Spent
 from germane.reports import formats
@@ -28,6 +28,7 @@ from germane.reports.ci import github_commands
 from germane.reports.data import ReportData
 from germane.reports.report import Report
 from germane.types import Json
+from germane.wholetable import WholeTable
 
 if TYPE_CHECKING:
     from germane.comparison.planning import RankedSystems
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Progress",
     "finish",
+    "finish_each",
     "print_console",
     "print_document",
     "print_json",
@@ -93,6 +95,42 @@ def finish(
         raise typer.Exit(report.verdict.exit_code)
 
 
+def finish_each(
+    reports: Mapping[str, Report], outputs: Sequence[Path], *, as_json: bool, quiet: bool
+) -> None:
+    """Write the files asked for and print the reports of several evaluations, by their paths; at the end a line for each.
+
+    A format that holds one report is written to a file for each, FILE-NAME.
+    """
+    for path in outputs:
+        if formats.write_several(reports, path):
+            say(f"wrote {path}")
+        else:
+            for name, report in reports.items():
+                write(report, [path.with_stem(f"{path.stem}-{Path(name).stem}")])
+    for name, report in reports.items():
+        _tell_github(report, name)
+    if as_json:
+        documents = {
+            name: formats.json_document(report, ranking=ranking_lines(report))
+            for name, report in reports.items()
+        }
+        print_document(formats.json_documents(documents))
+        return
+    table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    for name, report in reports.items():
+        if not quiet:
+            print_console(Text(f"\n{clean(name)}", style="bold"))
+            print_console(formats.render(report, *map(Text, ranking_of(report))))
+        elif not report.verdict.passed:
+            say("\n".join([clean(name), *report.verdict.lines()]))
+        code = report.verdict.exit_code
+        table.add_row(Text(clean(name)), Text(report.verdict.word), Text(f"(exit code {code})"))
+    if not quiet:
+        print_console(Text(f"\n{len(reports)} evaluations, each with a report of its own", style="bold"))
+        print_console(table)
+
+
 def write(
     report: ReportData,
     paths: Sequence[Path],
@@ -119,11 +157,11 @@ def write(
         say(f"wrote {path}")
 
 
-def _tell_github(report: Report) -> None:
+def _tell_github(report: Report, name: str = "") -> None:
     """In a workflow of GitHub: the report on the step's summary page, errors at the lines of failed cases."""
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as page:
-            page.writelines(formats.FORMATS[".md"](report))
+            page.writelines(formats.headed(name, report) if name else formats.FORMATS[".md"](report))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         with whoever_listens():
             workspace = os.environ.get("GITHUB_WORKSPACE")

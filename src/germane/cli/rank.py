@@ -105,7 +105,6 @@ def rank(words: Sequence[str]) -> int:
     from germane.reports.gates import Gate
     from germane.reports.ranking import check_output, write
     from germane.samples.files import BadRows
-    from germane.samples.trec import read_qrels
 
     for path in chosen.output:
         check_output(path)
@@ -114,7 +113,7 @@ def rank(words: Sequence[str]) -> int:
     named = _columns(chosen.columns)
     mapping = ranking.document_ids(chosen.doc_id) if chosen.doc_id else None
     bad = BadRows(skip=chosen.on_bad_row == "skip")
-    gold = read_qrels(
+    gold = ranking.GoldFile(
         chosen.qrels,
         fmt=chosen.qrels_format,
         columns=named,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from germane.cli import options
+
+if TYPE_CHECKING:
+    from germane.evaluation.options import Options
 
 
 def run(
@@ -70,7 +74,7 @@ def run(
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
-    from germane.cli.printing import Progress, finish, print_document, print_json
+    from germane.cli.printing import Progress, finish, finish_each, print_json
     from germane.cli.values import headers, pairs, parameters, prices
     from germane.errors import InputError
     from germane.evaluation.options import Options
@@ -132,37 +136,62 @@ def run(
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
-        from germane.evaluation.run import forecast
-
-        with Progress() as watch:
-            expected = forecast(chosen, watch, resume=resume, retry_errors=retry_errors)
-        if json:
-            print_document(expected.as_json())
-        else:
-            print(expected.text())
+        _print_forecast(chosen, resume, retry_errors=retry_errors, json=json)
         return
     from germane.comparison.compare import comparison_of
-    from germane.evaluation.run import run
+    from germane.evaluation.run import run, run_each
+    from germane.reports.gates import worst_exit_code
+    from germane.reports.report import Report
 
-    with Progress(quiet=quiet) as watch:
-        try:
-            report = run(chosen, watch, resume=resume, retry_errors=retry_errors)
-        finally:
-            if json and watch.so_far is not None:
-                print_json(watch.so_far)
-    wanted = report.manifest["options"]["outputs"]  # of a run that is continued, those of its start
-    files = [Path(name) for name in wanted]
-    finish(
-        report,
-        files,
-        as_json=json,
-        quiet=quiet,
-        code=False,
-        baseline=watch.before,
-        comparison=comparison_of(watch.before, report) if files and watch.before is not None else None,
-    )
+    reports: dict[str, Report] = {}
+    try:
+        with Progress(quiet=quiet) as watch:
+            if resume is not None:
+                reports[""] = run(chosen, watch, resume=resume, retry_errors=retry_errors)
+            else:
+                reports.update(run_each(chosen, watch))
+    except BaseException:
+        if reports:
+            finish_each(reports, files, as_json=json, quiet=quiet)
+        elif json and watch.so_far is not None:
+            print_json(watch.so_far)
+        raise
+    report = reports.get("")
+    if report is None:
+        finish_each(reports, files, as_json=json, quiet=quiet)
+    else:
+        wanted = report.manifest["options"]["outputs"]  # of a run that is continued, those of its start
+        files = [Path(name) for name in wanted]
+        finish(
+            report,
+            files,
+            as_json=json,
+            quiet=quiet,
+            code=False,
+            baseline=watch.before,
+            comparison=comparison_of(watch.before, report) if files and watch.before is not None else None,
+        )
     watch.last_words()
-    raise typer.Exit(report.verdict.exit_code)
+    raise typer.Exit(worst_exit_code(one.verdict.exit_code for one in reports.values()))
+
+
+def _print_forecast(chosen: Options, resume: Path | None, *, retry_errors: bool, json: bool) -> None:
+    """What each of the evaluations would ask, and what that would cost."""
+    from germane.cli.printing import Progress, print_document
+    from germane.evaluation.plan import separate
+    from germane.evaluation.run import forecast
+
+    with Progress() as watch:
+        parts = separate(chosen, dry=True) if resume is None else {"": chosen}
+        found = {
+            path: forecast(one, watch, resume=resume, retry_errors=retry_errors)
+            for path, one in parts.items()
+        }
+    if json:
+        shown = {path: one.as_json() for path, one in found.items()}
+        print_document(shown.get("") or {"schema_version": 1, "reports": shown})
+        return
+    print("\n\n".join(f"{path}\n{one.text()}" if path else one.text() for path, one in found.items()))
 
 
 def _only_replayed(replay: str | None, others: Mapping[str, object]) -> None:

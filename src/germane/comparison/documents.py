@@ -63,6 +63,9 @@ def read_document(path: Path) -> ReportData:
         rows = document["scores"]
         table = ScoreTable(_score(row) for row in rows)
     except KeyError:
+        if isinstance(document.get("reports"), dict):
+            problem = f"this document holds {len(document['reports'])} reports"
+            raise InputError(problem, fix="name the folder of one of them", place=place) from None
         fix = "write it with germane run --json, or germane rank --json -q"
         raise InputError("this document holds no scores", fix=fix, place=place) from None
     except (ValueError, TypeError, AttributeError) as error:

@@ -39,13 +39,17 @@ from germane.samples.reading import data_files, read_rows
 from germane.samples.rows import PlainRow
 from germane.types import Json, Sample
 
-__all__ = ["Feasibility", "Plan", "Suite", "load_suite"]
+__all__ = ["Feasibility", "Plan", "Suite", "load_suite", "separate"]
 
 T = TypeVar("T")
 
 _YAML = (".yaml", ".yml")
 _CHECKED_BYTES = 100_000_000
 """Data of up to so many bytes is read once before anything is paid, so that a bad last line costs nothing."""
+
+
+class _NamedTwice(InputError):
+    """An id stands twice in what is one evaluation."""
 
 
 @dataclass(slots=True)
@@ -83,7 +87,7 @@ class Suite:
 
     def cases_or_rows(self, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
         """The cases as `cases` has them; with `plain`, those of data whose rows have a plain shape as these rows."""
-        chosen: Iterable[PlannedCase | PlainRow] = self._matching(plain=plain)
+        chosen: Iterable[PlannedCase | PlainRow] = self.matching(plain=plain)
         if self.sample is not None:
             chosen = _drawn(chosen, self.sample, self.seed)
         count = 0
@@ -92,11 +96,10 @@ class Suite:
             if count == self.limit:
                 return
         if not count and self.wanted is not None:
-            raise InputError(
-                f"--filter {self.wanted!r} leaves no case", fix="match an id or a tag, e.g. 'q1*'"
-            )
+            raise _no_case(self.wanted)
 
-    def _matching(self, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
+    def matching(self, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
+        """The cases that `--filter` leaves, which may be none."""
         seen: dict[int, int] = {}
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
         for number, path in enumerate(self.paths):
@@ -113,7 +116,7 @@ class Suite:
         if len(seen) == known:
             path, other = self.paths[number], self.paths[first]
             where = f"in {other} and in {path}" if first != number else f"twice in what {path} names"
-            raise InputError(
+            raise _NamedTwice(
                 f"the id {sample.id!r} stands {where}",
                 fix="give each file's samples a `system`, or run the files one by one",
             )
@@ -299,6 +302,10 @@ class Suite:
         return next(iter(found), None)
 
 
+def _no_case(wanted: str | None) -> InputError:
+    return InputError(f"--filter {wanted!r} leaves no case", fix="match an id or a tag, e.g. 'q1*'")
+
+
 def _matches(sample: Sample | PlainRow, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(text, pattern) for text in (sample.id, *sample.tags))
 
@@ -342,6 +349,99 @@ def load_suite(
         if read and path.suffix in _YAML
     }
     return tuple(dict.fromkeys(found)), files
+
+
+def _suite_of(options: Options, warn: Warn, *, dry: bool = False) -> Suite:
+    """The files that the options name, read."""
+    if not options.paths:
+        raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
+    environ = {name: os.environ[name] for name in options.allowed if name in os.environ}
+    # a file that is not trusted reads no secret into a question
+    paths, files = load_suite(options.paths, warn, environ=environ if options.untrusted else None)
+    return Suite(
+        paths=paths,
+        files=files,
+        measures=parse_measures(options.measures),
+        usual=_usual(options),
+        trials=options.trials,
+        dry=dry,
+        targets=options.targets,
+        targets_file=Path(options.targets_file) if options.targets_file else None,
+        columns=dict(options.columns),
+        doc_id=options.doc_id,
+        wanted=options.wanted,
+        limit=options.limit,
+        sample=options.sample,
+        seed=options.seed,
+        warn=warn,
+    )
+
+
+def _usual(options: Options) -> tuple[Measure, ...]:
+    """The measures of the project's config."""
+    names = read_config().words("measures")
+    if options.untrusted and (code := next((name for name in names if ".py:" in name), None)):
+        problem = f"the config names the measure {code!r}, which is code, and nothing here is trusted"
+        raise InputError(problem, fix="name it yourself: -m")
+    return parse_measures(names)
+
+
+def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
+    """The evaluations that the paths of these options are, by path: one, or one for each path.
+
+    They are one each where an eval file is among several paths, and they name different judges (or ways to ask them),
+    or hold the same id: each judge answers its own file's cases then. A gate of the options holds where its measure is
+    measured; a path without a case that `--filter` leaves is left out. `dry` imports nothing that a file names.
+    """
+    whole = _suite_of(options, lambda _: None, dry=dry)
+    if len(whole.paths) < 2 or not whole.files or Path("-") in whole.paths or _are_one(whole, options):
+        return {"": options}
+    names = [path.stem for path in whole.paths]
+    if len(set(names)) < len(names):
+        names = ["-".join(path.with_suffix("").parts).strip("-/") for path in whole.paths]
+    found: dict[str, Options] = {}
+    measured: set[str] = set()
+    for path, name in zip(whole.paths, names, strict=True):
+        part = replace(whole, paths=(path,), files={path: whole.files[path]} if path in whole.files else {})
+        if options.wanted is not None and next(_plainly(part).matching(plain=False), None) is None:
+            continue
+        if options.untrusted:
+            part.refuse_code(options.allowed)
+        in_part = _names_of(part.all_graders()) if options.gates else set()
+        measured |= in_part
+        before = Path(options.baseline) / name if options.baseline else None
+        found[str(path)] = replace(
+            options,
+            paths=(str(path),),
+            folder=str(Path(options.folder) / name) if options.folder else "",
+            gates=tuple(gate for gate in options.gates if Gate.parse(gate).measure in in_part),
+            baseline=str(before) if before is not None and before.is_dir() else options.baseline,
+            outputs=(),
+        )
+    if not found:
+        raise _no_case(options.wanted)
+    for gate in map(Gate.parse, options.gates):
+        gate.check_named(sorted(measured))
+    return found
+
+
+def _are_one(suite: Suite, options: Options) -> bool:
+    """Whether the files agree on what an evaluation has once, and hold no id twice."""
+    names = [name for name in ("judge", "against", "doc_id") if not getattr(options, name)]
+    for name in (*names, *ASKED):
+        if len({getattr(file, name) for file in suite.files.values()} - {None}) > 1:
+            return False
+    try:
+        for _ in _plainly(suite).cases() if suite.size <= _CHECKED_BYTES else ():
+            pass
+    except _NamedTwice:
+        return False
+    return True
+
+
+def _plainly(suite: Suite) -> Suite:
+    """The same cases, graded by a measure that needs nothing: no grader of theirs is made."""
+    return replace(suite, measures=parse_measures(["RR"]), _made={})
 
 
 def _is_eval_file(file: Path) -> bool:
@@ -407,11 +507,10 @@ class Plan:
         *,
         dry: bool = False,
     ) -> None:
-        self._dry = dry
         self._flags = flags.configured()  # only flags are trusted with a key, not a resumed folder's manifest
         self.options = self._flags.over(stored or {})
         self.notices = Notices(lambda notice: warn(str(notice)))
-        self.suite = self._suite()
+        self.suite = _suite_of(self.options, self.notices, dry=dry)
         if self.options.untrusted:
             self.suite.refuse_code(self.options.allowed)
             self._refuse_outputs()
@@ -463,33 +562,6 @@ class Plan:
         if seen and without:
             raise no_slices(without[0])
 
-    def _suite(self) -> Suite:
-        options = self.options
-        if not options.paths:
-            raise InputError("nothing to evaluate", fix="name an eval file, a data file or a folder")
-        environ = {name: os.environ[name] for name in options.allowed if name in os.environ}
-        shown = (
-            environ if options.untrusted else None
-        )  # a file that is not trusted reads no secret into a question
-        paths, files = load_suite(options.paths, self.notices, environ=shown)
-        return Suite(
-            paths=paths,
-            files=files,
-            measures=parse_measures(options.measures),
-            usual=self._usual(),
-            trials=options.trials,
-            dry=self._dry,
-            targets=options.targets,
-            targets_file=Path(options.targets_file) if options.targets_file else None,
-            columns=dict(options.columns),
-            doc_id=options.doc_id,
-            wanted=options.wanted,
-            limit=options.limit,
-            sample=options.sample,
-            seed=options.seed,
-            warn=self.notices,
-        )
-
     def _refuse_outputs(self) -> None:
         """InputError where a continued report names files to write that stand outside of it and that no flag names."""
         named = {*self._flags.outputs, *self.options.allowed}
@@ -498,14 +570,6 @@ class Plan:
             if output not in named and not Path(output).resolve().is_relative_to(folder):
                 problem = f"the report {self.options.folder} names the output {output}, and it is not trusted"
                 raise InputError(problem, fix=f"name it yourself: -o {output}")
-
-    def _usual(self) -> tuple[Measure, ...]:
-        """The measures of the project's config."""
-        names = read_config().words("measures")
-        if self.options.untrusted and (code := next((name for name in names if ".py:" in name), None)):
-            problem = f"the config names the measure {code!r}, which is code, and nothing here is trusted"
-            raise InputError(problem, fix="name it yourself: -m")
-        return parse_measures(names)
 
     def _judge(self) -> Judge | None:
         """The judge, where the graders need one; the names in the gates are checked on the way."""
@@ -541,7 +605,7 @@ class Plan:
 
         What a resumed folder's manifest says counts as written in a file: a URL in it gets no key.
         """
-        in_file = self.suite.setting("judge")
+        in_file = None if self._flags.judge else self.suite.setting("judge")
         if self._flags.judge is None:
             in_file = self.options.judge or in_file
             if in_file and self._flags.base_url is None and self.options.base_url:

@@ -14,7 +14,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -29,7 +31,7 @@ from germane.measures.measure import Measure
 from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.samples.bulk import Hits, NotPlain, read_hits
+from germane.samples.bulk import Gold, Hits, NotPlain, read_hits
 from germane.samples.files import BadRows, on_disk, shown_name
 from germane.samples.trec import (
     Format,
@@ -45,10 +47,19 @@ from germane.samples.trec import (
 )
 from germane.tables.columns import Frame
 from germane.tables.part import Part, merge
-from germane.tables.scores import ScoreTable
+from germane.tables.scores import Ids, SampleKey, ScoreTable
 from germane.types import Sample
 
-__all__ = ["DEFAULT_MEASURES", "document_ids", "rank", "rank_file", "rank_part", "ranked_report", "slow"]
+__all__ = [
+    "DEFAULT_MEASURES",
+    "GoldFile",
+    "document_ids",
+    "rank",
+    "rank_file",
+    "rank_part",
+    "ranked_report",
+    "slow",
+]
 
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
 _ABSENT = "no results for this query"
@@ -57,6 +68,32 @@ _LARGE = 4 << 20
 
 Listed: TypeAlias = Run | Mapping[str, Mapping[str, float] | Sequence[str]]
 DocumentId: TypeAlias = Callable[[str], str]
+
+
+@dataclass
+class GoldFile:
+    """The gold in a file, which is read when it is needed: in columns for large runs, as a mapping for others."""
+
+    path: Path | str
+    fmt: Format | None = None
+    columns: Mapping[str, str] | None = None
+    keep_first: bool = False
+    bad: BadRows = field(default_factory=BadRows)
+
+    @cached_property
+    def mapping(self) -> Qrels:
+        """Query id -> document id -> grade."""
+        return read_qrels(
+            self.path, fmt=self.fmt, columns=self.columns, keep_first=self.keep_first, bad=self.bad
+        )
+
+    @cached_property
+    def in_columns(self) -> Gold:
+        """The same in columns; NotPlain where it cannot be."""
+        if Path(self.path).is_file() and format_of(self.path, self.fmt, gold=True) == "trec":
+            with suppress(NotPlain):
+                return Gold.read(self.path)
+        return Gold.of(self.mapping)
 
 
 def rank(
@@ -82,13 +119,14 @@ def rank(
     settings: Any = {"system": system, "missing": missing, "duplicates": duplicates, "doc_id": doc_id}
     first = duplicates == "first"
     if isinstance(qrels, str | Path):
-        gold: Qrels = read_qrels(qrels, keep_first=first)
+        gold: Qrels | GoldFile = GoldFile(qrels, keep_first=first)
     else:
         gold = qrels_of_frame(qrels, keep_first=first) if hasattr(qrels, "columns") else qrels
     if isinstance(run, str | Path):
         return ranked_report([rank_file(run, gold, measures, **settings)], queries=queries)
     listed = run_of_frame(run) if hasattr(run, "columns") else run
-    return ranked_report([rank_part(listed, gold, measures, **settings)], queries=queries)
+    known = gold.mapping if isinstance(gold, GoldFile) else gold
+    return ranked_report([rank_part(listed, known, measures, **settings)], queries=queries)
 
 
 def rank_part(
@@ -105,7 +143,8 @@ def rank_part(
     listed = run if isinstance(run, Run) else as_run(run)
     wanted = _checked(measures)
     gold = qrels if doc_id is None else _mapped(qrels, doc_id)
-    _overlap(listed.name, list(listed.queries), gold)
+    if not any(query in gold for query in listed.queries):
+        raise _apart(listed.name, list(listed.queries), list(gold))
     notes = _Notes(listed.name, list(listed.notes))
     hits: list[tuple[int, int, float]] = []
     lengths = np.full(len(gold), -1)
@@ -116,20 +155,24 @@ def rank_part(
             hits += [(row, rank, grades[doc]) for rank, doc in enumerate(docs, 1) if doc in grades]
             lengths[row] = len(docs)
     rows, ranks, found = np.array(hits, dtype=np.float64).reshape(-1, 3).T
+    known = [grade for some in gold.values() for grade in some.values()]
     table = RankedLabels.of_hits(
         rows.astype(np.int64),
         ranks.astype(np.int64),
         found,
         np.maximum(lengths, 0),
-        [some.values() for some in gold.values()],
+        np.fromiter(map(len, gold.values()), np.int64, len(gold)),
+        np.array(known, dtype=np.float64),
     )
     notes.ignored = [query for query in listed.queries if query not in gold]
-    return _scored(table, wanted, gold, lengths, notes, system, missing)
+    queries = list(gold)
+    notes.queries(queries, lengths, relevant_known(table, rel=1), missing)
+    return _scored(table, wanted, [(query, system, 0) for query in queries], lengths, notes, missing)
 
 
 def rank_file(
     path: Path | str,
-    qrels: Qrels,
+    qrels: Qrels | GoldFile,
     measures: str | Iterable[Measure] = DEFAULT_MEASURES,
     *,
     fmt: Format | None = None,
@@ -147,21 +190,23 @@ def rank_file(
     wanted = _checked(measures)
     bad = BadRows(skip=on_bad_row == "skip")
     with on_disk(path) as file:
-        hits = _in_bulk(file, fmt, columns, qrels) if doc_id is None else None
-        if hits is None:
+        found = _in_bulk(file, fmt, columns, qrels) if doc_id is None else None
+        if found is None:
+            known = qrels.mapping if isinstance(qrels, GoldFile) else qrels
             run = read_run(file, fmt=fmt, columns=columns, bad=bad)
             return rank_part(
-                run, qrels, wanted, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
+                run, known, wanted, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
             )
-    _overlap(shown_name(path), hits.queries, qrels)
-    known = hits.gold >= 0
-    lengths = np.full(len(qrels), -1)
-    lengths[hits.gold[known]] = hits.lengths[known]
-    judged = [grades.values() for grades in qrels.values()]
-    table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, np.maximum(lengths, 0), judged)
-    notes = _Notes(shown_name(path))
-    notes.ignored = [hits.queries[number] for number in np.flatnonzero(~known).tolist()]
-    return _scored(table, wanted, qrels, lengths, notes, system, missing)
+    gold, hits = found
+    name = shown_name(path)
+    if not (hits.lengths >= 0).any():
+        raise _apart(name, hits.ignored, gold.queries)
+    table = RankedLabels.of_hits(
+        hits.row, hits.rank, hits.grade, np.maximum(hits.lengths, 0), gold.sizes, gold.grades
+    )
+    notes = _Notes(name, ignored=hits.ignored)
+    notes.queries(gold.queries, hits.lengths, relevant_known(table, rel=1), missing)
+    return _scored(table, wanted, Ids(*gold.ids, system), hits.lengths, notes, missing)
 
 
 def slow(path: Path | str, fmt: Format | None = None) -> bool:
@@ -170,16 +215,17 @@ def slow(path: Path | str, fmt: Format | None = None) -> bool:
 
 
 def _in_bulk(
-    path: Path | str, fmt: Format | None, columns: Mapping[str, str] | None, qrels: Qrels
-) -> Hits | None:
-    """The hits of a large and plain run; None where it must be read row by row."""
+    path: Path | str, fmt: Format | None, columns: Mapping[str, str] | None, qrels: Qrels | GoldFile
+) -> tuple[Gold, Hits] | None:
+    """The gold and the hits of a large and plain run; None where it must be read row by row."""
     if not _is_large(path) or find_spec("polars") is None:
         return None
     kind = format_of(path, fmt)
     if kind not in {"trec", "parquet"}:
         return None
     try:
-        return read_hits(path, qrels, fmt=kind, columns=columns)
+        gold = qrels.in_columns if isinstance(qrels, GoldFile) else Gold.of(qrels)
+        return gold, read_hits(path, gold, fmt=kind, columns=columns)
     except NotPlain:
         return None
 
@@ -191,22 +237,15 @@ def _is_large(path: Path | str) -> bool:
 def _scored(
     table: RankedLabels,
     wanted: Sequence[Measure],
-    gold: Qrels,
+    samples: Sequence[SampleKey] | Ids,
     lengths: NDArray[np.int64],
     notes: _Notes,
-    system: str,
     missing: Literal["zero", "skip"],
 ) -> Part:
     """The scores of the table's rows, one for each query of the gold; `lengths` of their lists, -1 = the run has none."""
-    queries = list(gold)
-    notes.queries(queries, lengths, relevant_known(table, rel=1) == 0, missing)
     counted = (lengths >= 0) | (missing == "zero")
-    scores = ScoreTable.of_values(
-        [(query, system, 0) for query in queries],
-        {str(measure): values(measure, table) for measure in wanted},
-        counted=counted,
-        why=_ABSENT,
-    )
+    computed = {str(measure): values(measure, table) for measure in wanted}
+    scores = ScoreTable.of_values(samples, computed, counted=counted, why=_ABSENT)
     return Part(scores=scores, notes=Counter(notes.said))
 
 
@@ -296,16 +335,16 @@ def _mapped(qrels: Qrels, doc_id: DocumentId) -> Qrels:
     return mapped
 
 
-def _overlap(name: str, queries: Sequence[str], qrels: Qrels) -> None:
+def _apart(name: str, queries: Sequence[str], gold: Sequence[str]) -> InputError:
+    """Why a run none of whose queries is in the gold cannot be ranked."""
     if not queries:
-        raise InputError("there are no results in this file", place=Place(name))
-    if not any(query in qrels for query in queries):
-        theirs, ours = (", ".join(map(repr, list(some)[:3])) for some in (queries, qrels))
-        raise InputError(
-            f"no query of the run has gold: the run's query ids are like {theirs}, the gold's like {ours}",
-            fix="both files must name the queries alike (--columns chooses the columns of a table)",
-            place=Place(name),
-        )
+        return InputError("there are no results in this file", place=Place(name))
+    theirs, ours = (", ".join(map(repr, some[:3])) for some in (queries, gold))
+    return InputError(
+        f"no query of the run has gold: the run's query ids are like {theirs}, the gold's like {ours}",
+        fix="both files must name the queries alike (--columns chooses the columns of a table)",
+        place=Place(name),
+    )
 
 
 def _documents(
@@ -372,19 +411,18 @@ class _Notes:
         self,
         queries: Sequence[str],
         lengths: NDArray[np.int64],
-        barren: NDArray[np.bool_],
+        relevant: NDArray[np.int64],
         missing: Literal["zero", "skip"],
     ) -> None:
         """Say which queries count 0 or are left out, and what was dropped on the way."""
-        absent, empty, nothing = (
-            [queries[row] for row in np.flatnonzero(rows).tolist()]
-            for rows in (lengths < 0, lengths == 0, barren)
-        )
+        found = [np.flatnonzero(rows) for rows in (lengths < 0, lengths == 0, relevant == 0)]
+        counts = [len(rows) for rows in found]
+        absent, empty, nothing = ([queries[row] for row in rows[:4].tolist()] for rows in found)
         what = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
-        self._say(len(absent), "query", f"of {len(queries)} with gold but without results, {what}", absent)
-        self._say(len(empty), "query", "with an empty list, counted as 0", empty)
+        self._say(counts[0], "query", f"of {len(queries)} with gold but without results, {what}", absent)
+        self._say(counts[1], "query", "with an empty list, counted as 0", empty)
         self._say(len(self.ignored), "query", "with results but without gold, ignored", self.ignored)
-        self._say(len(nothing), "query", "without any relevant document in the gold, counted as 0", nothing)
+        self._say(counts[2], "query", "without any relevant document in the gold, counted as 0", nothing)
         self._say(self.repeated, "result", "naming a document again, dropped")
         self._say(self.folded, "result", "from further chunks of a document, dropped")
 

@@ -19,7 +19,7 @@ from germane.evaluation.answers import PlannedCase, answered, answers_at_hand, m
 from germane.evaluation.choice import Router
 from germane.evaluation.forecast import Expectation, Forecast, Forecaster
 from germane.evaluation.options import Options, Watch
-from germane.evaluation.plan import Feasibility, Plan
+from germane.evaluation.plan import Feasibility, Plan, separate
 from germane.evaluation.session import Session, answers_so_far, ledger_of, new_folder, read_stored
 from germane.evaluation.unit import evaluated, plan
 from germane.judges.judge import Judge, members_of
@@ -36,7 +36,7 @@ from germane.samples.rows import PlainRow
 from germane.tables.folder import ReportFolder
 from germane.types import Json
 
-__all__ = ["forecast", "interruptible", "run"]
+__all__ = ["forecast", "interruptible", "run", "run_each"]
 
 
 def run(
@@ -56,6 +56,26 @@ def run(
     watch = watch or Watch()
     stored = read_stored(resume) if resume is not None else {}
     return _Run(Plan(options, watch.warn, stored), watch, stored, resume, retry_errors=retry_errors).go()
+
+
+def run_each(options: Options, watch: Watch | None = None) -> Iterator[tuple[str, Report]]:
+    """Run each of the evaluations that the paths are (see `separate`), one after the other: its path and its report.
+
+    The path is "" where they are one. Whatever is wrong in any of them is found before anything is paid; limits hold for
+    all of them together. Raises as `run` does.
+    """
+    watch = watch or Watch()
+    plans = {path: Plan(one, watch.warn) for path, one in separate(options).items()}
+    budget = Budget(options.max_cost, options.max_calls)
+    for path, one in list(plans.items()):
+        try:
+            yield path, _Run(one, watch, {}, None, retry_errors=False, budget=budget).go()
+        except GermaneError:
+            del plans[path]
+            if plans:
+                watch.warn(f"not evaluated: {', '.join(plans)}")
+            raise
+        del plans[path]
 
 
 def forecast(
@@ -102,11 +122,18 @@ class _Run:
     """The steps of one run, in their order."""
 
     def __init__(
-        self, plan: Plan, watch: Watch, stored: dict[str, Json], resume: Path | None, *, retry_errors: bool
+        self,
+        plan: Plan,
+        watch: Watch,
+        stored: dict[str, Json],
+        resume: Path | None,
+        *,
+        retry_errors: bool,
+        budget: Budget | None = None,
     ) -> None:
         self.plan, self.watch, self.options = plan, watch, plan.options
         self.stored, self.resume, self.retry_errors = stored, resume, retry_errors
-        self.budget = Budget(self.options.max_cost, self.options.max_calls)
+        self.budget = budget or Budget(self.options.max_cost, self.options.max_calls)
         self.spent = Spent()
         self.missing: Mapping[str, AnyQuestion] = {}
         self.models: dict[str, dict[str, str]] = {}

@@ -7,13 +7,12 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from germane.graders.evidence import script_document
-from germane.graders.grader import CaseGrader, FrozenMap, GraderResult, Verdict
+from germane.graders.grader import CaseGrader, GraderResult
 from germane.questions.asking import Program, ask
 from germane.questions.script import ScriptGrade, ScriptResult
 from germane.samples.evalfile import Case
+from germane.samples.yamltext import JsonMapping
 from germane.types import FrozenDict, freeze
-
-__all__ = ["CodeGrader", "result_of"]
 
 
 class CodeGrader(CaseGrader):
@@ -38,7 +37,7 @@ class CodeGrader(CaseGrader):
     timeout: Annotated[float, Field(gt=0)] = 120.0
     env: tuple[str, ...] = ()
     max_calls: Annotated[int, Field(ge=0)] | None = None
-    config: FrozenMap = FrozenDict()
+    config: JsonMapping = FrozenDict()
 
     @property
     def asks(self) -> bool:
@@ -65,11 +64,10 @@ class CodeGrader(CaseGrader):
         return result_of(found)
 
 
-def result_of(found: ScriptResult, verdict: Verdict | None = None) -> GraderResult:
+def result_of(found: ScriptResult) -> GraderResult:
     """What a program printed, as a result."""
     return GraderResult(
         score=found.score,
-        verdict=verdict,
         hits=found.hits,
         misses=found.misses,
         reasoning=found.reasoning,

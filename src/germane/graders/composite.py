@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from math import fsum
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
@@ -12,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, model_validator
 from germane.graders.code_grader import result_of
 from germane.graders.grader import (
     CaseGrader,
-    FrozenMap,
     GraderResult,
     Share,
     Verdict,
@@ -22,9 +22,8 @@ from germane.graders.llm_grader import FreeForm, prompt_text
 from germane.questions.asking import Missing, Program, ask
 from germane.questions.script import ScriptGrade
 from germane.samples.evalfile import Case
+from germane.samples.yamltext import JsonMapping
 from germane.types import FrozenDict, Json, freeze
-
-__all__ = ["Aggregator", "Composite"]
 
 RESULTS = "EVALUATOR_RESULTS_JSON"
 
@@ -45,7 +44,7 @@ class Aggregator(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     type: Literal["weighted_average", "threshold", "code_judge", "llm_judge"] = "weighted_average"
-    weights: FrozenMap = FrozenDict()
+    weights: JsonMapping = FrozenDict()
     threshold: Share | None = None
     path: str | tuple[str, ...] | None = None
     prompt: str | None = None
@@ -101,13 +100,13 @@ class Composite(CaseGrader):
         how = self.aggregator.type
         if how in {"weighted_average", "threshold"}:
             return self._with_members(self._counted(found), found)
-        broken = next(
-            ((name, one) for name, one in found.items() if one.status in {"error", "incomplete"}), None
-        )
-        if broken is not None:
-            return self._with_members(GraderResult.failed(f"{broken[0]}: {broken[1].why}"), found)
+        for name, one in found.items():
+            if one.status in {"error", "incomplete"}:
+                return self._with_members(GraderResult.failed(f"{name}: {one.why}"), found)
+        sent = {name: _sent(one, agentv=self.agentv) for name, one in found.items()}
         try:
-            made = yield from self._scripted(found, case) if how == "code_judge" else self._modelled(found)
+            asked = self._scripted(sent, case) if how == "code_judge" else self._modelled(sent)
+            made = yield from asked
         except Missing as missing:
             made = self.missing(missing.why)
         return self._with_members(made, found)
@@ -127,12 +126,8 @@ class Composite(CaseGrader):
         total = fsum(weights[name] for name in kept)
         if not total and not self.agentv:
             return GraderResult.skipped("the weights of its members sum to 0")
-        ends = [
-            fsum(weights[name] * _ends(one, share=share)[end] for name, one in kept.items()) / total
-            if total
-            else 0.0
-            for end in (0, 1)
-        ]
+        worth = [(weights[name], _ends(one, share=share)) for name, one in kept.items()]
+        ends = [fsum(weight * value[end] for weight, value in worth) / (total or 1.0) for end in (0, 1)]
         broken = [f"{name}: {one.why}" for name, one in kept.items() if one.score is None]
         if broken:
             why, bounds = "; ".join(broken), (ends[0], min(1.0, ends[1]))
@@ -156,9 +151,8 @@ class Composite(CaseGrader):
             score=score, verdict=verdict, hits=hits, misses=misses, reasoning="; ".join(reasons)
         )
 
-    def _scripted(self, found: Mapping[str, GraderResult], case: Case) -> Program[GraderResult]:
+    def _scripted(self, results: Json, case: Case) -> Program[GraderResult]:
         assert self.aggregator.path is not None
-        results = {name: _sent(one, agentv=self.agentv) for name, one in found.items()}
         sample = case.sample
         result = yield from ask(
             ScriptGrade(
@@ -169,25 +163,16 @@ class Composite(CaseGrader):
                 of=(sample.id, sample.system, str(sample.trial), self.label),
             )
         )
-        made = result_of(result, cast("Verdict | None", result.verdict))
-        failed = tuple(
-            text.replace("Code evaluator failed", "Code aggregator failed") for text in made.misses
-        )
-        return GraderResult(
-            score=made.score,
-            verdict=made.verdict,
-            hits=made.hits,
-            misses=failed if self.agentv else made.misses,
-            reasoning=made.reasoning,
-            details=made.details,
-        )
+        misses = result.misses
+        if self.agentv:
+            misses = tuple(text.replace("Code evaluator failed", "Code aggregator failed") for text in misses)
+        return replace(result_of(result), verdict=cast("Verdict | None", result.verdict), misses=misses)
 
-    def _modelled(self, found: Mapping[str, GraderResult]) -> Program[GraderResult]:
-        results = {name: _sent(one, agentv=self.agentv) for name, one in found.items()}
+    def _modelled(self, results: Json) -> Program[GraderResult]:
         values = FrozenDict({RESULTS: json.dumps(results, ensure_ascii=False, indent=2)})
         template = self.aggregator.prompt or prompt_text("composite")
-        opinion = yield from ask(FreeForm(template=template, values=values))
-        return opinion.result(self)
+        found = yield from ask(FreeForm(template=template, values=values))
+        return self.shown(found)
 
     def missing(self, why: str) -> GraderResult:
         """An error, or AgentV's 0."""
@@ -198,19 +183,10 @@ class Composite(CaseGrader):
     def _with_members(self, made: GraderResult, found: Mapping[str, GraderResult]) -> GraderResult:
         """The result with those of the members under `graders` in its details."""
         members = [
-            {
-                "name": grader.label,
-                "type": grader.type,
-                "weight": self._weight(grader),
-                **found[grader.label].as_json(),
-            }
-            for grader in self.graders
+            {"name": one.label, "type": one.type, "weight": self._weight(one), **found[one.label].as_json()}
+            for one in self.graders
         ]
-        details: FrozenDict = freeze({**made.details, "graders": members})
-        return GraderResult(
-            score=made.score, verdict=made.verdict, hits=made.hits, misses=made.misses, reasoning=made.reasoning,
-            details=details, status=made.status, why=made.why, bounds=made.bounds,
-        )  # fmt: skip
+        return replace(made, details=freeze({**made.details, "graders": members}))
 
 
 def _ends(one: GraderResult, *, share: bool) -> tuple[float, float]:

@@ -12,24 +12,6 @@ from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
 from germane.types import Json, Message, ToolCall
 
-__all__ = [
-    "TokenCount",
-    "answer_of",
-    "cost_of",
-    "criteria_of",
-    "duration_of",
-    "json_in",
-    "message_json",
-    "plain_number",
-    "question_of",
-    "reference_of",
-    "same",
-    "script_document",
-    "tokens_of",
-    "tool_calls",
-    "trace_summary",
-]
-
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _FENCE = re.compile(r"```json\n?|```")
 
@@ -102,10 +84,8 @@ def tokens_of(case: Case) -> TokenCount | None:
         return None
     spellings = (("input", "input_tokens", "prompt_tokens"), ("output", "output_tokens", "completion_tokens"),
                  ("cached", "cached_tokens"))  # fmt: skip
-    counts = [
-        next((n for name in names if (n := _number(usage.get(name))) is not None), None)
-        for names in spellings
-    ]
+    given = [[_number(usage.get(name)) for name in names] for names in spellings]
+    counts = [next((count for count in one if count is not None), None) for one in given]
     return None if counts[:2] == [None, None] else TokenCount(*(count or 0 for count in counts))
 
 
@@ -122,8 +102,8 @@ def trace_summary(case: Case) -> dict[str, Json] | None:
         "event_count": calls.total(),
         "tool_names": sorted(calls),
         "tool_calls_by_name": dict(calls),
+        "error_count": 0,
     }
-    found["error_count"] = 0
     if spoken := sum(message.role == "assistant" for message in case.sample.messages):
         found["llm_call_count"] = spoken
     if isinstance(told, Mapping) and not calls:
@@ -157,11 +137,11 @@ def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
     """The document on a grading script's stdin, the keys of both generations of AgentV side by side."""
     sample = case.sample
     reference, criteria = reference_of(case), criteria_of(case)
-    said = [message_json(message) for message in sample.messages]
-    asked = [message_json(message) for message in case.input_messages] or [
-        {"role": "user", "content": sample.query}
-    ]
-    wanted = [message_json(message) for message in case.expected_messages]
+    said, asked, wanted = (
+        list(map(message_json, messages))
+        for messages in (sample.messages, case.input_messages, case.expected_messages)
+    )
+    asked = asked or [{"role": "user", "content": sample.query}]
     summary = trace_summary(case)
     return {
         "question": question_of(case),
@@ -196,20 +176,9 @@ def message_json(message: Message) -> dict[str, Json]:
     """A message as AgentV's documents show it; what is not there is left out."""
     found: dict[str, Json] = {"role": message.role}
     found |= {} if message.content is None else {"content": message.content}
-    calls = [
-        {
-            name: value
-            for name, field in (
-                ("id", "id"),
-                ("tool", "tool"),
-                ("input", "input"),
-                ("output", "output"),
-                ("duration_ms", "ms"),
-            )
-            if (value := getattr(call, field)) is not None
-        }
-        for call in message.tool_calls
-    ]
+    fields = {"id": "id", "tool": "tool", "input": "input", "output": "output", "duration_ms": "ms"}
+    made = [{name: getattr(call, field) for name, field in fields.items()} for call in message.tool_calls]
+    calls = [{name: value for name, value in call.items() if value is not None} for call in made]
     return {**found, "tool_calls": calls} if calls else found
 
 
@@ -228,8 +197,6 @@ def same(one: Json, other: Json) -> bool:
 
 def plain_number(value: float) -> str:
     """A number without a needless `.0`."""
-    return (
-        str(int(value))
-        if value == int(value) and abs(value) < 1e21
-        else repr(float(value)).replace("e-0", "e-")
-    )
+    if value == int(value) and abs(value) < 1e21:
+        return str(int(value))
+    return repr(float(value)).replace("e-0", "e-")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from math import fsum, isfinite
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,8 +16,6 @@ from germane.graders.grader import DirectGrader, Flag, GraderResult, Number
 from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
 from germane.types import Json
-
-__all__ = ["FieldAccuracy", "FieldRule", "date_in"]
 
 
 class FieldRule(BaseModel):
@@ -44,13 +41,12 @@ class FieldRule(BaseModel):
     formats: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What a field came to: met, left out of the mean, and the words for it."""
+class _Found(NamedTuple):
+    """What a field came to: met, the words for it, and whether it counts in the mean."""
 
     met: bool
     text: str
-    left_out: bool = False
+    counts: bool = True
 
 
 class FieldAccuracy(DirectGrader):
@@ -70,28 +66,22 @@ class FieldAccuracy(DirectGrader):
         try:
             answer = json_in(answer_of(case))
         except ValueError:
-            return GraderResult(
-                score=0.0,
-                misses=("Failed to parse candidate answer as JSON",),
-                reasoning="Candidate answer is not valid JSON",
-            )
+            why, miss = "Candidate answer is not valid JSON", "Failed to parse candidate answer as JSON"
+            return GraderResult(score=0.0, misses=(miss,), reasoning=why)
         expected = _expected(case)
         if expected is None:
-            return self.absent(
-                "No expected data found in expected_messages",
-                "Could not extract expected data from expected_messages",
-            )
-        found = [(rule, self._compared(rule, answer, expected)) for rule in self.fields]
-        return self._result(found)
+            why = "Could not extract expected data from expected_messages"
+            return self.absent("No expected data found in expected_messages", why)
+        return self._result([self._compared(rule, answer, expected) for rule in self.fields])
 
     def _compared(self, rule: FieldRule, answer: Json, expected: Json) -> _Found:
         path = rule.path
         told, mine = _at(expected, path), _at(answer, path)
         if told is _ABSENT:
-            return _Found(met=True, text=f"{path}: no expected value")
+            return _Found(True, f"{path}: no expected value")
         if mine is _ABSENT:
             said = f"{path} (required, missing)" if rule.required else f"{path}: optional field missing"
-            return _Found(met=not rule.required, text=said, left_out=not rule.required)
+            return _Found(not rule.required, said, counts=rule.required)
         if rule.match == "numeric_tolerance":
             return self._numbers(rule, mine, told)
         return self._dates(rule, mine, told) if rule.match == "date" else _exactly(rule, mine, told)
@@ -99,50 +89,46 @@ class FieldAccuracy(DirectGrader):
     def _numbers(self, rule: FieldRule, mine: Json, told: Json) -> _Found:
         value, wanted = _number(mine, prefix=self.agentv), _number(told, prefix=self.agentv)
         if value is None or wanted is None:
-            return _Found(met=False, text=f"{rule.path} (non-numeric value)")
+            return _Found(False, f"{rule.path} (non-numeric value)")
         if not (isfinite(value) and isfinite(wanted)):
-            return _Found(met=False, text=f"{rule.path} (invalid numeric value)")
+            return _Found(False, f"{rule.path} (invalid numeric value)")
         off = abs(value - wanted)
         share = off / abs(wanted) if rule.relative and wanted else off
         if share <= rule.tolerance:
-            return _Found(met=True, text=f"{rule.path} (within tolerance: diff={_two_digits(off)})")
+            return _Found(True, f"{rule.path} (within tolerance: diff={_two_digits(off)})")
         said = f"diff={_two_digits(off)}, tolerance={plain_number(rule.tolerance)}"
-        return _Found(met=False, text=f"{rule.path} (outside tolerance: {said})")
+        return _Found(False, f"{rule.path} (outside tolerance: {said})")
 
     def _dates(self, rule: FieldRule, mine: Json, told: Json) -> _Found:
         days = [date_in(_text(value), rule.formats, agentv=self.agentv) for value in (mine, told)]
-        for day, whose in zip(days, ("candidate", "expected"), strict=True):
-            if day is None:
-                return _Found(met=False, text=f"{rule.path} (unparseable {whose} date)")
+        if None in days:
+            whose = "expected" if days[0] else "candidate"
+            return _Found(False, f"{rule.path} (unparseable {whose} date)")
         if days[0] == days[1]:
-            return _Found(met=True, text=rule.path)
-        return _Found(met=False, text=f"{rule.path} (date mismatch: got {days[0]}, expected {days[1]})")
+            return _Found(True, rule.path)
+        return _Found(False, f"{rule.path} (date mismatch: got {days[0]}, expected {days[1]})")
 
-    def _result(self, found: Sequence[tuple[FieldRule, _Found]]) -> GraderResult:
-        hits = [one.text for _, one in found if one.met]
-        misses = [one.text for _, one in found if not one.met]
-        weights = [0.0 if one.left_out else rule.weight for rule, one in found]
-        total = fsum(weights)
+    def _result(self, found: Sequence[_Found]) -> GraderResult:
+        hits = tuple(one.text for one in found if one.met)
+        misses = tuple(one.text for one in found if not one.met)
+        counted = [(rule.weight, one.met) for rule, one in zip(self.fields, found, strict=True) if one.counts]
+        total = fsum(weight for weight, _ in counted)
         if self.aggregation == "all_or_nothing":
             score = float(not misses)
-        elif total:
-            score = fsum(weight for weight, (_, one) in zip(weights, found, strict=True) if one.met) / total
-        elif self.agentv:
-            score = 0.0
+        elif total or self.agentv:
+            score = fsum(weight for weight, met in counted if met) / (total or 1.0)
         else:
             return GraderResult.skipped("no field that counts is in the answer")
-        reasoning = f"{len(hits)}/{len(found)} fields matched"
-        return GraderResult(
-            score=min(1.0, score), hits=self.shown(hits), misses=self.shown(misses), reasoning=reasoning
-        )
+        said = f"{len(hits)}/{len(found)} fields matched"
+        return self.shown(GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=said))
 
 
 def _exactly(rule: FieldRule, mine: Json, told: Json) -> _Found:
     if same(mine, told):
-        return _Found(met=True, text=rule.path)
+        return _Found(True, rule.path)
     got, wanted = _kind(mine), _kind(told)
     differs = f"type mismatch: got {got}, expected {wanted}" if got != wanted else "value mismatch"
-    return _Found(met=False, text=f"{rule.path} ({differs})")
+    return _Found(False, f"{rule.path} ({differs})")
 
 
 _ABSENT = object()
@@ -161,16 +147,11 @@ def _at(value: Json, path: str) -> Json:
 
 def _expected(case: Case) -> Json:
     """The last expected message of the assistant that has data, else the reference answer's; None where none has."""
-    contents = [
-        message.content for message in reversed(case.expected_messages) if message.role == "assistant"
-    ]
+    contents = [said.content for said in reversed(case.expected_messages) if said.role == "assistant"]
     for content in [*contents, reference_of(case)]:
-        if isinstance(content, Mapping):
-            return content
-        parts = isinstance(content, list | tuple) and any(
-            isinstance(p, Mapping) and "type" in p for p in content
-        )
-        if isinstance(content, list | tuple) and not parts:
+        listed = isinstance(content, list | tuple)
+        parts = listed and any(isinstance(part, Mapping) and "type" in part for part in content)
+        if isinstance(content, Mapping) or (listed and not parts):
             return content
         try:
             if (data := json_in(content_text(content))) is not None:
@@ -201,14 +182,12 @@ def _number(value: Json, *, prefix: bool) -> float | None:
 
 
 def _two_digits(value: float) -> str:
-    """Two decimals, half up."""
     return str(Decimal(value).quantize(Decimal("0.01"), ROUND_HALF_UP)) if value < 1e15 else f"{value:.2f}"
 
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_FULL = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
-         "november", "december")  # fmt: skip
-_NAMES = {name: n % 12 + 1 for n, name in enumerate((*_MONTHS, *_FULL))} | {"sept": 9}
+_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+           "november", "december")  # fmt: skip
+_NAMES = {name: n for n, month in enumerate(_MONTHS, 1) for name in (month, month[:3])} | {"sept": 9}
 _ISO = re.compile(r"(\d{4})(?:[-/](\d{1,2})(?:[-/](\d{1,2}))?)?([T ].*)?")
 _NAMED = (re.compile(r"(?P<d>\d{1,2})[-\s]+(?P<m>[A-Za-z]{3,9})\.?,?[-\s]+(?P<y>\d{4})"),
           re.compile(r"(?P<m>[A-Za-z]{3,9})\.?[-\s]+(?P<d>\d{1,2}),?[-\s]+(?P<y>\d{4})"))  # fmt: skip
@@ -242,9 +221,8 @@ def date_in(text: str, formats: Sequence[str] = (), *, agentv: bool = False) -> 
     one, two, year = map(int, found.groups())
     if not agentv:
         return _date(year, one, two) or _date(year, two, one)
-    american = any(form.startswith("MM") for form in formats) and not any(
-        form.startswith("DD") for form in formats
-    )
+    starts = {form[:2] for form in formats}
+    american = "MM" in starts and "DD" not in starts
     month, day_of_month = (one, two) if one <= 12 or american else (two, one)
     first = _date(year, month, 1) if 1 <= day_of_month <= 31 else None
     return first and first + timedelta(days=day_of_month - 1)
@@ -264,7 +242,6 @@ def _formatted(text: str, formats: Sequence[str]) -> date | None:
 
 
 def _moment(text: str) -> date | None:
-    """The day, in UTC, of a moment in ISO 8601."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

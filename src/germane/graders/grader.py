@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     PlainValidator,
@@ -20,19 +19,10 @@ from germane.errors import InputError
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import BORDERLINE, PASS, STRICT
 from germane.questions.asking import Missing, Program
+from germane.samples import validation
 from germane.samples.evalfile import Case
-from germane.types import FrozenDict, Json, Status, freeze
-
-__all__ = [
-    "BORDERLINE",
-    "PASS",
-    "CaseGrader",
-    "DirectGrader",
-    "GraderResult",
-    "Verdict",
-    "together",
-    "verdict_of",
-]
+from germane.samples.validation import Wrong
+from germane.types import FrozenDict, Json, Status
 
 R = TypeVar("R")
 Verdict: TypeAlias = Literal["pass", "borderline", "fail"]
@@ -40,23 +30,8 @@ SHOWN = 4
 """Hits and misses that AgentV keeps of a list: `compatibility: agentv` cuts there."""
 
 
-def _frozen_mapping(value: Any) -> FrozenDict:
-    if not isinstance(value, Mapping):
-        raise ValueError("write a mapping: key: value")  # noqa: TRY004 - pydantic reads ValueError
-    frozen: FrozenDict = freeze(value)
-    return frozen
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("write a number")  # noqa: TRY004 - pydantic reads ValueError
-    return value
-
-
-FrozenMap = Annotated[FrozenDict, PlainValidator(_frozen_mapping, json_schema_input_type=dict[str, Any])]
-"""A mapping that nobody changes afterwards."""
-Number = Annotated[float, BeforeValidator(_number), Field(ge=0, allow_inf_nan=False)]
-Share = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1, allow_inf_nan=False)]
+Number = Annotated[validation.Number, Field(ge=0)]
+Share = Annotated[validation.Number, Field(ge=0, le=1)]
 Flag = Annotated[bool, Field(strict=True)]
 
 
@@ -209,20 +184,17 @@ class CaseGrader(BaseModel, ABC):
             return found
         score, verdict = found.score, found.verdict
         if self.negate:
-            score = 1 - score
-            flipped: Verdict = "fail" if verdict == "pass" else "pass"
-            found = replace(found, score=score, hits=found.misses, misses=found.hits, verdict=flipped)
-            return found if verdict is not None else replace(found, verdict=self.verdict(score))
+            score, verdict = 1 - score, verdict and ("fail" if verdict == "pass" else "pass")
+            found = replace(found, score=score, hits=found.misses, misses=found.hits)
         return replace(found, verdict=verdict or self.verdict(score))
 
     def verdict(self, score: float) -> Verdict:
         """The verdict on a score."""
         return verdict_of(score, PASS if self.min_score is None else self.min_score)
 
-    def shown(self, lines: Iterable[str]) -> tuple[str, ...]:
-        """Hits or misses, as many as are kept."""
-        kept = tuple(lines)
-        return kept[:SHOWN] if self.agentv else kept
+    def shown(self, found: GraderResult) -> GraderResult:
+        """The result with as many hits and misses as are kept."""
+        return replace(found, hits=found.hits[:SHOWN], misses=found.misses[:SHOWN]) if self.agentv else found
 
 
 class DirectGrader(CaseGrader):
@@ -255,46 +227,42 @@ class ParameterError(InputError):
         first = invalid.errors(include_url=False)[0]
         path = tuple(step for step in first["loc"] if not _internal(step))
         name = ".".join(map(str, path))
-        problem = {"missing": "is missing", "extra_forbidden": "is not known"}.get(first["type"])
-        fix = {
-            "missing": f"write {name}: ...",
-            "extra_forbidden": "remove it",
-            "too_short": "write at least one",
-            "string_too_short": "write a text",
-            "string_type": "write a text",
-            "bool_type": "write true or false",
-            "greater_than_equal": "write a number from {ge:g}",
-            "greater_than": "write a number above {gt:g}",
-            "less_than_equal": "write a number up to {le:g}",
-        }.get(
-            first["type"],
-            first["msg"]
-            .removeprefix("Value error, ")
-            .replace("Input should be", "write")
-            .replace("valid tuple", "list"),
+        given = repr(first["input"])
+        shown = given if len(given) <= 60 else f"{given[:57]}..."
+        problem = {"missing": "is missing", "extra_forbidden": "is not known"}.get(
+            first["type"], f"is {shown}"
         )
-        fix = (
-            fix.format_map(first.get("ctx") or {})
-            if first["type"] in {"greater_than_equal", "greater_than", "less_than_equal"}
-            else fix
-        )
-        given = _shown(first["input"])
-        said = f"{what}: {name} {problem or f'is {given}'}" if name else f"{what} is not complete"
+        said = f"{what}: {name} {problem}" if name else f"{what} is not complete"
+        if isinstance(cause := first.get("ctx", {}).get("error"), Wrong):
+            fix = cause.fix
+        elif first["type"] in _FIXES:
+            fix = _FIXES[first["type"]].format_map({"name": name, **first.get("ctx", {})})
+        else:
+            fix = first["msg"].removeprefix("Value error, ")
+            fix = fix.replace("Input should be", "write").replace("valid tuple", "list")
         error = cls(said, fix=fix[:1].lower() + fix[1:])
         error.path = path
         return error
 
 
+_FIXES = {
+    "missing": "write {name}: ...",
+    "extra_forbidden": "remove it",
+    "too_short": "write at least one",
+    "string_too_short": "write a text",
+    "string_type": "write a text",
+    "bool_type": "write true or false",
+    "float_type": "write a number",
+    "greater_than_equal": "write a number from {ge:g}",
+    "greater_than": "write a number above {gt:g}",
+    "less_than_equal": "write a number up to {le:g}",
+}
+_UNION = {"bool", "float", "str", "none", "constrained-str"}
+
+
 def _internal(step: int | str) -> bool:
     """Steps that pydantic adds for the members of a union."""
-    return isinstance(step, str) and (
-        "[" in step or step in {"bool", "float", "str", "none", "constrained-str"}
-    )
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return isinstance(step, str) and ("[" in step or step in _UNION)
 
 
 def together(programs: Iterable[Program[R]]) -> Program[list[R]]:

@@ -11,8 +11,6 @@ from germane.graders.evidence import cost_of, duration_of, plain_number, tokens_
 from germane.graders.grader import DirectGrader, GraderResult, Number
 from germane.samples.evalfile import Case
 
-__all__ = ["Cost", "ExecutionMetrics", "Latency", "TokenUsage"]
-
 
 def _dollars(value: float) -> str:
     return f"${value:.4f}"
@@ -30,7 +28,6 @@ def _held(
 
 
 def _all_within(held: Sequence[tuple[bool, str]], reasoning: str) -> GraderResult:
-    """1 where every limit is kept, else 0."""
     passed = all(kept for kept, _ in held)
     return GraderResult(
         score=float(passed),

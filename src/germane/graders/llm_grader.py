@@ -28,17 +28,6 @@ from germane.questions.prompts import Wording, variables_in
 from germane.samples.evalfile import Case
 from germane.types import FrozenDict, Json
 
-__all__ = [
-    "Check",
-    "FreeForm",
-    "LLMGrader",
-    "Opinion",
-    "RubricItem",
-    "RubricQuestion",
-    "ScoreRange",
-    "prompt_text",
-]
-
 A = TypeVar("A")
 Zero1 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 
@@ -66,24 +55,6 @@ class Templated(Question[A], Generic[A]):
         return {name: value for name, value in self.values.items() if name in shown}
 
 
-class Opinion(NamedTuple):
-    """A model's grade of an answer: a score from 0 to 1, and what it rests on."""
-
-    score: float
-    hits: tuple[str, ...] = ()
-    misses: tuple[str, ...] = ()
-    reasoning: str = ""
-
-    def result(self, grader: CaseGrader) -> GraderResult:
-        """The opinion as a grader's result, with as many hits and misses as that grader keeps."""
-        return GraderResult(
-            score=self.score,
-            hits=grader.shown(self.hits),
-            misses=grader.shown(self.misses),
-            reasoning=self.reasoning,
-        )
-
-
 class OpinionPayload(PayloadModel):
     """`{reasoning, hits, misses, score}`; a prompt of the user's may ask for `{score, assertions}` instead, as AgentV 4 does."""
 
@@ -95,7 +66,6 @@ class OpinionPayload(PayloadModel):
     @model_validator(mode="before")
     @classmethod
     def _asserted(cls, given: Any) -> Any:
-        """`assertions: [{text, passed, evidence}]` as hits and misses."""
         listed = given.get("assertions") if isinstance(given, Mapping) else None
         if not isinstance(listed, list | tuple) or not all(isinstance(one, Mapping) for one in listed):
             return given
@@ -112,15 +82,16 @@ class OpinionPayload(PayloadModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FreeForm(Templated[Opinion]):
+class FreeForm(Templated[GraderResult]):
     """Grade the answer that this prompt shows, from 0 to 1."""
 
     kind: ClassVar[str] = "llm_judge"
     Payload: ClassVar[type[PayloadModel]] = OpinionPayload
 
-    def answer(self, payload: OpinionPayload) -> Opinion:
-        """The opinion."""
-        return Opinion(payload.score, _texts(payload.hits), _texts(payload.misses), payload.reasoning)
+    def answer(self, payload: OpinionPayload) -> GraderResult:
+        """The score, and what it rests on."""
+        hits, misses = _texts(payload.hits), _texts(payload.misses)
+        return GraderResult(score=payload.score, hits=hits, misses=misses, reasoning=payload.reasoning)
 
     def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote:
         """The mean of the scores, or their lower median (majority), with the reasons of whoever is nearest to it."""
@@ -272,7 +243,6 @@ class RubricItem(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _spelled(cls, given: Any) -> Any:
-        """A text alone is the description; `outcome` and `criteria` are other names of it."""
         if isinstance(given, str):
             return {"description": given.strip()}
         if not isinstance(given, Mapping):
@@ -309,25 +279,21 @@ class RubricItem(BaseModel):
         notes += [f"weight {self.weight:g}"] if self.weight != 1 else []
         if self.operator == "contradiction":
             notes.append("satisfied unless the answer contradicts it; it need not be mentioned")
-        ranges = "; ".join(f"{_span(one)}: {one.outcome}" for one in self.score_ranges)
+        spans = [
+            ("-".join(map(str, dict.fromkeys(one.score_range))), one.outcome) for one in self.score_ranges
+        ]
+        ranges = "; ".join(f"{span}: {outcome}" for span, outcome in spans)
         said = " ".join(filter(None, [self.description, ranges and f"Scores: {ranges}"]))
         noted = f" ({', '.join(notes)})" if notes else ""
         return f"[{self.id}]{noted} {said}"
-
-
-def _span(one: ScoreRange) -> str:
-    low, high = one.score_range
-    return str(low) if low == high else f"{low}-{high}"
 
 
 def _spread(ranges: Mapping[str, Json]) -> list[dict[str, Json]]:
     """`{0: bad, 5: fair, 9: good}` with the upper ends filled in."""
     starts = sorted((int(key), text) for key, text in ranges.items() if str(key).isdecimal())
     ends = [start - 1 for start, _ in starts[1:]] + [10]
-    return [
-        {"score_range": (start, end), "outcome": text}
-        for (start, text), end in zip(starts, ends, strict=True)
-    ]
+    pairs = zip(starts, ends, strict=True)
+    return [{"score_range": (start, end), "outcome": text} for (start, text), end in pairs]
 
 
 class LLMGrader(CaseGrader):
@@ -378,8 +344,8 @@ class LLMGrader(CaseGrader):
             values["criteria"] = values["expected_outcome"] = self.prompt.strip()
         if not self.rubrics:
             template = own or prompt_text("llm_judge")
-            opinion = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
-            return opinion.result(self)
+            found = yield from ask(FreeForm(template=template, values=FrozenDict(values)))
+            return self.shown(found)
         template = own or prompt_text("rubric_scores" if self.scored else "rubric")
         question = RubricQuestion(
             template=template,
@@ -449,21 +415,14 @@ class LLMGrader(CaseGrader):
 
 
 def _value(check: Check) -> float:
-    """What a check is worth, from 0 to 1."""
     return float(bool(check.satisfied)) if check.score is None else check.score / 10
 
 
 def _said(item: RubricItem, check: Check) -> str:
     text = f"[{item.id}] {item.description}".rstrip()
     if check.score is not None:
-        means = next(
-            (
-                one.outcome
-                for one in item.score_ranges
-                if one.score_range[0] <= check.score <= one.score_range[1]
-            ),
-            "",
-        )
+        ranges = ((*one.score_range, one.outcome) for one in item.score_ranges)
+        means = next((outcome for low, high, outcome in ranges if low <= check.score <= high), "")
         text = f"{text} - Score: {check.score}/10{f' ({means})' if means else ''}"
     return f"{text}: {check.reasoning}" if check.reasoning else text
 

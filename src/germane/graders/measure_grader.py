@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, PlainValidator
-from pydantic_core import core_schema
+from pydantic import Field, InstanceOf, PlainValidator
 
-from germane.graders.grader import CaseGrader, Flag, GraderResult, Verdict, together
+from germane.graders.grader import CaseGrader, Flag, GraderResult, together
 from germane.measures.explaining import CANNOT, Explanation, explain_judged, explain_ranked
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
@@ -18,8 +17,6 @@ from germane.questions.asking import Program
 from germane.samples.evalfile import Case
 from germane.types import Context, FrozenDict, Sample
 
-__all__ = ["MeasureGrader"]
-
 NOT_FOUND = "No retrieved context found in candidate answer"
 
 
@@ -27,18 +24,6 @@ def _measure(given: Any) -> Any:
     if not isinstance(given, Measure | str):
         raise ValueError("write a measure's name: context_precision@5")  # noqa: TRY004 - pydantic reads ValueError
     return Measure.parse(given) if isinstance(given, str) else given
-
-
-class _AsItIs:
-    """Marks a field whose type is none of pydantic's business: an instance of it is taken as it is."""
-
-    @staticmethod
-    def __get_pydantic_core_schema__(source: Any, _handler: object) -> core_schema.CoreSchema:
-        return core_schema.is_instance_schema(source)
-
-    @staticmethod
-    def __get_pydantic_json_schema__(_schema: object, _handler: object) -> dict[str, Any]:
-        return {}
 
 
 class MeasureGrader(CaseGrader):
@@ -58,7 +43,7 @@ class MeasureGrader(CaseGrader):
     strict: Flag = False
     expected_relevant_count: Annotated[int, Field(ge=0)] | None = None
     contexts: tuple[str, ...] | None = None
-    settings: Annotated[Settings, _AsItIs()] = Settings()
+    settings: InstanceOf[Settings] = Settings()
 
     @property
     def label(self) -> str:
@@ -110,12 +95,9 @@ class MeasureGrader(CaseGrader):
     def result(self, sample: Sample, outcome: Outcome, explanation: Explanation) -> GraderResult:
         """An outcome and its explanation as a result: what `grade` returns, and what a stored score is shown as."""
         if outcome.value is None:
-            absent = (
-                sample.contexts is None
-                and sample.calls is None
-                and "contexts" in self.measure.definition.needs
-            )
-            if self.agentv and absent and outcome.status == "skipped":
+            absent = sample.contexts is None and sample.calls is None
+            needed = "contexts" in self.measure.definition.needs
+            if self.agentv and absent and needed and outcome.status == "skipped":
                 return GraderResult(score=0.0, verdict="fail", misses=(NOT_FOUND,), reasoning=CANNOT)
             return GraderResult(
                 score=None, status=outcome.status, why=outcome.why, bounds=outcome.bounds,
@@ -126,10 +108,9 @@ class MeasureGrader(CaseGrader):
         if len(explanation.hits) < (expected := self.expected_relevant_count or 0):
             misses.append(f"Expected {expected} relevant contexts, found {len(explanation.hits)}")
         failed = self.strict and any(check["relevant"] is False for check in explanation.relevance_checks)
-        verdict: Verdict | None = "fail" if failed else None
         return GraderResult(
             score=outcome.value,
-            verdict=verdict,
+            verdict="fail" if failed else None,
             hits=explanation.hits,
             misses=tuple(misses),
             reasoning=explanation.reasoning,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -27,17 +28,6 @@ from germane.processes import misplaced
 from germane.samples.evalfile import EvalFile, GraderSpec
 from germane.samples.files import Notice, Warn, fold, nearest
 from germane.types import Json
-
-__all__ = [
-    "Where",
-    "by_case",
-    "code_in",
-    "grader_list",
-    "grader_of",
-    "graders_of_specs",
-    "is_grader",
-    "types",
-]
 
 G = TypeVar("G", bound=CaseGrader)
 Path_ = tuple[int | str, ...]
@@ -83,8 +73,23 @@ _INSIDE: dict[tuple[type[BaseModel], str], type[BaseModel]] = {
     (FieldAccuracy, "fields"): FieldRule,
     (ToolTrajectory, "expected"): ExpectedCall,
     (LLMGrader, "rubrics"): RubricItem,
+    (RubricItem, "score_ranges"): ScoreRange,
+}
+_LISTS = {(TextAssertion, "value"), (CodeGrader, "env"), (MeasureGrader, "contexts")}
+"""Lists of texts, for which one text may be written."""
+_AGGREGATORS = {"weightedaverage": "weighted_average", "codegrader": "code_judge", "codejudge": "code_judge",
+                "llmgrader": "llm_judge", "llmjudge": "llm_judge", "threshold": "threshold"}  # fmt: skip
+_CANONICAL: dict[str, str] = {
+    fold(name): _ALIASES.get(name, name) for name in (*_TYPES, *_ALIASES, *get_args(Test))
 }
 MAX_CALLS = 50
+
+
+@cache
+def _spellings(model: type[BaseModel]) -> dict[str, str]:
+    """Every name of a model's field, folded -> the field."""
+    names = {**{name: name for name in model.model_fields}, **_KEYS.get(model, {})}
+    return {fold(spelt): name for spelt, name in names.items()}
 
 
 def types() -> tuple[str, ...]:
@@ -199,11 +204,8 @@ def code_in(spec: Json) -> str:
     if not isinstance(spec, Mapping):
         return ""
     folded = {fold(str(key)): value for key, value in spec.items()}
-    kinds = [
-        folded[name] for name in ("type", "measure", "metric", "name") if isinstance(folded.get(name), str)
-    ]
-    for kind in kinds:
-        if ".py:" in kind:
+    for name in ("type", "measure", "metric", "name"):
+        if isinstance(kind := folded.get(name), str) and ".py:" in kind:
             return str(kind)
     for name in ("script", "command", "path"):
         if folded.get(name) and (name != "path" or is_grader(str(folded.get("type"))) == "code_judge"):
@@ -215,16 +217,14 @@ def code_in(spec: Json) -> str:
 
 def is_grader(name: str) -> str:
     """The canonical type of a grader that is no measure, whatever its spelling; "" for anything else."""
-    known = next((one for one in (*_TYPES, *_ALIASES, *get_args(Test)) if fold(one) == fold(name)), "")
-    return _ALIASES.get(known, known)
+    return _CANONICAL.get(fold(name), "")
 
 
 def scored(grader: CaseGrader) -> Grader:
     """A grader as a block of samples takes it: a plain measure is computed for all samples at once."""
-    plain = (
-        isinstance(grader, MeasureGrader) and grader.contexts is None and not (grader.negate or grader.agentv)
-    )
-    return grader.scored if isinstance(grader, MeasureGrader) and plain else by_case(grader)
+    if not isinstance(grader, MeasureGrader) or grader.negate or grader.agentv or grader.contexts is not None:
+        return by_case(grader)
+    return grader.scored
 
 
 def by_case(grader: CaseGrader) -> Grader:
@@ -246,10 +246,8 @@ class _Reader:
         self.given: dict[str, tuple[Path_, Json]] = {}
         for key, value in spec.items():
             if (folded := fold(str(key))) in self.given:
-                other = self.given[folded][0][-1]
-                raise InputError(f"{str(other)!r} and {key!r} are the same key", fix="keep one of them").at(
-                    where.place((*path, key))
-                )
+                problem = f"{str(self.given[folded][0][-1])!r} and {key!r} are the same key"
+                raise InputError(problem, fix="keep one of them", place=where.place((*path, key)))
             if value is not None:
                 self.given[folded] = ((*path, key), value)
         self.known: list[str] = []
@@ -265,14 +263,12 @@ class _Reader:
         kind = self._kind()
         negate = kind.startswith(("not_", "not-"))
         name = kind[4:] if negate else kind
-        canonical = next((one for one in (*_TYPES, *_ALIASES) if fold(one) == fold(name)), None)
-        test = next((one for one in get_args(Test) if fold(one) == fold(name)), None)
+        canonical = is_grader(name)
         common = {"compatibility": self.where.compatibility, **({"negate": True} if negate else {})}
-        if test is not None:
-            return self._made(TextAssertion, {**common, "test": test})
-        if canonical is None:
+        if not canonical:
             return self._measured(name, common)
-        canonical = _ALIASES.get(canonical, canonical)
+        if canonical not in _TYPES:
+            return self._made(TextAssertion, {**common, "test": canonical})
         if canonical == "code_judge":
             return self._scripted(common)
         self._open_config()
@@ -299,14 +295,14 @@ class _Reader:
         self.take("measure", "metric")
         return kind.strip()
 
-    def _open_config(self, keep: Iterable[str] = ()) -> None:
+    def _open_config(self) -> None:
         """Options under `config` count as if they stood beside it; the top level goes first."""
         path, config = self.given.get("config", ((), None))
         if not isinstance(config, Mapping):
             return
         del self.given["config"]
         for key, value in config.items():
-            if value is not None and key not in keep:
+            if value is not None:
                 self.given.setdefault(fold(str(key)), ((*path, key), value))
 
     def _made(self, kind: type[G], fixed: Mapping[str, Any]) -> G:
@@ -314,19 +310,16 @@ class _Reader:
         if kind is not CodeGrader:
             self._open_config()
         fields, paths = dict(fixed), {}
-        spellings = {fold(name): name for name in kind.model_fields} | {
-            fold(other): name for other, name in _KEYS.get(kind, {}).items()
-        }
-        for folded in list(self.given):
-            name = spellings.get(folded)
+        unknown: list[Path_] = []
+        for folded, (path, value) in self.given.items():
+            name = _spellings(kind).get(folded)
             if name is None or name in fixed:
-                continue
-            path, value = self.given.pop(folded)
-            fields[name], paths[name] = self._inner(kind, name, value, path), path
-        self._finish(
-            str(fields.get("name") or fields.get("measure") or kind.type),
-            [*kind.model_fields, *_KEYS.get(kind, {}), *self.known],
-        )
+                unknown.append(path)
+            else:
+                fields[name], paths[name] = self._inner(kind, name, value, path), path
+        what = str(fields.get("name") or fields.get("measure") or kind.type)
+        for path in unknown:
+            self._unknown(what, [*kind.model_fields, *_KEYS.get(kind, {}), *self.known], path)
         try:
             return kind(**fields)
         except ParameterError as error:
@@ -334,14 +327,10 @@ class _Reader:
             start = paths.get(str(head[0]), self.path) if head else self.path
             raise error.at(self.where.place((*start, *rest))) from None
 
-    def _inner(self, kind: type[CaseGrader], name: str, value: Json, path: Path_) -> Json:
+    def _inner(self, model: type[BaseModel], name: str, value: Json, path: Path_) -> Json:
         """Mappings inside of a value, with their keys as our models name them."""
-        inside = _INSIDE.get((kind, name))
-        if isinstance(value, str) and (kind, name) in {
-            (TextAssertion, "value"),
-            (CodeGrader, "env"),
-            (MeasureGrader, "contexts"),
-        }:
+        inside = _INSIDE.get((model, name))
+        if isinstance(value, str) and (model, name) in _LISTS:
             return (value,)
         if inside is None or not isinstance(value, list | tuple):
             return value
@@ -351,38 +340,22 @@ class _Reader:
         """A mapping with the names of a model's fields; other keys are said aloud and left out."""
         if not isinstance(value, Mapping):
             return value
-        spellings = {fold(name): name for name in model.model_fields} | {
-            fold(other): name for other, name in _KEYS.get(model, {}).items()
-        }
-        found = {}
+        found, spellings = {}, _spellings(model)
         for key, inner in value.items():
             if (name := spellings.get(fold(str(key)))) is None:
-                self._unknown(_NOUNS[model], str(key), spellings.values(), (*path, key))
-            elif model is RubricItem and name == "score_ranges" and isinstance(inner, list | tuple):
-                found[name] = tuple(
-                    self._fitted(ScoreRange, one, (*path, key, n)) for n, one in enumerate(inner)
-                )
+                self._unknown(_NOUNS[model], spellings.values(), (*path, key))
             elif inner is not None:
-                found[name] = inner
+                found[name] = self._inner(model, name, inner, (*path, key))
         return found
 
-    def _finish(self, what: str, known: Iterable[str]) -> None:
-        """A notice for every key that nobody took."""
-        for path, _ in self.given.values():
-            self._unknown(what, str(path[-1]), known, path)
-        self.given.clear()
-
-    def _unknown(self, what: str, key: str, known: Iterable[str], path: Path_) -> None:
+    def _unknown(self, what: str, known: Iterable[str], path: Path_) -> None:
+        key = str(path[-1])
         if not key.startswith(("$", "x-", "_")):
             near = nearest(key, known)
-            self.where.notice(
-                f"{what} has no key {key!r}: it is ignored",
-                f"did you mean {near!r}?" if near else "remove it",
-                path,
-            )
+            fix = f"did you mean {near!r}?" if near else "remove it"
+            self.where.notice(f"{what} has no key {key!r}: it is ignored", fix, path)
 
     def _measured(self, text: str, common: Mapping[str, Any]) -> CaseGrader:
-        """A measure, with the parameters that stand beside it."""
         self._open_config()
         measure = _named(text, self.where, lenient=True)
         params = dict(self.take("params", "parameters") or {})
@@ -392,23 +365,19 @@ class _Reader:
         measure = measure(**params) if params else measure
         k = self.take("k", "cutoff")
         measure = (measure if k is None else measure @ k).require_cutoff()
-        fixed = {**common, "measure": measure, "settings": self.where.settings}
-        return self._made(MeasureGrader, fixed)
+        return self._made(MeasureGrader, {**common, "measure": measure, "settings": self.where.settings})
 
     def _scripted(self, common: Mapping[str, Any]) -> CaseGrader:
         """A script: every key without a meaning goes to its `config`, as AgentV has it."""
         target = self.take("target")
-        calls = None
+        fixed = {**common, "cwd": str((self.where.folder / str(self.take("cwd") or "")).resolve())}
         if isinstance(target, Mapping):
-            calls = target.get("max_calls", target.get("maxCalls", MAX_CALLS))
+            fixed["max_calls"] = target.get("max_calls", target.get("maxCalls", MAX_CALLS))
         elif target is True:
-            calls = MAX_CALLS
-        cwd = self.take("cwd")
-        folder = (self.where.folder / str(cwd)).resolve() if cwd else self.where.folder.resolve()
+            fixed["max_calls"] = MAX_CALLS
         config = self.take("config")
-        names = {fold(name) for name in (*CodeGrader.model_fields, *_KEYS[CodeGrader])}
         passed = {}
-        for folded in [one for one in self.given if one not in names]:
+        for folded in [one for one in self.given if one not in _spellings(CodeGrader)]:
             path, value = self.given.pop(folded)
             key = str(path[-1])
             if near := nearest(key, [*CodeGrader.model_fields, *_KEYS[CodeGrader]]):
@@ -416,12 +385,10 @@ class _Reader:
             passed[key] = value
         passed |= config if isinstance(config, Mapping) else {}
         passed |= {} if target is None or isinstance(target, Mapping | bool) else {"target": target}
-        fixed = {**common, "cwd": str(folder), "config": passed}
-        grader = self._made(CodeGrader, fixed if calls is None else {**fixed, "max_calls": calls})
+        grader = self._made(CodeGrader, {**fixed, "config": passed})
         if hint := misplaced(grader.script, grader.cwd):
-            self.where.notice(
-                hint.partition(": write ")[0], f"write {hint.partition(': write ')[2]}", self.path
-            )
+            problem, _, instead = hint.partition(": write ")
+            self.where.notice(problem, f"write {instead}", self.path)
         return grader
 
     def _modelled(self, common: Mapping[str, Any]) -> CaseGrader:
@@ -441,20 +408,20 @@ class _Reader:
 
     def _prompt(self, value: Json, path: Path_) -> Json:
         """A prompt: a text, or the text of the file that `file://` or a name with .md or .txt names."""
+        place = self.where.place(path)
         if not isinstance(value, str):
             fix = "write the prompt, or file://prompts/grade.md"
-            raise InputError("prompt is no text", fix=fix).at(self.where.place(path))
+            raise InputError("prompt is no text", fix=fix, place=place)
         explicit = value.startswith("file://")
         name = value.removeprefix("file://").strip()
         if not explicit and (any(c.isspace() for c in name) or not name.endswith((".md", ".txt", ".prompt"))):
             return value
-        file = self.where.folder / name
         try:
-            return file.read_text("utf-8-sig")
+            return (self.where.folder / name).read_text("utf-8-sig")
         except (OSError, UnicodeDecodeError) as fault:
             why = getattr(fault, "strerror", None) or "it is not UTF-8 text"
             problem = f"the prompt {name} in {self.where.folder} cannot be read: {why}"
-            raise InputError(problem, fix="check the path").at(self.where.place(path)) from None
+            raise InputError(problem, fix="check the path", place=place) from None
 
     def _composed(self, common: Mapping[str, Any], *, whole: bool) -> CaseGrader:
         """A composite; an assert-set is one whose members must all pass, or whose mean must reach its threshold."""
@@ -463,9 +430,8 @@ class _Reader:
         for name in names:
             self.given.pop(name, None)
         if not isinstance(members, list | tuple) or not members:
-            raise InputError("a composite has no members", fix="write evaluators: [{name: a, type: ...}]").at(
-                self.where.place(path)
-            )
+            fix = "write evaluators: [{name: a, type: ...}]"
+            raise InputError("a composite has no members", fix=fix, place=self.where.place(path))
         fixed = {**common, "graders": grader_list(members, self.where, path, texts="rubric")}
         if whole:
             least = self.take("threshold")
@@ -479,13 +445,10 @@ class _Reader:
         how = {"type": how} if isinstance(how, str) else how
         found = self._fitted(Aggregator, how, path)
         if not isinstance(found, Mapping):
-            raise InputError("aggregator is no mapping", fix="write aggregator: {type: weighted_average}").at(
-                self.where.place(path)
-            )
-        kind = fold(str(found.get("type", "weighted_average")))
-        spelled = {"weightedaverage": "weighted_average", "codegrader": "code_judge", "codejudge": "code_judge",
-                   "llmgrader": "llm_judge", "llmjudge": "llm_judge", "threshold": "threshold"}  # fmt: skip
-        made = {**found, "type": spelled.get(kind, found.get("type"))}
+            fix = "write aggregator: {type: weighted_average}"
+            raise InputError("aggregator is no mapping", fix=fix, place=self.where.place(path))
+        kind = found.get("type", "weighted_average")
+        made = {**found, "type": _AGGREGATORS.get(fold(str(kind)), kind)}
         if "prompt" in made:
             made["prompt"] = self._prompt(made["prompt"], (*path, "prompt"))
         folder = (self.where.folder / str(found.get("cwd", "."))).resolve()

@@ -13,21 +13,16 @@ from germane.graders.evidence import answer_of
 from germane.graders.grader import DirectGrader, GraderResult
 from germane.samples.evalfile import Case
 
-__all__ = ["TextAssertion"]
-
-_TESTS: Mapping[str, Callable[[str, str], bool]] = {
-    "contains": lambda text, value: value in text,
-    "icontains": lambda text, value: value.lower() in text.lower(),
-    "starts_with": lambda text, value: text.strip().startswith(value.strip()),
-    "ends_with": lambda text, value: text.strip().endswith(value.strip()),
-    "equals": lambda text, value: text.strip() == value.strip(),
-}
-_WORDS = {
-    "contains": ("contains", "does not contain"),
-    "icontains": ("contains", "does not contain"),
-    "starts_with": ("starts with", "does not start with"),
-    "ends_with": ("ends with", "does not end with"),
-    "equals": ("equals", "does not equal"),
+_TESTS: Mapping[str, tuple[Callable[[str, str], bool], str, str]] = {
+    "contains": (lambda text, value: value in text, "contains", "does not contain"),
+    "icontains": (lambda text, value: value.lower() in text.lower(), "contains", "does not contain"),
+    "starts_with": (
+        lambda text, value: text.strip().startswith(value.strip()),
+        "starts with",
+        "does not start with",
+    ),
+    "ends_with": (lambda text, value: text.strip().endswith(value.strip()), "ends with", "does not end with"),
+    "equals": (lambda text, value: text.strip() == value.strip(), "equals", "does not equal"),
 }
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "g": re.RegexFlag(0), "u": re.RegexFlag(0)}
 
@@ -54,9 +49,8 @@ class TextAssertion(DirectGrader):
     @property
     def label(self) -> str:
         """The test, and what is looked for where that is one thing."""
-        return self.name or "-".join(
-            [self.test.replace("_", "-"), *(self.value if len(self.value) == 1 else ())]
-        )
+        one = self.value if len(self.value) == 1 else ()
+        return self.name or "-".join([self.test.replace("_", "-"), *one])
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -80,9 +74,7 @@ class TextAssertion(DirectGrader):
     def check(self, case: Case) -> GraderResult:
         """The test on the answer."""
         passed, said = self._tested(answer_of(case))
-        return GraderResult(
-            score=float(passed), hits=(said,) if passed else (), misses=() if passed else (said,)
-        )
+        return GraderResult(score=float(passed), hits=(said,) * passed, misses=(said,) * (not passed))
 
     def _tested(self, text: str) -> tuple[bool, str]:
         if self.test == "is_json":
@@ -95,20 +87,16 @@ class TextAssertion(DirectGrader):
             passed = self._pattern().search(text) is not None
             shown = f"/{self.value[0]}/{self.flags}"
             return passed, f"Output {'matches' if passed else 'does not match'} pattern {shown}"
-        test, _, several = (
-            self.test.partition("_") if self.test.endswith(("_any", "_all")) else (self.test, "", "")
-        )
-        found = [value for value in self.value if _TESTS[test](text, value)]
+        test = self.test.removesuffix("_any").removesuffix("_all")
+        compare, does, does_not = _TESTS[test]
+        found = [value for value in self.value if compare(text, value)]
         note = " (case-insensitive)" if test == "icontains" else ""
         quoted = ", ".join(f'"{value}"' for value in self.value)
-        if several == "any":
-            return bool(found), (
-                f'Output contains "{found[0]}"{note}'
-                if found
-                else f"Output does not contain any of: {quoted}{note}"
-            )
-        if several == "all":
+        if self.test.endswith("_all"):
             lacking = ", ".join(f'"{value}"' for value in self.value if value not in found)
             all_there = f"Output contains all {len(self.value)} expected strings{note}"
             return not lacking, f"Output missing{note}: {lacking}" if lacking else all_there
-        return bool(found), f"Output {_WORDS[test][not found]} {quoted}{note}"
+        said = f"{does} {quoted}" if found else f"{does_not} {quoted}"
+        if self.test.endswith("_any"):
+            said = f'contains "{found[0]}"' if found else f"does not contain any of: {quoted}"
+        return bool(found), f"Output {said}{note}"

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from germane.graders.evidence import plain_number, same, tool_calls, trace_summary
-from germane.graders.grader import DirectGrader, Flag, FrozenMap, GraderResult, Number
+from germane.graders.grader import DirectGrader, Flag, GraderResult, Number
 from germane.samples.evalfile import Case
-from germane.samples.messages import plain
+from germane.samples.yamltext import JsonMapping
 from germane.types import Json, ToolCall
 
-__all__ = ["ExpectedCall", "SkillTrigger", "ToolTrajectory"]
-
+Checks: TypeAlias = Iterable[tuple[bool | None, str]]
+"""Whether each expectation is met (None = it does not count), in words; "" where nothing is said."""
 ArgsMatch: TypeAlias = Literal["exact", "superset", "subset", "ignore"] | tuple[str, ...]
 
 
@@ -33,7 +33,7 @@ class ExpectedCall(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     tool: Annotated[str, Field(min_length=1)]
-    args: Literal["any"] | FrozenMap | None = None
+    args: Literal["any"] | JsonMapping | None = None
     args_match: ArgsMatch | None = None
     max_duration_ms: Number | None = None
 
@@ -54,7 +54,7 @@ class ToolTrajectory(DirectGrader):
     type: ClassVar[str] = "tool_trajectory"
 
     mode: Literal["any_order", "in_order", "exact", "superset", "subset"]
-    minimums: FrozenMap | None = None
+    minimums: JsonMapping | None = None
     expected: tuple[ExpectedCall, ...] | None = None
     args_match: ArgsMatch = "superset"
 
@@ -80,96 +80,72 @@ class ToolTrajectory(DirectGrader):
         if self.mode == "any_order":
             return self._any_order(summary["tool_calls_by_name"])
         expected = self.expected or ()
-        if not expected and (self.agentv or not calls):
+        free = self.agentv or not calls or self.mode in {"in_order", "superset"}
+        if not expected and free:
             return GraderResult(score=1.0, hits=("No tool sequence specified",))
-        judge = {
-            "in_order": self._in_order,
-            "exact": self._exact,
-            "superset": self._superset,
-            "subset": self._subset,
-        }
-        return judge[self.mode](expected, calls)
+        if not calls and self.mode == "subset":
+            return GraderResult(score=1.0, hits=("No actual tool calls (trivially a subset)",))
+        modes = {"in_order": self._in_order, "exact": self._exact, "superset": self._superset}
+        return _share(modes.get(self.mode, self._subset)(expected, calls))
 
     def _any_order(self, made: Mapping[str, float]) -> GraderResult:
         if not self.minimums:
             return GraderResult(score=1.0, hits=("No tool requirements specified",))
-        met: list[str] = []
-        unmet: list[str] = []
-        for tool, least in self.minimums.items():
-            count = made.get(tool, 0)
-            said = f"{tool}: called {plain_number(count)} times (required ≥{plain_number(least)})"
-            (met if count >= least else unmet).append(said)
-        return self._share(met, unmet, len(self.minimums))
+        counts = [(tool, made.get(tool, 0), least) for tool, least in self.minimums.items()]
+        said = "{}: called {} times (required ≥{})"
+        return _share(
+            (count >= least, said.format(tool, plain_number(count), plain_number(least)))
+            for tool, count, least in counts
+        )
 
-    def _in_order(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> GraderResult:
-        met: list[str] = []
-        unmet: list[str] = []
-        at, total = 0, len(expected) + _limits(expected)
+    def _in_order(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
+        at = 0
         for place, one in enumerate(expected):
             while at < len(calls) and calls[at].tool != one.tool:
                 at += 1
-            if at == len(calls):
-                unmet.append(f"Expected {one.tool} at position {place}, not found in remaining trace")
-                continue
-            if self._matches(one, calls[at]):
-                met.append(f"Found {one.tool} at position {at}")
-                total -= _untimed(one, calls[at], met, unmet)
-            else:
-                unmet.append(f"Expected {one.tool} at position {place}: tool found at {at} but args mismatch")
-            at += 1
-        return self._share(met, unmet, total)
+            there = at < len(calls)
+            kept = there and self._matches(one, calls[at])
+            why = f": tool found at {at} but args mismatch" if there else ", not found in remaining trace"
+            said = (
+                f"Found {one.tool} at position {at}"
+                if kept
+                else f"Expected {one.tool} at position {place}{why}"
+            )
+            yield kept, said
+            yield from _in_time(one, calls[at] if kept else None)
+            at += there
 
-    def _exact(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> GraderResult:
-        met: list[str] = []
-        unmet: list[str] = []
-        total = _limits(expected) + (len(expected) if self.agentv else max(len(expected), len(calls)))
+    def _exact(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         if len(calls) != len(expected):
-            unmet.append(f"Expected {len(expected)} tool calls, got {len(calls)}")
-        for place, (one, call) in enumerate(zip(expected, calls, strict=False)):
-            if one.tool != call.tool:
-                unmet.append(f"Position {place}: expected {one.tool}, got {call.tool}")
-            elif self._matches(one, call):
-                met.append(f"Position {place}: {one.tool}")
-                total -= _untimed(one, call, met, unmet)
-            else:
-                unmet.append(f"Position {place}: {one.tool} args mismatch")
-        absent = enumerate(expected[len(calls) :], len(calls))
-        unmet += [f"Position {place}: expected {one.tool}, got nothing" for place, one in absent]
-        return self._share(met, unmet, total)
+            yield None, f"Expected {len(expected)} tool calls, got {len(calls)}"
+        for place, one in enumerate(expected):
+            call = calls[place] if place < len(calls) else None
+            kept = call is not None and self._is(one, call)
+            said = f"{one.tool}{'' if kept else ' args mismatch'}"
+            if call is None or call.tool != one.tool:
+                said = f"expected {one.tool}, got {call.tool if call else 'nothing'}"
+            yield kept, f"Position {place}: {said}"
+            yield from _in_time(one, call if kept else None)
+        for _ in () if self.agentv else calls[len(expected) :]:
+            yield False, ""
 
-    def _superset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> GraderResult:
-        met: list[str] = []
-        unmet: list[str] = []
+    def _superset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         left = dict(enumerate(calls))
         for one in expected:
-            at = next(
-                (n for n, call in left.items() if call.tool == one.tool and self._matches(one, call)), None
-            )
+            at = next((at for at, call in left.items() if self._is(one, call)), None)
             if at is None:
-                unmet.append(f"Expected {one.tool} not found in actual trajectory")
+                yield False, f"Expected {one.tool} not found in actual trajectory"
             else:
-                met.append(f"Found {one.tool} at position {at}")
+                yield True, f"Found {one.tool} at position {at}"
                 del left[at]
-        return self._share(met, unmet, len(expected))
 
-    def _subset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> GraderResult:
-        met: list[str] = []
-        unmet: list[str] = []
+    def _subset(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         for place, call in enumerate(calls):
-            allowed = any(one.tool == call.tool and self._matches(one, call) for one in expected)
-            said = f"Position {place}: {call.tool} is {'' if allowed else 'not '}in allowed set"
-            (met if allowed else unmet).append(said)
-        if not calls:
-            return GraderResult(score=1.0, hits=("No actual tool calls (trivially a subset)",))
-        return self._share(met, unmet, len(calls))
+            allowed = any(self._is(one, call) for one in expected)
+            yield allowed, f"Position {place}: {call.tool} is {'' if allowed else 'not '}in allowed set"
 
-    def _share(self, met: Sequence[str], unmet: Sequence[str], total: int) -> GraderResult:
-        return GraderResult(
-            score=len(met) / total,
-            hits=tuple(met),
-            misses=tuple(unmet),
-            reasoning=f"{len(met)}/{total} tool calls as expected",
-        )
+    def _is(self, one: ExpectedCall, call: ToolCall) -> bool:
+        return call.tool == one.tool and self._matches(one, call)
 
     def _matches(self, one: ExpectedCall, call: ToolCall) -> bool:
         how = self.args_match if one.args_match is None else one.args_match
@@ -189,22 +165,23 @@ class ToolTrajectory(DirectGrader):
         return all(same(value, _at(made, path)) for path, value in wanted.items())
 
 
-def _limits(expected: Sequence[ExpectedCall]) -> int:
-    """How many calls have a longest duration: each is one more thing to keep."""
-    return sum(one.max_duration_ms is not None for one in expected)
+def _share(checks: Checks) -> GraderResult:
+    found = list(checks)
+    hits = tuple(said for met, said in found if met)
+    misses = tuple(said for met, said in found if not met and said)
+    total = sum(met is not None for met, _ in found)
+    reasoning = f"{len(hits)}/{total} tool calls as expected"
+    return GraderResult(score=len(hits) / total, hits=hits, misses=misses, reasoning=reasoning)
 
 
-def _untimed(one: ExpectedCall, call: ToolCall, met: list[str], unmet: list[str]) -> int:
-    """1 where a limit cannot be checked, for the call's duration is not known; else the outcome is added."""
+def _in_time(one: ExpectedCall, call: ToolCall | None) -> Checks:
+    """Whether a call kept to its limit, where it has one; None is no call as expected. Left out without a duration."""
     most = one.max_duration_ms
-    if most is None or call.ms is None:
-        return int(most is not None)
-    took, most_ms = plain_number(call.ms), plain_number(most)
-    if call.ms <= most:
-        met.append(f"{one.tool} completed in {took}ms (max: {most_ms}ms)")
-    else:
-        unmet.append(f"{one.tool} took {took}ms (max: {most_ms}ms)")
-    return 0
+    if most is not None and call is None:
+        yield False, ""
+    elif most is not None and call is not None and call.ms is not None:
+        took = f"{'completed in' if call.ms <= most else 'took'} {plain_number(call.ms)}ms"
+        yield call.ms <= most, f"{one.tool} {took} (max: {plain_number(most)}ms)"
 
 
 class SkillTrigger(DirectGrader):
@@ -246,7 +223,7 @@ class SkillTrigger(DirectGrader):
             return f'Skill tool invoked with skill="{named}"'
         if tool == "read" and file in path:
             return f"Read tool loaded skill file: {path}"
-        output = call.output if isinstance(call.output, str) else json.dumps(plain(call.output))
+        output = call.output if isinstance(call.output, str) else json.dumps(call.output)
         return f'Tool "{call.tool}" output referenced skill file for "{self.skill}"' if file in output else ""
 
 

@@ -6,6 +6,8 @@ judge inside one, `proportion` and `Item` make a score and its explanation of wh
 The ranked measures are here at once; all that knows questions is imported when it is first named.
 """
 
+# ruff: noqa: F403, F405 - for a type checker, the names are those of __all__: they are listed once
+
 from __future__ import annotations
 
 from importlib import import_module
@@ -40,40 +42,11 @@ from germane.measures.ranked import (
 )
 
 if TYPE_CHECKING:
-    from germane.measures.context import (
-        StR,
-        alpha_nDCG,
-        calls_after_sufficiency,
-        context_claim_precision,
-        context_entity_recall,
-        context_recall,
-        context_relevancy,
-        context_sufficiency,
-        marginal_recall,
-        repeat_rate,
-    )
-    from germane.measures.evidence import IoU, evidence_precision, evidence_recall
-    from germane.measures.gold import (
-        abstained,
-        context_redundancy,
-        full_recall,
-        group_recall,
-        id_f1,
-        id_precision,
-        id_recall,
-        leaks,
-    )
-    from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
-    from germane.measures.response import (
-        answer_relevancy,
-        citation_precision,
-        citation_recall,
-        context_utilisation,
-        faithfulness,
-        hallucination,
-        noise_sensitivity,
-        nugget_recall,
-    )
+    from germane.measures.context import *
+    from germane.measures.evidence import *
+    from germane.measures.gold import *
+    from germane.measures.outcome import *
+    from germane.measures.response import *
     from germane.questions.asking import ask, ask_all
 
 _LATER = (

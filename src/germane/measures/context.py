@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import fsum, inf
+from typing import Literal, NamedTuple
 
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.gold import NO_GOLD, NO_IDS, TOGETHER, documents, relevant
 from germane.measures.kernel import Column, alpha_ndcg, covered
-from germane.measures.labels import Settings, distinct_contexts, rankings, same, texts_of, turns
-from germane.measures.measure import Param
+from germane.measures.labels import Settings, distinct, distinct_contexts, rankings, same, texts_of, turns
+from germane.measures.measure import Param, one_of
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, share, skipped
 from germane.measures.ranked import OVER, UNIT
 from germane.questions.asking import Program, Unanswered, ask, ask_all
 from germane.questions.listing import Claims, Entities
-from germane.questions.relevance import Statement, StatementRelevance
+from germane.questions.relevance import StatementRelevance
 from germane.questions.support import Sufficiency, Support, Supported
 from germane.questions.text import blank
 from germane.types import Context, Sample
@@ -53,16 +53,30 @@ def supported_claims(
     return claims, support
 
 
-def supporting_contexts(
-    sample: Sample, text: str, contexts: Sequence[Context], *, nothing: str, what: str
+def supported_share(
+    sample: Sample, text: str, *, of: Literal["claims", "contexts"], nothing: str, what: str
 ) -> Program[Outcome]:
-    """The share of the contexts that support at least one claim of a text."""
+    """The share of the claims of a text that the contexts support, or of the contexts that support any of them."""
+    contexts = distinct_contexts(sample)
+    if empty := nothing_in(contexts):
+        return empty
     claims, support = yield from supported_claims(sample, text, contexts)
     if not claims:
         return skipped(nothing)
+    if of == "claims":
+        items = [
+            Item(claim, bool(one.contexts), _where(one)) for claim, one in zip(claims, support, strict=True)
+        ]
+        return proportion(items, what=what)
     useful = {place for verdict in support for place in verdict.contexts}
     items = [Item(f"Context {n}: {c.text[:100]}", n in useful) for n, c in enumerate(contexts, 1)]
     return proportion(items, what=what, lacking="not among them")
+
+
+def _where(verdict: Supported) -> str:
+    numbers = ", ".join(map(str, verdict.contexts))
+    places = f"context{'s' * (len(verdict.contexts) > 1)} {numbers}" if numbers else ""
+    return ": ".join(filter(None, [places, verdict.reasoning]))
 
 
 NO_CLAIMS = "the reference makes no claims"
@@ -82,12 +96,9 @@ _OF_CLAIMS: MeasureOptions = {
 )
 def context_recall(sample: Sample) -> Program[Outcome]:
     """Share of the reference's claims that the retrieved contexts support, alone or together."""
-    contexts = distinct_contexts(sample)
-    if nothing := nothing_in(contexts):
-        return nothing
-    claims, support = yield from supported_claims(sample, sample.reference or "", contexts)
-    return proportion(
-        supported_items(claims, support), nothing=NO_CLAIMS, what="claims supported by the contexts"
+    what = "claims supported by the contexts"
+    return (
+        yield from supported_share(sample, sample.reference or "", of="claims", nothing=NO_CLAIMS, what=what)
     )
 
 
@@ -102,12 +113,11 @@ def context_claim_precision(sample: Sample) -> Program[Outcome]:
 
     Read from the verdicts of context_recall. Without regard to rank: that is context_precision.
     """
-    contexts = distinct_contexts(sample)
-    if nothing := nothing_in(contexts):
-        return nothing
     what = "contexts support a claim of the reference"
     return (
-        yield from supporting_contexts(sample, sample.reference or "", contexts, nothing=NO_CLAIMS, what=what)
+        yield from supported_share(
+            sample, sample.reference or "", of="contexts", nothing=NO_CLAIMS, what=what
+        )
     )
 
 
@@ -138,18 +148,17 @@ def context_relevancy(sample: Sample, *, unit: str, k: int | None, settings: Set
         for text in texts_of(contexts)
     )
     return share(
-        list(_stated(answers)),
+        [
+            Item(one.text, one.relevant, f"context {place}")
+            for place, statements in enumerate(answers, 1)
+            if not isinstance(statements, Unanswered)
+            for one in statements
+        ],
         [answer for answer in answers if isinstance(answer, Unanswered)],
         nothing="the contexts state nothing",
         what="statements relevant",
         lacking="not relevant",
     )
-
-
-def _stated(answers: Sequence[tuple[Statement, ...] | Unanswered]) -> Iterator[Item]:
-    for place, statements in enumerate(answers, 1):
-        for one in () if isinstance(statements, Unanswered) else statements:
-            yield Item(one.text, one.relevant, f"context {place}")
 
 
 @measure(
@@ -165,53 +174,40 @@ def context_sufficiency(sample: Sample) -> Program[Outcome]:
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
-    verdict = yield from ask(Sufficiency(sample.query, texts_of(contexts), turns(sample)))
+    verdict = yield from ask(_sufficiency(sample, contexts))
     item = Item("The contexts together", verdict.sufficient, verdict.reasoning)
     return proportion([item], what="sufficient to answer")
 
 
-def supported_items(claims: Sequence[str], support: Sequence[Supported]) -> list[Item]:
-    """Each claim, held where any context supports it, with which ones and why."""
-    return [
-        Item(claim, bool(verdict.contexts), _where(verdict))
-        for claim, verdict in zip(claims, support, strict=True)
-    ]
+def _sufficiency(sample: Sample, contexts: Sequence[Context]) -> Sufficiency:
+    return Sufficiency(sample.query, texts_of(contexts), turns(sample))
 
 
-def _where(verdict: Supported) -> str:
-    numbers = ", ".join(map(str, verdict.contexts))
-    places = f"context{'s' * (len(verdict.contexts) > 1)} {numbers}" if numbers else ""
-    return ": ".join(filter(None, [places, verdict.reasoning]))
-
-
-@dataclass(frozen=True, slots=True)
-class _Matrix:
-    """The claims, what supports each, and for each ranking which claims its places support."""
+class _Matrix(NamedTuple):
+    """The claims of the reference, and for each ranking which of them each of its places supports."""
 
     claims: tuple[str, ...]
-    support: tuple[Supported, ...]
     rankings: tuple[tuple[Column, ...], ...]
 
 
-def _matrix(sample: Sample, *, final: bool, repeats: bool) -> Program[_Matrix]:
+def _matrix(sample: Sample, *, final: bool = False, repeats: bool = True) -> Program[_Matrix | Outcome]:
     """All contexts of all calls are judged together, once; `repeats`: a passage brings its claims at each of its places."""
     contexts = distinct_contexts(sample)
+    if nothing := nothing_in(contexts):
+        return nothing
     claims, support = yield from supported_claims(sample, sample.reference or "", contexts)
+    if not claims:
+        return skipped(NO_CLAIMS)
     columns = {
         same(context): frozenset(n for n, one in enumerate(support) if place in one.contexts)
         for place, context in enumerate(contexts, 1)
     }
     found = []
     for _, ranked in rankings(sample, final=final):
-        fresh = dict(columns)
-        found.append(
-            tuple(
-                columns[same(context)] if repeats else fresh.pop(same(context), frozenset())
-                for context in ranked
-                if same(context) in columns
-            )
-        )
-    return _Matrix(claims, support, tuple(found))
+        left = dict(columns)
+        met = [left[same(c)] if repeats else left.pop(same(c), frozenset()) for c in ranked]
+        found.append(tuple(met))
+    return _Matrix(claims, tuple(found))
 
 
 @measure(
@@ -224,13 +220,12 @@ def _matrix(sample: Sample, *, final: bool, repeats: bool) -> Program[_Matrix]:
 )
 def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
     """Subtopic recall: how many of the needed facts a reader has met by rank k. Ten identical passages bring one."""
-    if nothing := nothing_in(distinct_contexts(sample)):
-        return nothing
-    matrix = yield from _matrix(sample, final=over == "final", repeats=True)
+    matrix = yield from _matrix(sample, final=over == "final")
+    if isinstance(matrix, Outcome):
+        return matrix
     supported = covered(column for ranking in matrix.rankings for column in ranking[:k])
     return proportion(
         [Item(claim, n in supported, _first(matrix, n)) for n, claim in enumerate(matrix.claims)],
-        nothing=NO_CLAIMS,
         what=f"claims met by rank {k}",
     )
 
@@ -247,12 +242,11 @@ def _first(matrix: _Matrix, claim: int) -> str:
     nothing="the reference claims nothing: skipped; nothing retrieved, or no claim supported: 0",
     params={
         "alpha": Param(float, 0.5, "how much of a claim's worth a repetition loses", low=0.0, high=1.0),
-        "ideal": Param(
-            str,
-            "claims",
+        "ideal": one_of(
             "the best list: of the retrieved passages and, for each claim that none of them supports, one that does; "
             "or of the retrieved passages alone",
-            ("claims", "retrieved"),
+            "claims",
+            "retrieved",
         ),
         "over": OVER,
     },
@@ -266,11 +260,9 @@ def alpha_nDCG(sample: Sample, *, alpha: float, ideal: str, over: str, k: int) -
     known, so the ideal is the greedy order of the distinct retrieved passages and, so that ten passages on one fact
     of four are not perfect, one imagined passage for each claim that none of them supports (`ideal=retrieved`: without).
     """
-    if nothing := nothing_in(distinct_contexts(sample)):
-        return nothing
     matrix = yield from _matrix(sample, final=over == "final", repeats=False)
-    if not matrix.claims:
-        return skipped(NO_CLAIMS)
+    if isinstance(matrix, Outcome):
+        return matrix
     absent = set(range(len(matrix.claims))) - covered(c for ranking in matrix.rankings for c in ranking)
     imagined = [frozenset([claim]) for claim in sorted(absent)] if ideal == "claims" else []
     found = [alpha_ndcg(ranking, alpha, k, pool=[*ranking, *imagined]) for ranking in matrix.rankings]
@@ -287,20 +279,14 @@ def _news(matrix: _Matrix, k: int) -> Sequence[Item]:
         for rank, column in enumerate(ranking[:k], 1):
             new = [matrix.claims[n] for n in sorted(column - seen)]
             seen |= column
-            items.append(
-                Item(f"{head} {rank}", bool(new), f"new: {'; '.join(new)}" if new else "nothing new")
-            )
+            why = f"new: {'; '.join(new)}" if new else "nothing new"
+            items.append(Item(f"{head} {rank}", bool(new), why))
     return items
 
 
 SIMILAR = 0.85
 """The similarity (difflib's ratio) from which two spellings are one entity where match=fuzzy."""
-_MATCH = Param(
-    str,
-    "exact",
-    "when two spellings are one entity: equal once made plain, or similar too",
-    ("exact", "fuzzy"),
-)
+_MATCH = one_of("when two spellings are one entity: equal once made plain, or similar too", "exact", "fuzzy")
 
 
 @measure(
@@ -346,12 +332,8 @@ def context_entity_recall(sample: Sample, *, match: str) -> Program[Outcome]:
 def plain(entity: str) -> str:
     """An entity as it is compared: NFKC, case folded, single spaces, no punctuation or white space at the edges."""
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", entity).casefold())
-    start, end = 0, len(text)
-    while start < end and _edge(text[start]):
-        start += 1
-    while end > start and _edge(text[end - 1]):
-        end -= 1
-    return " ".join((text[start:end] or text).split())
+    inner = [place for place, char in enumerate(text) if not _edge(char)]
+    return " ".join((text[inner[0] : inner[-1] + 1] if inner else text).split())
 
 
 def _edge(char: str) -> bool:
@@ -371,22 +353,21 @@ def _digits(text: str) -> list[str]:
 
 
 ONE_SEARCH = "one search only"
-_OF = Param(
-    str, "documents", "recall of what: gold documents, or claims of the reference", ("documents", "claims")
-)
+_OF = one_of("recall of what: gold documents, or claims of the reference", "documents", "claims")
 _CALL = Param(int, 0, "the search whose share is asked for, from 1; 0 = the mean over all", low=0)
-_MARGINAL = {"of": _OF, "call": _CALL}
-_ADDED = "recall that a search adds to those before it; mean over searches = recall of all of them / searches"
+_MARGINAL: MeasureOptions = {
+    "formula": "recall that a search adds to those before it; mean over searches = recall of all of them / searches",
+    "reference": "germane",
+    "params": {"of": _OF, "call": _CALL},
+    "answerable": True,
+}
 
 
 @measure(
+    shared=_MARGINAL,
     needs=("contexts", "qrels"),
-    formula=_ADDED,
-    reference="germane",
     nothing="no relevant document known, contexts without ids, or fewer searches than `call`: skipped",
-    params=_MARGINAL,
     when={"of": "documents"},
-    answerable=True,
 )
 def marginal_recall(sample: Sample, *, of: str, call: int) -> Outcome:
     """What one more search brings: the share of the gold documents that it is the first to find."""
@@ -400,32 +381,20 @@ def marginal_recall(sample: Sample, *, of: str, call: int) -> Outcome:
 
 @measure(
     "marginal_recall",
+    shared=_MARGINAL,
     needs=("contexts", "reference"),
-    formula=_ADDED,
-    reference="germane",
     nothing="the reference claims nothing, or fewer searches than `call`: skipped; nothing retrieved: 0",
     calls=_OF_CLAIMS["calls"],
-    params=_MARGINAL,
     when={"of": "claims"},
-    answerable=True,
 )
 def _marginal_claims(sample: Sample, *, of: str, call: int) -> Program[Outcome]:
     """What one more search brings: the share of the reference's claims that it is the first to support."""
     del of  # it chose this definition
-    contexts = distinct_contexts(sample)
-    if nothing := nothing_in(contexts):
-        return nothing
-    claims, support = yield from supported_claims(sample, sample.reference or "", contexts)
-    if not claims:
-        return skipped(NO_CLAIMS)
-    place = {same(context): n for n, context in enumerate(contexts, 1)}
-    found = []
-    for _, ranked in rankings(sample):
-        places = {place[same(context)] for context in ranked}
-        found.append(
-            {claim for claim, one in zip(claims, support, strict=True) if places & set(one.contexts)}
-        )
-    return _marginal(found, len(claims), call, "claims")
+    matrix = yield from _matrix(sample)
+    if isinstance(matrix, Outcome):
+        return matrix
+    found = [{matrix.claims[n] for n in covered(ranking)} for ranking in matrix.rankings]
+    return _marginal(found, len(matrix.claims), call, "claims")
 
 
 def _marginal(found: Sequence[set[str]], total: int, call: int, what: str) -> Outcome:
@@ -437,11 +406,8 @@ def _marginal(found: Sequence[set[str]], total: int, call: int, what: str) -> Ou
         new = sorted(here - seen)
         seen |= here
         added.append(len(new) / total)
-        items.append(
-            Item(
-                f"Call {number}", bool(new), f"{len(new)} of {total} {what}{': ' * bool(new)}{'; '.join(new)}"
-            )
-        )
+        why = f"{len(new)} of {total} {what}{': ' * bool(new)}{'; '.join(new)}"
+        items.append(Item(f"Call {number}", bool(new), why))
     value = added[call - 1] if call else len(seen) / total / max(1, len(found))
     return ok(value, items=items, what=f"searches bring new {what}")
 
@@ -458,21 +424,17 @@ def repeat_rate(sample: Sample) -> Outcome:
     lists = [contexts for _, contexts in rankings(sample)]
     if len(lists) < 2:
         return skipped(ONE_SEARCH)
-    items = list(_repeats(lists))
+    items: list[Item] = []
+    seen = set(map(same, lists[0]))
+    for number, contexts in enumerate(lists[1:], 2):
+        for position, context in enumerate(contexts, 1):
+            name = f"Call {number}, position {position}: {context.id or context.text[:100]}"
+            items.append(Item(name, same(context) not in seen))
+        seen.update(map(same, contexts))
     if not items:
         return skipped("nothing came back after the first search")
     repeated = sum(item.held is False for item in items)
     return ok(repeated / len(items), items=items, what="contexts of later searches new")
-
-
-def _repeats(lists: Sequence[Sequence[Context]]) -> Iterator[Item]:
-    seen: set[tuple[str, str | None]] = set()
-    for number, contexts in enumerate(lists, 1):
-        for position, context in enumerate(contexts, 1):
-            if number > 1:
-                name = f"Call {number}, position {position}: {context.id or context.text[:100]}"
-                yield Item(name, same(context) not in seen)
-        seen.update(map(same, contexts))
 
 
 @measure(
@@ -490,18 +452,13 @@ def calls_after_sufficiency(sample: Sample) -> Program[Outcome]:
     whole = distinct_contexts(sample)
     if not whole:
         return skipped("nothing was retrieved, so nothing sufficed")
-    everything = yield from ask(Sufficiency(sample.query, texts_of(whole), turns(sample)))
+    everything = yield from ask(_sufficiency(sample, whole))
     if not everything.sufficient:
         return skipped(f"the contexts never suffice: {everything.reasoning}")
     enough = len(lists)
-    gathered: dict[tuple[str, str | None], Context] = {}
-    for number, contexts in enumerate(lists[:-1], 1):
-        for context in contexts:
-            gathered.setdefault(same(context), context)
-        if not gathered:
-            continue
-        verdict = yield from ask(Sufficiency(sample.query, texts_of([*gathered.values()]), turns(sample)))
-        if verdict.sufficient:
+    for number in range(1, len(lists)):
+        gathered = distinct(lists[:number])
+        if gathered and (yield from ask(_sufficiency(sample, gathered))).sufficient:
             enough = number
             break
     items = [

@@ -29,7 +29,6 @@ from germane.measures.ranked import LABELS, OVER, REL
 from germane.types import FrozenDict
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
     from types import ModuleType
 
 
@@ -220,17 +219,13 @@ def named(text: str, folder: Path | None = None, *, lenient: bool = False) -> Me
     `folder` is what a relative path starts from, by default the working directory. InputError where the file is not
     there, fails to run, or has no measure of that name.
     """
-    return Measure.parse(_from_file(text, folder) if _MARK in text else text, lenient=lenient)
-
-
-def _from_file(text: str, folder: Path | None) -> str:
-    """Load the file, and put the measure's own name in its place."""
-    head, _, rest = text.partition(_MARK)
-    path = Path(f"{head}.py").expanduser()
-    path = path if path.is_absolute() or folder is None else folder / path
-    name = rest.partition("(")[0].partition("@")[0].strip()
-    found = _measure_in(_module(path), name, path)
-    return found.name + rest.strip()[len(name) :]
+    if _MARK in text:
+        head, _, rest = text.partition(_MARK)
+        path = Path(f"{head}.py").expanduser()
+        path = path if path.is_absolute() or folder is None else folder / path
+        name = rest.partition("(")[0].partition("@")[0].strip()
+        text = _measure_in(_module(path), name, path).name + rest.strip()[len(name) :]
+    return Measure.parse(text, lenient=lenient)
 
 
 def _module(path: Path) -> ModuleType:
@@ -297,21 +292,18 @@ def install_all(name: str | None = None) -> None:
     from importlib.metadata import entry_points  # a tenth of the start of a small `germane rank`
 
     for point in entry_points(group=GROUP):
-        if name is None or point.name.casefold() == name.casefold():
-            _load(point)
-
-
-def _load(point: EntryPoint) -> None:
-    try:
-        found = point.load()
-    except Exception as fault:
-        what = f"the measure {point.name} of {point.value} cannot be loaded: {type(fault).__name__}: {fault}"
-        raise InputError(what, fix="mend or uninstall that package") from fault
-    if not isinstance(found, Measure):
-        raise InputError(
-            f"the entry point {point.name} ({point.value}) is no measure",
-            fix="point it to what @measure returns",
-        )
+        if name is not None and point.name.casefold() != name.casefold():
+            continue
+        try:
+            found = point.load()
+        except Exception as fault:
+            what = (
+                f"the measure {point.name} of {point.value} cannot be loaded: {type(fault).__name__}: {fault}"
+            )
+            raise InputError(what, fix="mend or uninstall that package") from fault
+        if not isinstance(found, Measure):
+            what = f"the entry point {point.name} ({point.value}) is no measure"
+            raise InputError(what, fix="point it to what @measure returns")
 
 
 FINDERS.append(install_all)

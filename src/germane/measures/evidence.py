@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
@@ -28,6 +28,26 @@ _OF_EVIDENCE: MeasureOptions = {
 }
 
 
+def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]) -> Outcome:
+    """What `value` makes of the coverage; what counts are the pieces of evidence."""
+    found = _cover(sample, k)
+    if isinstance(found, Outcome):
+        return found
+    items = [
+        Item(
+            piece.quote or f"{piece.doc}[{piece.start}:{piece.end}]",
+            share == 1.0,
+            f"{share:.0%} covered",
+            weight=size,
+            worth=share,
+        )
+        for piece, share, size in zip(
+            dict.fromkeys(sample.evidence or ()), found.shares, found.sizes, strict=True
+        )
+    ]
+    return ok(value(found), items=items, what="pieces of evidence whole")
+
+
 def _cover(sample: Sample, k: int | None) -> Coverage | Outcome:
     contexts = distinct_contexts(sample, k)
     if not contexts:
@@ -37,24 +57,7 @@ def _cover(sample: Sample, k: int | None) -> Coverage | Outcome:
     try:
         return cover(sample.evidence or (), contexts)
     except ValueError as wrong:
-        unknown = "has no start" in str(wrong)
-        return skipped(str(wrong)) if unknown else error(str(wrong))
-
-
-def _pieces(sample: Sample, found: Coverage) -> list[Item]:
-    pieces = dict.fromkeys(sample.evidence or ())
-    return [
-        Item(_name(piece), share == 1.0, f"{share:.0%} covered", weight=size, worth=share)
-        for piece, share, size in zip(pieces, found.shares, found.sizes, strict=True)
-    ]
-
-
-def _name(piece: Evidence) -> str:
-    return piece.quote or f"{piece.doc}[{piece.start}:{piece.end}]"
-
-
-def _covered(found: Coverage) -> float:
-    return fsum(share * size for share, size in zip(found.shares, found.sizes, strict=True))
+        return (skipped if "has no start" in str(wrong) else error)(str(wrong))
 
 
 @measure(
@@ -68,12 +71,7 @@ def evidence_recall(sample: Sample, *, k: int | None) -> Outcome:
     first k; in characters where a piece of evidence has offsets and no quote. A piece that chunks hold in parts is
     covered as far as they reach. Offsets are used where evidence and context both have them (`start`, `end`).
     """
-    found = _cover(sample, k)
-    if isinstance(found, Outcome):
-        return found
-    return ok(
-        _covered(found) / fsum(found.sizes), items=_pieces(sample, found), what="pieces of evidence whole"
-    )
+    return _of_pieces(sample, k, lambda found: found.covered / fsum(found.sizes))
 
 
 @measure(
@@ -106,12 +104,12 @@ def IoU(sample: Sample, *, k: int | None) -> Outcome:
 
     Counted as for evidence_recall.
     """
-    found = _cover(sample, k)
-    if isinstance(found, Outcome):
-        return found
-    held = fsum(found.news)
-    union = fsum(found.lengths) + fsum(found.sizes) - _covered(found)
-    return ok(held / union if union else 0.0, items=_pieces(sample, found), what="pieces of evidence whole")
+
+    def value(found: Coverage) -> float:
+        union = fsum(found.lengths) + fsum(found.sizes) - found.covered
+        return fsum(found.news) / union if union else 0.0
+
+    return _of_pieces(sample, k, value)
 
 
 EDGE = 3
@@ -156,59 +154,65 @@ class Coverage:
     news: tuple[float, ...]
     lengths: tuple[float, ...]
 
+    @property
+    def covered(self) -> float:
+        """How much of all evidence is covered."""
+        return fsum(share * size for share, size in zip(self.shares, self.sizes, strict=True))
+
 
 def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage:
     """How far contexts cover pieces of evidence; ValueError where that is not known."""
     pieces = list(dict.fromkeys(evidence))
+    quotes = [tokens(piece.quote or "") for piece in pieces]
+    for piece, quote in zip(pieces, quotes, strict=True):
+        if piece.quote and not quote:
+            raise ValueError(f"the evidence {piece.quote!r} has no words")
     in_words = all(piece.quote for piece in pieces)
     texts = [tokens(context.text) for context in contexts]
-    sizes = [[1.0 if in_words else float(len(token.word)) for token in text] for text in texts]
-    held = [_held(piece, contexts, texts) for piece in pieces]
+    sizes, wanted = (
+        [[1.0 if in_words else float(len(token.word)) for token in text] for text in side]
+        for side in (texts, quotes)
+    )
     seen: list[set[int]] = [set() for _ in pieces]
     news = []
-    for at, weights in enumerate(sizes):
+    for context, text, weights in zip(contexts, texts, sizes, strict=True):
+        held = [_held(piece, quote, context, text) for piece, quote in zip(pieces, quotes, strict=True)]
         fresh = {
             token
-            for piece, found in enumerate(held)
-            for token, gold in found[at].items()
-            if gold not in seen[piece]
+            for found, known in zip(held, seen, strict=True)
+            for token, gold in found.items()
+            if gold not in known
         }
         news.append(sum(weights[token] for token in fresh))
-        for piece, found in enumerate(held):
-            seen[piece].update(found[at].values())
-    whole = [_size(piece, in_words=in_words) for piece in pieces]
-    shares = [_share(piece, got, contexts) for piece, got in zip(pieces, seen, strict=True)]
+        for found, known in zip(held, seen, strict=True):
+            known.update(found.values())
+    whole = [
+        sum(size) if size else float((piece.end or 0) - (piece.start or 0))
+        for piece, size in zip(pieces, wanted, strict=True)
+    ]
+    shares = [
+        len(got) / len(quote) if quote else _share(piece, contexts)
+        for piece, quote, got in zip(pieces, quotes, seen, strict=True)
+    ]
     return Coverage(tuple(shares), tuple(whole), tuple(news), tuple(map(sum, sizes)))
 
 
-def _size(piece: Evidence, *, in_words: bool) -> float:
-    if piece.quote:
-        found = tokens(piece.quote)
-        return float(len(found) if in_words else sum(len(token.word) for token in found))
-    return float((piece.end or 0) - (piece.start or 0))
-
-
-def _share(piece: Evidence, got: set[int], contexts: Sequence[Context]) -> float:
-    if piece.quote:
-        return len(got) / len(tokens(piece.quote))
-    assert piece.start is not None
-    assert piece.end is not None
-    if piece.end == piece.start:
-        raise ValueError(f"the evidence in {piece.doc} from {piece.start} to {piece.end} is empty")
-    covered, reached = 0, piece.start
-    for start, end in sorted(_spans(piece, contexts)):
-        covered += max(0, min(end, piece.end) - max(start, reached))
-        reached = max(reached, min(end, piece.end))
-    return covered / (piece.end - piece.start)
-
-
-def _spans(piece: Evidence, contexts: Sequence[Context]) -> Iterator[tuple[int, int]]:
+def _share(piece: Evidence, contexts: Sequence[Context]) -> float:
+    """The part of a piece without a quote that contexts reach with their own offsets."""
+    first, last = piece.start or 0, piece.end or 0
+    if first == last:
+        raise ValueError(f"the evidence in {piece.doc} from {first} to {last} is empty")
+    spans = []
     for context in contexts:
         if context.id == piece.doc:
-            start = _start(context)
-            if start is None:
+            if (start := _start(context)) is None:
                 raise ValueError(f"a context of {piece.doc} has no start and end in its document")
-            yield start, context.metadata.get("end", start + len(context.text))
+            spans.append((start, context.metadata.get("end", start + len(context.text))))
+    covered, reached = 0, first
+    for start, end in sorted(spans):
+        covered += max(0, min(end, last) - max(start, reached))
+        reached = max(reached, min(end, last))
+    return covered / (last - first)
 
 
 def _start(context: Context) -> int | None:
@@ -217,34 +221,21 @@ def _start(context: Context) -> int | None:
 
 
 def _held(
-    piece: Evidence, contexts: Sequence[Context], texts: Sequence[Sequence[Token]]
-) -> list[Mapping[int, int]]:
-    """For each context: which of its words is which word of the piece (by offset, where a piece has no quote)."""
-    quote = tokens(piece.quote or "")
-    if piece.quote and not quote:
-        raise ValueError(f"the evidence {piece.quote!r} has no words")
-    found: list[Mapping[int, int]] = []
-    for context, text in zip(contexts, texts, strict=True):
-        start = _start(context)
-        if piece.doc is not None and context.id != piece.doc:
-            found.append({})
-        elif piece.start is not None and piece.end is not None and start is not None:
-            found.append(_by_offset(piece, quote, start, text))
-        else:
-            found.append(_by_words(quote, text))
-    return found
-
-
-def _by_offset(piece: Evidence, quote: Sequence[Token], start: int, text: Sequence[Token]) -> dict[int, int]:
-    assert piece.start is not None
-    assert piece.end is not None
+    piece: Evidence, quote: Sequence[Token], context: Context, text: Sequence[Token]
+) -> Mapping[int, int]:
+    """Which words of a context are which word of the piece (by offset, where a piece has no quote)."""
+    if piece.doc is not None and context.id != piece.doc:
+        return {}
+    shift = _start(context)
+    if piece.start is None or piece.end is None or shift is None:
+        return _by_words(quote, text)
     gold = {piece.start + token.start: n for n, token in enumerate(quote)}
-    found = {}
-    for at, token in enumerate(text):
-        place = start + token.start
-        if piece.start <= place < piece.end and (not quote or place in gold):
-            found[at] = gold.get(place, place)
-    return found
+    places = ((at, shift + token.start) for at, token in enumerate(text))
+    return {
+        at: gold.get(place, place)
+        for at, place in places
+        if piece.start <= place < piece.end and (not quote or place in gold)
+    }
 
 
 def _by_words(quote: Sequence[Token], text: Sequence[Token]) -> dict[int, int]:
@@ -296,11 +287,10 @@ def locate(evidence: Evidence, corpus: Mapping[str, str]) -> Evidence:
                 if [token.word for token in given[n : n + len(wanted)]] == wanted
             ]
     if len(places) == 1:
-        return Evidence(quote=evidence.quote, doc=places[0][0], start=places[0][1], end=places[0][2])
-    where = (
-        "nowhere in the corpus"
-        if not places
-        else f"in {len(places)} places: {', '.join(p[0] for p in places[:3])}"
-    )
-    fix = "quote the document's own words" if not places else "quote more of it, or name its doc"
+        doc, start, end = places[0]
+        return Evidence(quote=evidence.quote, doc=doc, start=start, end=end)
+    where, fix = "nowhere in the corpus", "quote the document's own words"
+    if places:
+        where = f"in {len(places)} places: {', '.join(place[0] for place in places[:3])}"
+        fix = "quote more of it, or name its doc"
     raise InputError(f"the evidence {evidence.quote[:60]!r} stands {where}", fix=fix)

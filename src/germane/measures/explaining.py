@@ -54,14 +54,8 @@ class Explanation:
     details: FrozenDict = field(default_factory=FrozenDict)
 
     def __str__(self) -> str:
-        return "\n".join(
-            [
-                self._score,
-                *filter(None, [self.reasoning]),
-                *(f"+ {hit}" for hit in self.hits),
-                *(f"- {miss}" for miss in self.misses),
-            ]
-        )
+        lines = [self._score, *filter(None, [self.reasoning])]
+        return "\n".join([*lines, *(f"+ {hit}" for hit in self.hits), *(f"- {miss}" for miss in self.misses)])
 
     @property
     def _score(self) -> str:
@@ -86,12 +80,8 @@ class Explanation:
             details["band"] = self.band
         if self.outcome.bounds:
             details["bounds"] = list(self.outcome.bounds)
-        return {
-            "hits": list(self.hits),
-            "misses": list(self.misses),
-            "reasoning": self.reasoning,
-            "details": details,
-        }
+        said = {"hits": list(self.hits), "misses": list(self.misses), "reasoning": self.reasoning}
+        return {**said, "details": details}
 
 
 def explain_ranked(
@@ -195,10 +185,14 @@ def _working(checks: Sequence[Mapping[str, Json]]) -> Iterator[FrozenDict]:
 def _ranked_reasoning(measure: Measure, outcome: Outcome, relevant: int, total: int) -> str:
     if not total and measure.name == "context_precision":
         return CANNOT
+    text = f"{relevant}/{total} chunks relevant, {_score(measure, outcome)}"
+    return f"{text} ({outcome.why})" if outcome.why and outcome.value is not None else text
+
+
+def _score(measure: Measure, outcome: Outcome) -> str:
     if outcome.value is None:
-        return f"{relevant}/{total} chunks relevant, no {_word(measure)} score: {outcome.why}"
-    text = f"{relevant}/{total} chunks relevant, {_word(measure)} score: {outcome.value:.2f}"
-    return f"{text} ({outcome.why})" if outcome.why else text
+        return f"no {_word(measure)} score: {outcome.why}"
+    return f"{_word(measure)} score: {outcome.value:.2f}"
 
 
 def _word(measure: Measure) -> str:
@@ -208,28 +202,19 @@ def _word(measure: Measure) -> str:
     return measure.name.removeprefix("context_").replace("_", " ")
 
 
-_BANDS: dict[str, tuple[tuple[float, str], ...]] = {
-    "context_precision": (
-        (1.0, "perfect order"),
-        (0.5, "good with noise between"),
-        (0.0, "relevant passages buried"),
-        (-1.0, "nothing relevant"),
-    ),
-    "context_position": (
-        (1.0, "optimal"),
-        (0.7, "good"),
-        (0.4, "mixed"),
-        (0.0, "suboptimal"),
-        (-1.0, "poor"),
-    ),
-}
+_BANDS = {
+    "context_precision": {1.0: "perfect order", 0.5: "good with noise between", 0.0: "relevant passages buried",
+                          -1.0: "nothing relevant"},
+    "context_position": {1.0: "optimal", 0.7: "good", 0.4: "mixed", 0.0: "suboptimal", -1.0: "poor"},
+}  # fmt: skip
 
 
 def _band(measure: Measure, value: float | None) -> str:
     """The score in words: the first band whose lower end it reaches (0 itself belongs to the last)."""
     if value is None or measure.name not in _BANDS:
         return ""
-    return next(word for least, word in _BANDS[measure.name] if value >= least and (value > 0 or least < 0))
+    bands = _BANDS[measure.name].items()
+    return next(word for least, word in bands if value >= least and (value > 0 or least < 0))
 
 
 def explain_judged(
@@ -261,15 +246,13 @@ def explain_judged(
 
 
 def _explained(measure: Measure, outcome: Outcome, counted: Outcome) -> Explanation:
-    hits = [_worded(item) for item in counted.items if item.held]
+    hits = tuple(_worded(item) for item in counted.items if item.held)
     misses = [_worded(item) for item in counted.items if item.held is False]
     misses += [f"Not judged: {_worded(item)}" for item in counted.items if item.held is None]
+    checks = {"checks": [_counted(item) for item in counted.items]} if counted.items else {}
+    reasoning = _judged_reasoning(measure, outcome, counted)
     return Explanation(
-        outcome=outcome,
-        hits=tuple(hits),
-        misses=tuple(misses),
-        reasoning=_judged_reasoning(measure, outcome, counted),
-        details=FrozenDict({"checks": [_counted(item) for item in counted.items]} if counted.items else {}),
+        outcome=outcome, hits=hits, misses=tuple(misses), reasoning=reasoning, details=FrozenDict(checks)
     )
 
 
@@ -286,10 +269,7 @@ def _counted(item: Item) -> dict[str, Json]:
 
 def _judged_reasoning(measure: Measure, outcome: Outcome, counted: Outcome) -> str:
     """What share of what is there, the score, what is missing."""
-    word = _word(measure)
-    score = (
-        f"no {word} score: {outcome.why}" if outcome.value is None else f"{word} score: {outcome.value:.2f}"
-    )
+    score = _score(measure, outcome)
     if not counted.items or not counted.what:
         nothing = next((item.text for item in counted.items), "")
         return f"{nothing}, {score}" if nothing else score
@@ -387,59 +367,46 @@ def one(definition: Definition) -> str:
     rest = definition.doc.splitlines()[1:]
     lines = [_short(definition), *(["", *rest] if any(rest) else []), "", f"range {_range(definition)}"]
     lines += [f"nothing to count: {definition.nothing}"] if definition.nothing else []
-    params = [
-        f"    {name}={_default(param)}  {_meaning(param)}" for name, param in _params(definition).items()
-    ]
+    params = [f"    {name}  {meaning}" for name, meaning in _choices(definition)]
     lines += ["parameters", *params] if params else []
     if spellings := _spellings(definition):
         lines.append(f"also spelled {', '.join(spellings)}")
     return "\n".join(lines)
 
 
-def _default(param: Param) -> str:
-    if param.default is None:
-        return "(none)" if param.type is float else "(by the labels)"
-    return str(param.default).lower() if param.type is bool else str(param.default)
-
-
-def _meaning(param: Param) -> str:
-    choices = f" ({' | '.join(map(str, param.choices))})" if param.choices else ""
-    return f"{param.meaning}{choices}"
+def _choices(definition: Definition) -> list[tuple[str, str]]:
+    """Each parameter with its default, and what it means."""
+    found = []
+    for name, param in _params(definition).items():
+        default = str(param.default).lower() if param.type is bool else str(param.default)
+        if param.default is None:
+            default = "(none)" if param.type is float else "(by the labels)"
+        choices = f" ({' | '.join(map(str, param.choices))})" if param.choices else ""
+        found.append((f"{name}={default}", f"{param.meaning}{choices}"))
+    return found
 
 
 def markdown(definitions: Iterable[Definition]) -> str:
     """What the documentation says of measures: a table of all, then each in full, by what is read."""
     known = list(definitions)
-    parts = ["| measure | needs | judge calls | range |\n| --- | --- | --- | --- |"]
-    parts[0] += "".join(
-        f"\n| [`{_head(d)}`](#{_anchor(d)}) | {_needs(d)} | {_cell(_calls(d))} | {_range(d)} |" for d in known
-    )
-    for title, wanted in _FAMILIES:
-        members = [definition for definition in known if wanted == _family(definition)]
-        parts += [f"## {title}", *(part for definition in members for part in _section(definition))]
+    table = ["| measure | needs | judge calls | range |", "| --- | --- | --- | --- |"]
+    for one in known:
+        head, calls = _head(one), _calls(one).replace("|", "\\|")
+        anchor = "".join(c for c in head.lower() if c.isalnum() or c in "_-")
+        table.append(f"| [`{head}`](#{anchor}) | {_needs(one)} | {calls} | {_range(one)} |")
+    parts = ["\n".join(table)]
+    for title, family in _FAMILIES:
+        members = [one for one in known if family(one)]
+        parts += [f"## {title}", *(part for one in members for part in _section(one))]
     return "\n\n".join(parts) + "\n"
 
 
-_FAMILIES = (
-    ("Ranked, over gold labels", "gold"),
-    ("Ranked, over the judge's verdicts", "judge"),
-    ("Judged", "judged"),
-    ("From gold and scores alone", "free"),
+_FAMILIES: tuple[tuple[str, Callable[[Definition], bool]], ...] = (
+    ("Ranked, over gold labels", lambda one: one.family == "ranked" and one.labels != "judge"),
+    ("Ranked, over the judge's verdicts", lambda one: one.family == "ranked" and one.labels == "judge"),
+    ("Judged", lambda one: one.asks),
+    ("From gold and scores alone", lambda one: one.family != "ranked" and not one.asks),
 )
-
-
-def _family(definition: Definition) -> str:
-    if definition.family == "ranked":
-        return "judge" if definition.labels == "judge" else "gold"
-    return "judged" if definition.asks else "free"
-
-
-def _anchor(definition: Definition) -> str:
-    return "".join(c for c in _head(definition).lower() if c.isalnum() or c in "_-")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def _section(definition: Definition) -> Iterator[str]:
@@ -449,11 +416,9 @@ def _section(definition: Definition) -> Iterator[str]:
     if rest:
         yield rest
     rows = [f"- formula: {definition.formula}", f"- range: {_range(definition)}"]
-    rows.append(f"- needs: {_needs(definition)}; {_cost(definition)}")
+    rows += [f"- needs: {_needs(definition)}; {_cost(definition)}"]
     rows += [f"- nothing to count: {definition.nothing}"] if definition.nothing else []
-    rows += [
-        f"- `{name}={_default(param)}`: {_meaning(param)}" for name, param in _params(definition).items()
-    ]
+    rows += [f"- `{name}`: {meaning}" for name, meaning in _choices(definition)]
     rows += [f"- also spelled: {', '.join(_spellings(definition))}"] if _spellings(definition) else []
     rows += [f"- source: {definition.reference}"] if definition.reference else []
     yield "\n".join(rows)

@@ -7,20 +7,18 @@ from math import fsum, inf
 
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.labels import rankings
-from germane.measures.measure import Param
+from germane.measures.measure import Param, one_of
 from germane.measures.outcome import Item, Outcome, ok, proportion, skipped
 from germane.questions.text import words
 from germane.types import Context, Sample
 
-_UNION = Param(
-    str,
-    "union",
+_UNION = one_of(
     "several searches: what they brought between them, the mean over them, or the final list alone",
-    ("union", "calls", "final"),
+    "union",
+    "calls",
+    "final",
 )
-TOGETHER = Param(
-    str, "union", "several searches: all of them together, or the final list alone", ("union", "final")
-)
+TOGETHER = one_of("several searches: all of them together, or the final list alone", "union", "final")
 NO_IDS = "the contexts have no document ids"
 NO_GOLD = "no relevant document is known"
 _OF_SETS: MeasureOptions = {
@@ -61,9 +59,12 @@ def relevant(sample: Sample, rel: int) -> list[str]:
     return [document for document, grade in graded if grade >= rel]
 
 
-def _mean(lists: Sequence[list[str]], one: Callable[[list[str]], Outcome]) -> Outcome:
-    """The outcome of the one list, or the mean over several."""
-    found = [one(ids) for ids in lists] or [one([])]
+def _of_sets(sample: Sample, rel: int, over: str, one: Callable[[list[str], list[str]], Outcome]) -> Outcome:
+    """The outcome of the gold documents and those that came back, or its mean over the lists that are measured."""
+    gold, lists = relevant(sample, rel), documents(sample, over)
+    if not gold or lists is None:
+        return skipped(NO_IDS if gold else NO_GOLD)
+    found = [one(gold, ids) for ids in lists or [[]]]
     if len(found) == 1:
         return found[0]
     items = [
@@ -73,14 +74,6 @@ def _mean(lists: Sequence[list[str]], one: Callable[[list[str]], Outcome]) -> Ou
     ]
     mean = fsum(outcome.value or 0.0 for outcome in found) / len(found)
     return ok(mean, items=items, what=f"{found[0].what}, counted in each call")
-
-
-def _of_sets(sample: Sample, rel: int, over: str, one: Callable[[list[str], list[str]], Outcome]) -> Outcome:
-    """The outcome of the gold documents and those that came back, in each list that is measured."""
-    gold, lists = relevant(sample, rel), documents(sample, over)
-    if not gold or lists is None:
-        return skipped(NO_IDS if gold else NO_GOLD)
-    return _mean(lists, lambda ids: one(gold, ids))
 
 
 def _found(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
@@ -223,8 +216,5 @@ def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> O
 
 def _shingles(text: str, n: int) -> frozenset[tuple[str, ...]]:
     found = words(text)
-    return (
-        frozenset(tuple(found[at : at + n]) for at in range(max(1, len(found) - n + 1)))
-        if found
-        else frozenset()
-    )
+    starts = range(max(1, len(found) - n + 1)) if found else ()
+    return frozenset(tuple(found[at : at + n]) for at in starts)

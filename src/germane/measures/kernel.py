@@ -5,10 +5,10 @@ These read a matrix of claims x places: which claim a context at which rank supp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from math import fsum, log2
 from typing import TypeAlias
 
@@ -137,15 +137,16 @@ class RankedLabels:
 
     @classmethod
     def of_hits(
-        cls, row: Ints, rank: Ints, grade: Floats, lengths: Ints, judged: Sequence[Collection[int]]
+        cls, row: Ints, rank: Ints, grade: Floats, lengths: Ints, judged: Ints, level: Floats
     ) -> RankedLabels:
         """A table of gold labels in which only judged places stand, sorted by row and rank.
 
-        `judged[r]` are all grades that are known for row r.
+        `judged[r]` is how many grades are known for row r, `level` are all of them, row after row.
         """
-        pointers = pointers_of(map(len, judged))
-        level = np.fromiter(chain.from_iterable(judged), np.float64, pointers[-1])
-        level = level[np.lexsort((-level, np.repeat(np.arange(len(judged)), np.diff(pointers))))]
+        pointers = pointers_of(judged)
+        of_row = np.repeat(np.arange(len(judged)), judged)
+        if ((level[1:] > level[:-1]) & (of_row[1:] == of_row[:-1])).any():
+            level = level[np.lexsort((-level, of_row))]
         return cls(
             pointers=pointers_of(np.bincount(row, minlength=len(judged))),
             gain=np.maximum(grade, 0.0),
@@ -198,9 +199,10 @@ def _best_first(rows: Sequence[Sequence[float | None]]) -> list[list[float]]:
     return [sorted((grade for grade in row if grade is not None), reverse=True) for row in rows]
 
 
-def pointers_of(lengths: Iterable[int]) -> Ints:
+def pointers_of(lengths: Iterable[int] | Ints) -> Ints:
     """Where each row starts, from the rows' lengths."""
-    return np.concatenate([[0], np.cumsum(np.fromiter(lengths, dtype=np.int64))]).astype(np.int64)
+    sizes = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, dtype=np.int64)
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def relevant_known(table: RankedLabels, *, rel: float) -> Ints:
@@ -219,11 +221,11 @@ def covered(columns: Iterable[Column]) -> Column:
 
 def alpha_dcg(columns: Iterable[Column], alpha: float) -> float:
     """Sum over the ranks r and the claims supported there of (1 - alpha)**(how often before) / log2(r + 1)."""
-    seen: dict[int, int] = {}
+    seen: Counter[int] = Counter()
     terms = []
     for rank, column in enumerate(columns, 1):
         terms.append(_gain(column, seen, alpha) / log2(rank + 1))
-        _see(column, seen)
+        seen.update(column)
     return fsum(terms)
 
 
@@ -233,11 +235,11 @@ def greedy(columns: Iterable[Column], alpha: float, k: int | None = None) -> lis
     The best order is NP-hard to find; this is the one that the measure has always been normalised by.
     """
     left, chosen = list(columns), list[Column]()
-    seen: dict[int, int] = {}
+    seen: Counter[int] = Counter()
     while left and (k is None or len(chosen) < k):
         best = max(range(len(left)), key=lambda at: _gain(left[at], seen, alpha))
         chosen.append(left.pop(best))
-        _see(chosen[-1], seen)
+        seen.update(chosen[-1])
     return chosen
 
 
@@ -249,10 +251,5 @@ def alpha_ndcg(
     return alpha_dcg(columns[:k], alpha) / ideal if ideal else 0.0
 
 
-def _gain(column: Column, seen: dict[int, int], alpha: float) -> float:
-    return fsum((1.0 - alpha) ** seen.get(claim, 0) for claim in sorted(column))
-
-
-def _see(column: Column, seen: dict[int, int]) -> None:
-    for claim in column:
-        seen[claim] = seen.get(claim, 0) + 1
+def _gain(column: Column, seen: Counter[int], alpha: float) -> float:
+    return fsum((1.0 - alpha) ** seen[claim] for claim in sorted(column))

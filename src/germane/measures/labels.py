@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -17,10 +18,10 @@ from germane.errors import InputError
 from germane.measures.kernel import Ints, RankedLabels
 from germane.measures.measure import Source
 from germane.questions.asking import Missing, Program, Unanswered, ask_all
-from germane.questions.relevance import Grade, Relevance, Scale
+from germane.questions.relevance import Relevance, Scale
 from germane.questions.text import blank
 from germane.tables.labels import LabelBook, passage_of, relevance_item
-from germane.types import Context, Message, Sample
+from germane.types import Context, Sample
 
 if TYPE_CHECKING:
     from germane.samples.rows import PlainRow
@@ -51,10 +52,15 @@ def distinct_contexts(sample: Sample, k: int | None = None) -> tuple[Context, ..
 
     What a final list beside the calls adds to them comes last.
     """
+    lists = (*(contexts for _, contexts in rankings(sample)), sample.contexts or ())
+    return distinct(contexts[:k] for contexts in lists)
+
+
+def distinct(lists: Iterable[Iterable[Context]]) -> tuple[Context, ...]:
+    """Each passage of several lists once, in order of first appearance."""
     found: dict[tuple[str, str | None], Context] = {}
-    for contexts in (*(contexts for _, contexts in rankings(sample)), sample.contexts or ()):
-        for context in contexts[:k]:
-            found.setdefault(same(context), context)
+    for context in chain.from_iterable(lists):
+        found.setdefault(same(context), context)
     return tuple(found.values())
 
 
@@ -74,15 +80,14 @@ def given(sample: Sample | PlainRow, name: str) -> str | None:
 
 def turns(sample: Sample) -> tuple[tuple[str, str], ...]:
     """The conversation before the query, as (role, text); a turn without text (a tool call) is left out."""
-    before = ((turn.role, _text(turn)) for turn in sample.history)
-    return tuple((role, text) for role, text in before if not blank(text))
-
-
-def _text(turn: Message) -> str:
-    """The text of a turn, or that of its parts."""
-    parts = turn.content if isinstance(turn.content, tuple) else (turn.content,)
-    texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
-    return " ".join(text for text in texts if isinstance(text, str))
+    found = []
+    for turn in sample.history:
+        parts = turn.content if isinstance(turn.content, tuple) else (turn.content,)
+        texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
+        text = " ".join(text for text in texts if isinstance(text, str))
+        if not blank(text):
+            found.append((turn.role, text))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,6 @@ class Settings:
         return next(({name: text} for name in names if (text := given(sample, name)) and name != "query"), {})
 
 
-_BINARY = {True: math.inf, False: 0.0}
 HELPS = 2
 """The grade, of 0 to 3, from which a context counts as relevant."""
 
@@ -169,22 +173,17 @@ class Ranking(NamedTuple):
     mixed: bool = False
 
 
+def _label(answer: float, scale: str, source: str, reasoning: str = "") -> PlaceLabel:
+    if scale == "binary":
+        return PlaceLabel(float(answer), math.inf if answer else 0.0, reasoning, source, scale)
+    return PlaceLabel(max(answer, 0), answer, reasoning, source, scale)
+
+
 def human_label(context: Context, scale: str = "graded") -> PlaceLabel | None:
     """The label of a person on the context itself: a grade, or yes / no on a scale of its own; None = unjudged."""
     if context.grade is not None:
-        return _label_of_person(context.grade, scale)
-    return None if context.relevant is None else _label_of_person(context.relevant, "binary")
-
-
-def _label_of_person(answer: float, scale: str) -> PlaceLabel:
-    if scale == "binary":
-        return PlaceLabel(float(answer), _BINARY[bool(answer)], "", "human", scale)
-    return PlaceLabel(max(answer, 0), answer, "", "human", scale)
-
-
-def _verdict_label(verdict: Grade) -> PlaceLabel:
-    level = _BINARY[bool(verdict.grade)] if verdict.scale == "binary" else float(verdict.grade)
-    return PlaceLabel(verdict.grade, level, verdict.reasoning, "judge", verdict.scale)
+        return _label(context.grade, scale, "human")
+    return None if context.relevant is None else _label(context.relevant, "binary", "human")
 
 
 def human_scales(sample: Sample, settings: Settings) -> set[str]:
@@ -241,7 +240,7 @@ class _Against:
         if self.people is not None:
             item = relevance_item(self.shown["query"], passage_of(context), self.shown.get("history", ()))
             if (label := self.people.get(item)) is not None:
-                return _label_of_person(label.answer, label.scale)
+                return _label(label.answer, label.scale, "human")
         return human_label(context, self.grades)
 
 
@@ -261,7 +260,7 @@ def place_labels(
     """
     lists = list(rankings(sample, final=final))
     if source == "gold":
-        return tuple(_gold(sample, query, contexts) for query, contexts in lists)
+        return gold_rankings(sample, final=final)
     cut = [(query, contexts[:depth]) for query, contexts in lists]
     need = _Against.need(sample, settings)
     if source == "human":
@@ -287,14 +286,18 @@ def _documents(contexts: Iterable[Context], qrels: Mapping[str, int]) -> Iterato
             yield context, qrels.get(name)
 
 
-def _gold(sample: Sample, query: str, contexts: Sequence[Context]) -> Ranking:
-    places = tuple(
-        LabelledPlace(
-            context, None if grade is None else PlaceLabel(max(grade, 0), grade, f"gold grade {grade}")
+def gold_rankings(sample: Sample, *, final: bool) -> tuple[Ranking, ...]:
+    """The gold labels of a sample's rankings."""
+    found = []
+    for query, contexts in rankings(sample, final=final):
+        places = tuple(
+            LabelledPlace(
+                context, None if grade is None else _label(grade, "graded", "gold", f"gold grade {grade}")
+            )
+            for context, grade in _documents(contexts, sample.qrels or {})
         )
-        for context, grade in _documents(contexts, sample.qrels or {})
-    )
-    return Ranking(query, places, repeated=len(contexts) - len(places))
+        found.append(Ranking(query, places, repeated=len(contexts) - len(places)))
+    return tuple(found)
 
 
 def _judged(
@@ -304,20 +307,25 @@ def _judged(
     questions: list[Relevance] = []
     found: list[list[tuple[Context, PlaceLabel | None, int]]] = []
     for (_, contexts), held in zip(lists, against, strict=True):
-        row: list[tuple[Context, PlaceLabel | None, int]] = []
+        found.append(row := [])
         for context in contexts:
-            if people_first and (label := held.human(context)) is not None:
-                row.append((context, label, -1))
-                continue
-            number = numbers.setdefault(held.alike(context), len(questions))
-            if number == len(questions):
-                questions.append(held.question(context))
-            row.append((context, None, number))
-        found.append(row)
-    answers = yield from ask_all(questions)
-    labels = [answer if isinstance(answer, Unanswered) else _verdict_label(answer) for answer in answers]
+            label = held.human(context) if people_first else None
+            number = -1
+            if label is None:
+                number = numbers.setdefault(held.alike(context), len(questions))
+                if number == len(questions):
+                    questions.append(held.question(context))
+            row.append((context, label, number))
+    labels = [
+        answer
+        if isinstance(answer, Unanswered)
+        else _label(answer.grade, answer.scale, "judge", answer.reasoning)
+        for answer in (yield from ask_all(questions))
+    ]
     return tuple(
-        Ranking(query, tuple(LabelledPlace(c, label if n < 0 else labels[n], n) for c, label, n in row))
+        Ranking(
+            query, tuple(LabelledPlace(c, labels[n] if label is None else label, n) for c, label, n in row)
+        )
         for (query, _), row in zip(lists, found, strict=True)
     )
 

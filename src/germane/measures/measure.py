@@ -49,6 +49,11 @@ class Param:
         return value  # type: ignore[return-value]
 
 
+def one_of(meaning: str, *choices: str) -> Param:
+    """A parameter that is one of these words; the first is its default."""
+    return Param(str, choices[0], meaning, choices)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
     """What the registry knows of a measure.
@@ -200,10 +205,8 @@ def definition(name: str, params: Mapping[str, Value] | None = None) -> Definiti
         return only[0]  # most are found so, many times per sample
     canonical, preset = _resolve(name)
     given = {**preset, **(params or {})}
-    for find in (
-        str,
-        _find_more,
-    ):  # the same name may be defined elsewhere too, for another value of the parameter
+    # the same name may be defined elsewhere too, for another value of the parameter
+    for find in (str, _find_more):
         find(canonical)
         known = _REGISTRY[canonical]
         if found := next((one for one in known if one.covers(given)), None):

@@ -191,21 +191,13 @@ def bounds(
     if combinations > MOST:
         return measure.definition.range
     step = max(1, _PLACES // max(1, len(missing)))
-    means = np.concatenate(
-        [
-            _means(measure, table, missing, verdicts, answers, np.arange(at, min(at + step, combinations)))
-            for at in range(0, combinations, step)
-        ]
-    )
+    found = []
+    for at in range(0, combinations, step):
+        tried = _assigned(table, missing, verdicts, answers, np.arange(at, min(at + step, combinations)))
+        values = measure.definition.compute(tried, measure.settings, measure.cutoff)
+        found.append(values.reshape(-1, table.rows).mean(axis=1))
+    means = np.concatenate(found)
     return float(means.min()), float(means.max())
-
-
-def _means(
-    measure: Measure, table: RankedLabels, missing: Ints, verdicts: Ints, answers: Floats, combinations: Ints
-) -> Floats:
-    filled = _assigned(table, missing, verdicts, answers, combinations)
-    values: Floats = measure.definition.compute(filled, measure.settings, measure.cutoff)
-    return np.asarray(values.reshape(-1, table.rows).mean(axis=1), dtype=np.float64)
 
 
 def _graded(measure: Measure) -> bool:

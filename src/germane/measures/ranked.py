@@ -12,6 +12,7 @@ The only place where a formula of ranks stands, each a vectorised function from 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from inspect import signature
 from math import inf
 from typing import Any
@@ -21,39 +22,34 @@ from numpy.typing import NDArray
 
 from germane.errors import MeasureError
 from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, relevant_known
-from germane.measures.measure import Definition, Measure, Param, Source, define
+from germane.measures.measure import Definition, Measure, Param, define, one_of
 from germane.types import FrozenDict
 
-_SOURCES: tuple[Source, ...] = ("gold", "judge", "human", "best")
-LABELS = Param(str, "judge", "whose labels are read", _SOURCES)
-OVER = Param(
-    str,
-    "calls",
+_GOLD = one_of("whose labels are read", "gold", "judge", "human", "best")
+LABELS = replace(_GOLD, default="judge")
+OVER = one_of(
     "several searches: the mean over them, or the final list alone (the last search's where there is none)",
-    ("calls", "final"),
+    "calls",
+    "final",
 )
 REL = Param(int, None, "the lowest grade that counts as relevant; default 1 of gold, 2 of grades 0-3", low=1)
-UNIT = Param(
-    str, "statement", "what is counted: statements of the contexts, or contexts", ("statement", "context")
-)
-_GOLD = Param(str, "gold", LABELS.meaning, _SOURCES)
-_AGAINST = Param(
-    str,
-    "need",
+UNIT = one_of("what is counted: statements of the contexts, or contexts", "statement", "context")
+_AGAINST = one_of(
     "what the judge holds a context against: the sample's query (and reference), or its call's own query alone",
-    ("need", "call"),
+    "need",
+    "call",
 )
-_HOLES = Param(
-    str,
-    "zero",
+_HOLES = one_of(
     "unjudged places: not relevant (zero; over people's labels bounds), dropped first (condensed), or whatever they "
     "could be (bounds: the score is an interval unless they cannot change it)",
-    ("zero", "condensed", "bounds"),
+    "zero",
+    "condensed",
+    "bounds",
 )
-_DCG = Param(str, "log2", "what a grade g gains: g (log2) or 2**g - 1 (exp-log2)", ("log2", "exp-log2"))
+_DCG = one_of("what a grade g gains: g (log2) or 2**g - 1 (exp-log2)", "log2", "exp-log2")
 _TOP = Param(int, None, "the highest grade of the scale; default 4 of gold, else 3", low=1)
 _PERSISTENCE = Param(float, 0.8, "persistence: the chance of looking at the next place", low=0.0, high=0.999)
-_PART = Param(str, "score", "the score, or how much more it could be", ("score", "residual"))
+_PART = one_of("the score, or how much more it could be", "score", "residual")
 
 _OVER_GOLD = {"labels": _GOLD, "over": OVER}
 _GRADED = {"holes": _HOLES, "against": _AGAINST, **_OVER_GOLD}

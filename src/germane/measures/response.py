@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from germane.measures.context import (
-    claims_of,
-    nothing_in,
-    supported_claims,
-    supported_items,
-    supporting_contexts,
-)
+from germane.measures.context import claims_of, nothing_in, supported_share
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.labels import distinct_contexts, given, rankings, texts_of, turns
-from germane.measures.measure import Param
+from germane.measures.measure import Param, one_of
 from germane.measures.outcome import Item, Outcome, complement, proportion, skipped
 from germane.questions.asking import Program, ask, ask_each
 from germane.questions.listing import Importance
 from germane.questions.relevance import StatementRelevance
-from germane.questions.support import CitationSupport, Cited, Nuggeted, NuggetSupport, Support, Supported
+from germane.questions.support import CitationSupport, Cited, NuggetSupport, Support
 from germane.questions.text import blank, sentences, words
 from germane.types import Context, Json, Sample
 
@@ -38,12 +32,10 @@ _CALLS = "2 per sample (shared by faithfulness, hallucination, context_utilisati
 )
 def faithfulness(sample: Sample) -> Program[Outcome]:
     """Share of the response's claims that the retrieved contexts support, alone or together."""
-    contexts = distinct_contexts(sample)
-    if nothing := nothing_in(contexts):
-        return nothing
-    claims, support = yield from supported_claims(sample, sample.response or "", contexts)
-    items = supported_items(claims, support)
-    return proportion(items, nothing=NO_CLAIMS, what="claims of the response supported by the contexts")
+    what = "claims of the response supported by the contexts"
+    return (
+        yield from supported_share(sample, sample.response or "", of="claims", nothing=NO_CLAIMS, what=what)
+    )
 
 
 @measure(
@@ -95,21 +87,18 @@ def answer_relevancy(sample: Sample) -> Program[Outcome]:
 )
 def context_utilisation(sample: Sample) -> Program[Outcome]:
     """Share of the distinct contexts that the response makes use of: that support at least one of its claims."""
-    contexts = distinct_contexts(sample)
-    if nothing := nothing_in(contexts):
-        return nothing
     what = "contexts used by the response"
     return (
-        yield from supporting_contexts(sample, sample.response or "", contexts, nothing=NO_CLAIMS, what=what)
+        yield from supported_share(sample, sample.response or "", of="contexts", nothing=NO_CLAIMS, what=what)
     )
 
 
-_NOISE = Param(
-    str,
-    "relevant",
+_NOISE = one_of(
     "which contexts an incorrect claim came from: relevant ones (that support a claim of the reference), irrelevant "
     "ones alone, or any",
-    ("relevant", "irrelevant", "any"),
+    "relevant",
+    "irrelevant",
+    "any",
 )
 
 
@@ -147,16 +136,12 @@ def noise_sensitivity(sample: Sample, *, contexts: str) -> Program[Outcome]:
     relevant = {place for verdict in useful for place in verdict.contexts}
     items = []
     for claim, correct, verdict in zip(claims, true, held, strict=True):
-        wrong = not correct.contexts and _came_from(verdict, relevant, contexts)
+        places = set(verdict.contexts)
+        good = places & relevant
+        blamed = {"any": places, "relevant": good, "irrelevant": set() if good else places}[contexts]
+        wrong = bool(blamed) and not correct.contexts
         items.append(Item(claim, not wrong, verdict.reasoning if wrong else ""))
     return complement(proportion(items, what=f"claims not misled by {contexts} contexts"))
-
-
-def _came_from(verdict: Supported, relevant: set[int], which: str) -> bool:
-    places = set(verdict.contexts)
-    if which == "any":
-        return bool(places)
-    return bool(places & relevant) if which == "relevant" else bool(places) and not places & relevant
 
 
 _MARK = re.compile(r"\s{0,2}[\[【]([^\[\]【】\n]{1,60})[\]】]")
@@ -166,7 +151,7 @@ _PART = re.compile(_RANGE)
 _NUMBERS = re.compile(rf"{_RANGE}(?:\s*[,;\uff0c\u3001]\s*{_RANGE})*")
 _WIDEST = 50
 """The most contexts that one range like [3-7] may name."""
-NO_SUCH, EMPTY = "there is no such context", "the context is empty"
+_NO_SUCH, _EMPTY = "there is no such context", "the context is empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,41 +171,38 @@ def citing(response: str, contexts: Sequence[Context]) -> list[Citing]:
     ids = {context.id: place for place, context in reversed(list(enumerate(contexts, 1))) if context.id}
     found: list[Citing] = []
     for sentence in sentences(response):
-        lead = _LEADING.match(sentence)
-        if lead and found:
-            late = _places(lead.group(), ids, len(contexts))
+        if found and (lead := _LEADING.match(sentence)):
+            _, late = _read(lead.group(), ids, len(contexts))
             found[-1] = Citing(found[-1].text, tuple(dict.fromkeys((*found[-1].places, *late))))
             sentence = sentence[lead.end() :]  # noqa: PLW2901 - what is left is the sentence
-        places = _places(sentence, ids, len(contexts))
-        text = _without(sentence, ids)
+        text, places = _read(sentence, ids, len(contexts))
         if words(text):
             found.append(Citing(text, places))
     return found
 
 
-def _places(text: str, ids: Mapping[str, int], count: int) -> tuple[int, ...]:
-    """The places cited in a text, each once; a number that no context has is place 0."""
+def _read(text: str, ids: Mapping[str, int], count: int) -> tuple[str, tuple[int, ...]]:
+    """A text without its citations, and the places cited, each once; a number that no context has is place 0."""
     found: dict[int, None] = {}
-    for mark in _MARK.finditer(text):
-        for number in _named(mark[1], ids):
-            found[number if number <= count else 0] = None
-    return tuple(found)
+
+    def without(mark: re.Match[str]) -> str:
+        numbers = _named(mark[1].strip(), ids)
+        found.update(dict.fromkeys(number if number <= count else 0 for number in numbers))
+        return "" if numbers else mark[0]
+
+    return _MARK.sub(without, text).strip(), tuple(found)
 
 
 def _named(inner: str, ids: Mapping[str, int]) -> list[int]:
-    if inner.strip() in ids:
-        return [ids[inner.strip()]]
-    if not _NUMBERS.fullmatch(inner.strip()):
+    if inner in ids:
+        return [ids[inner]]
+    if not _NUMBERS.fullmatch(inner):
         return []
     found: list[int] = []
     for part in _PART.finditer(inner):
         first, last = int(part[1]), int(part[2] or part[1])
         found += range(first, last + 1) if 0 <= last - first < _WIDEST else []
     return found
-
-
-def _without(sentence: str, ids: Mapping[str, int]) -> str:
-    return _MARK.sub(lambda mark: "" if _named(mark[1], ids) else mark[0], sentence).strip()
 
 
 @measure(
@@ -232,14 +214,9 @@ def _without(sentence: str, ids: Mapping[str, int]) -> str:
 )
 def citation_recall(sample: Sample) -> Program[Outcome]:
     """Share of the response's sentences that are fully supported by the contexts that they cite."""
-    spoken, verdicts = yield from _judged(sample)
     items = [
-        Item(
-            one.text,
-            verdict is not None and verdict.supported,
-            verdict.reasoning if verdict else _uncited(one),
-        )
-        for one, verdict in zip(spoken, verdicts, strict=True)
+        Item(one.text, bool(verdict and verdict.supported), verdict.reasoning if verdict else _uncited(one))
+        for one, verdict in (yield from _judged(sample))
     ]
     return proportion(
         items, nothing="the response has no sentences", what="sentences supported by what they cite"
@@ -258,13 +235,12 @@ def citation_precision(sample: Sample) -> Program[Outcome]:
 
     A context has a part where it supports all of the sentence alone, or a part of it that the others do not.
     """
-    spoken, verdicts = yield from _judged(sample)
-    items = []
-    for one, verdict in zip(spoken, verdicts, strict=True):
+    items: list[Item] = []
+    for one, verdict in (yield from _judged(sample)):
         useful = verdict.contexts if verdict and verdict.supported else ()
-        why = verdict.reasoning if verdict else EMPTY
+        why = verdict.reasoning if verdict else _EMPTY
         items += [
-            Item(f"[{place or '?'}] {one.text}", place in useful, why if place else NO_SUCH)
+            Item(f"[{place or '?'}] {one.text}", place in useful, why if place else _NO_SUCH)
             for place in one.places
         ]
     if not items:
@@ -278,8 +254,8 @@ def _uncited(one: Citing) -> str:
     return "it cites a context that there is not" if one.places else "it cites nothing"
 
 
-def _judged(sample: Sample) -> Program[tuple[list[Citing], list[Cited | None]]]:
-    """The sentences, and for each that cites a context: whether that supports it, in the contexts' own numbers.
+def _judged(sample: Sample) -> Program[list[tuple[Citing, Cited | None]]]:
+    """Each sentence and, if it cites a context: whether that supports it, in the contexts' own numbers.
 
     The judge is shown the cited contexts alone, so that changing another changes no verdict, in the order of their
     texts, so that their ranks do not either; an empty one supports nothing. Contexts are counted in the final list
@@ -294,24 +270,20 @@ def _judged(sample: Sample) -> Program[tuple[list[Citing], list[Cited | None]]]:
         (place for place in cited if not blank(text[place])), key=lambda place: (text[place], place)
     )
     number = {place: n for n, place in enumerate(used, 1)}
-    asked = [one for one in spoken if not number.keys().isdisjoint(one.places)]
-    if not asked:
-        return spoken, [None] * len(spoken)
-    marked = tuple(_marked(one, number) for one in asked)
-    answers: Iterator[Cited] = iter(
-        (yield from ask(CitationSupport(marked, tuple(text[place] for place in used))))
+    marks = [sorted(number[place] for place in one.places if place in number) for one in spoken]
+    marked = tuple(
+        f"{one.text} {''.join(f'[{n}]' for n in found)}"
+        for one, found in zip(spoken, marks, strict=True)
+        if found
     )
-    verdicts = (None if number.keys().isdisjoint(one.places) else next(answers) for one in spoken)
-    return spoken, [
-        verdict
-        and Cited(verdict.supported, tuple(sorted(used[n - 1] for n in verdict.contexts)), verdict.reasoning)
-        for verdict in verdicts
+    if not marked:
+        return [(one, None) for one in spoken]
+    answers = iter((yield from ask(CitationSupport(marked, tuple(text[place] for place in used)))))
+    verdicts = [next(answers) if found else None for found in marks]
+    return [
+        (one, verdict and replace(verdict, contexts=tuple(sorted(used[n - 1] for n in verdict.contexts))))
+        for one, verdict in zip(spoken, verdicts, strict=True)
     ]
-
-
-def _marked(one: Citing, number: dict[int, int]) -> str:
-    marks = sorted(number[place] for place in one.places if place in number)
-    return f"{one.text} {''.join(f'[{mark}]' for mark in marks)}"
 
 
 _HOW = 'write "nuggets": ["a fact", {"text": "another", "importance": "vital"}]'
@@ -350,16 +322,11 @@ _NUGGETS: MeasureOptions = {
     "nothing": "no nuggets and no reference, or no vital one where these count: skipped; nothing retrieved: 0",
     "calls": "1 per sample + 2 per reference where the nuggets are its claims (shared by all scores of nuggets)",
     "params": {
-        "nuggets": Param(
-            str,
-            "vital",
-            "which count: vital ones, all alike, or all with okay at 0.5",
-            ("vital", "all", "weighted"),
+        "nuggets": one_of(
+            "which count: vital ones, all alike, or all with okay at 0.5", "vital", "all", "weighted"
         ),
         "strict": Param(bool, True, "whether partial support counts nothing (true) or 0.5 (false)"),
-        "text": Param(
-            str, "contexts", "what is read: the contexts together, or the response", ("contexts", "response")
-        ),
+        "text": one_of("what is read: the contexts together, or the response", "contexts", "response"),
     },
     "answerable": True,
 }
@@ -414,8 +381,15 @@ def _nuggets_held(
     if not any(nugget.vital or which != "vital" for nugget in known):
         return skipped("none of the nuggets is vital" if known else "no nuggets")
     answers = yield from ask(NuggetSupport(sample.query, tuple(nugget.text for nugget in known), texts))
+    worth = {"support": 1.0, "partial_support": 0.0 if strict else _OKAY, "not_support": 0.0}
     items = [
-        _item(nugget, one, which, strict)
+        Item(
+            nugget.text,
+            one.support == "support",
+            ": ".join(filter(None, [one.support, one.reasoning])),
+            weight=_OKAY if which == "weighted" and not nugget.vital else 1.0,
+            worth=worth[one.support],
+        )
         for nugget, one in zip(known, answers, strict=True)
         if nugget.vital or which != "vital"
     ]
@@ -432,14 +406,3 @@ def _nuggets(sample: Sample, *, weighed: bool) -> Program[tuple[Nugget, ...]]:
         return tuple(map(Nugget, claims))
     weights = yield from ask(Importance(sample.query, claims, turns(sample)))
     return tuple(Nugget(claim, weight == "vital") for claim, weight in zip(claims, weights, strict=True))
-
-
-def _item(nugget: Nugget, verdict: Nuggeted, which: str, strict: bool) -> Item:
-    partial = 0.0 if strict else _OKAY
-    return Item(
-        nugget.text,
-        verdict.support == "support",
-        ": ".join(filter(None, [verdict.support, verdict.reasoning])),
-        weight=_OKAY if which == "weighted" and not nugget.vital else 1.0,
-        worth={"support": 1.0, "partial_support": partial, "not_support": 0.0}[verdict.support],
-    )

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from math import fsum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from germane.measures import ranked
 from germane.measures.kernel import RankedLabels
@@ -21,10 +23,12 @@ from germane.measures.labels import (
     Settings,
     fill_table,
     given,
+    gold_rankings,
     gold_table,
     human_scales,
     missing_verdicts,
     place_labels,
+    rankings,
 )
 from germane.measures.measure import Definition, Measure, Source, define
 from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
@@ -43,11 +47,9 @@ class CaseResultLike(Protocol):
     @property
     def outcome(self) -> Outcome:
         """What its score row is made of."""
-        ...
 
     def as_json(self) -> dict[str, Json]:
         """Score, verdict, hits, misses, reasoning and details."""
-        ...
 
 
 class GradesCases(Protocol):
@@ -56,11 +58,9 @@ class GradesCases(Protocol):
     @property
     def asks(self) -> bool:
         """Whether it needs a judge."""
-        ...
 
     def grade(self, case: Any) -> Program[CaseResultLike]:
         """The program that grades a case of an eval file."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +225,8 @@ def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | N
     if source in {"human", "best"}:
         refusal = _off_scale(measure, human_scales(sample, settings), settings)
         if refusal or source == "human":
-            return refusal or (None if _has_labels(sample, settings) else "no human labels")
+            nothing = not any(contexts for _, contexts in rankings(sample))
+            return refusal or (None if nothing or human_scales(sample, settings) else "no human labels")
     if measure.settings.get("against") == "call":
         return None
     if given(sample, "query") is None:
@@ -249,11 +250,6 @@ def _off_scale(measure: Measure, scales: set[str], settings: Settings) -> str | 
     return None
 
 
-def _has_labels(sample: Sample, settings: Settings) -> bool:
-    lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
-    return not any(lists) or bool(human_scales(sample, settings))
-
-
 @dataclass(slots=True)
 class Block:
     """What a block of jobs needs asked (`programs`), and what its measures say once that is answered (`outcomes`).
@@ -274,7 +270,7 @@ class Block:
 
     def programs(self) -> list[Program[Any]]:
         """Every program of the block, in the order of its samples."""
-        plans: dict[int, list[_Planned]] = {}
+        plans: dict[int, list[_Plan]] = {}
         for index, job in enumerate(self.jobs):
             self._note_empty(job.sample)
             depths: dict[_Reading, list[int | None]] = {}
@@ -299,12 +295,11 @@ class Block:
                 self._labels.setdefault(reading, {})[index] = self._add_labels(reading, cuts, index)
         return self._programs
 
-    def _plan(self, grader: Grader) -> _Planned:
+    def _plan(self, grader: Grader) -> _Plan:
         measure = grader.measure
         if grader.by is not None or measure.definition.family == "judged":
-            return _Planned(grader, None, None, [])
-        wanted = self._wanted.setdefault(measure, [])
-        return _Planned(grader, reading_of(measure), depth_of(measure), wanted)
+            return grader, None, None, []
+        return grader, reading_of(measure), depth_of(measure), self._wanted.setdefault(measure, [])
 
     def _add(self, program: Program[Any], index: int, measures: Iterable[Measure]) -> int:
         self._programs.append(program)
@@ -316,14 +311,14 @@ class Block:
             return -1
         depth = None if None in cuts else max(cut for cut in cuts if cut is not None)
         job = self.jobs[index]
-        measures = {g.measure: None for g in job.graders if g.measure in self._wanted}
-        mine = [measure for measure in measures if reading_of(measure) == reading]
+        measures = dict.fromkeys(grader.measure for grader in job.graders)
+        mine = [one for one in measures if one in self._wanted and reading_of(one) == reading]
         return self._add(reading.labels(job.sample, depth, self.settings), index, mine)
 
     def _note_empty(self, sample: Sample) -> None:
-        if sample.calls and (empty := sum(not call.contexts for call in sample.calls)):
+        lists = [contexts for _, contexts in rankings(sample)]
+        if sample.calls and (empty := sum(not contexts for contexts in lists)):
             self.notes["search calls returned nothing and count 0"] += empty
-        lists = [call.contexts for call in sample.calls] if sample.calls else [sample.contexts or ()]
         if empty := sum(bool(c.text) and blank(c.text) for contexts in lists for c in contexts):
             self.notes["contexts are empty: no judge is asked about them"] += empty
 
@@ -360,7 +355,7 @@ class Block:
             table, lengths, repeated = gold_table(samples.values(), final=reading.final)
             return _Labelled(reading, samples, table, _rows_of(at, lengths), {}, repeated)
         lists: dict[int, tuple[Ranking, ...]] = {index: results[program] for index, program in at.items()}
-        table = fill_table([ranking for rankings in lists.values() for ranking in rankings], reading.source)
+        table = fill_table([ranking for found in lists.values() for ranking in found], reading.source)
         return _Labelled(reading, samples, table, _rows_of(at, map(len, lists.values())), lists)
 
 
@@ -371,21 +366,12 @@ class ProgramOwner(NamedTuple):
     measures: tuple[str, ...]
 
 
-class _Planned(NamedTuple):
-    """A grader with what is known of its measure once per block: what it reads, how deep, and who wants it."""
-
-    grader: Grader
-    reading: _Reading | None
-    depth: int | None
-    wanted: list[tuple[int, Grader]]
+_Plan: TypeAlias = tuple[Grader, _Reading | None, int | None, list[tuple[int, Grader]]]
+"""A grader with what is known of its measure once per block: what it reads, how deep, and who wants it."""
 
 
 def _rows_of(indexes: Iterable[int], lengths: Iterable[int]) -> dict[int, tuple[int, int]]:
-    rows, start = {}, 0
-    for index, length in zip(indexes, lengths, strict=True):
-        rows[index] = (start, start + length)
-        start += length
-    return rows
+    return dict(zip(indexes, pairwise(accumulate(lengths, initial=0)), strict=True))
 
 
 @dataclass(slots=True)
@@ -410,53 +396,45 @@ class _Labelled:
     def rankings(self, index: int) -> tuple[Ranking, ...]:
         """The labelled rankings of a job."""
         if index not in self.lists:
-            program = self.reading.labels(self.samples[index], None, Settings())
-            try:
-                next(program)
-            except StopIteration as done:  # gold asks nobody
-                self.lists[index] = done.value
+            self.lists[index] = gold_rankings(self.samples[index], final=self.reading.final)
         return self.lists[index]
 
     def outcomes(self, measure: Measure, indexes: Sequence[int], settings: Settings) -> list[Outcome]:
         """The outcome of a ranked measure for these jobs."""
-        try:
-            values: list[float] = ranked.values(measure, self.table).tolist()
-        except Exception:  # noqa: BLE001 - a user's own formula; its fault is the error of one sample
-            return [self._alone(measure, index, settings) for index in indexes]
-        found = [ok(_mean(values[slice(*self.rows[index])])) for index in indexes]
-        if self.reading.source == "gold" and not open_holes(measure):
-            return found
-        return [
-            self._checked(measure, index, one, settings) for index, one in zip(indexes, found, strict=True)
-        ]
+        values: list[float] | None = None
+        with suppress(Exception):  # a user's own formula; its fault is the error of one sample
+            values = ranked.values(measure, self.table).tolist()
+        if values is not None and self.reading.source == "gold" and not open_holes(measure):
+            return [ok(_mean(values[slice(*self.rows[index])])) for index in indexes]
+        return [self._outcome(measure, index, values, settings) for index in indexes]
 
-    def _alone(self, measure: Measure, index: int, settings: Settings) -> Outcome:
-        try:
-            values: list[float] = ranked.values(measure, self.table.rows_from(*self.rows[index])).tolist()
-        except Exception as fault:  # noqa: BLE001 - as above
-            return _raised(measure, fault)
-        return self._checked(measure, index, ok(_mean(values)), settings)
-
-    def _checked(self, measure: Measure, index: int, found: Outcome, settings: Settings) -> Outcome:
+    def _outcome(
+        self, measure: Measure, index: int, values: Sequence[float] | None, settings: Settings
+    ) -> Outcome:
         """The outcome where no label that the measure reads is missing, else its bounds."""
+        start, end = self.rows[index]
         try:
-            partly = self._partly(measure, index, settings)
+            if values is None:
+                own = ranked.values(measure, self.table.rows_from(start, end)).tolist()
+            else:
+                own = values[start:end]
+            if partly := self._partly(measure, index, settings):
+                return partly
         except Exception as fault:  # noqa: BLE001 - a user's own formula may fail on labels that are tried
-            return _raised(measure, fault)
-        if partly is not None:
-            return partly
+            return error(f"{measure} raised {type(fault).__name__}: {fault}")
+        found = ok(_mean(own))
         if self.reading.source != "best":
             return found
-        return replace(found, why=_share_of_people(self._read(measure, index)))
+        return replace(found, why=_share_of_people(self.read(measure, index)))
 
-    def _read(self, measure: Measure, index: int) -> list[PlaceLabel | Unanswered | None]:
+    def read(self, measure: Measure, index: int) -> list[PlaceLabel | Unanswered | None]:
         """The labels of the places that the measure reads."""
         depth = depth_of(measure)
         return [place.label for ranking in self.rankings(index) for place in ranking.places[:depth]]
 
     def _partly(self, measure: Measure, index: int, settings: Settings) -> Outcome | None:
         """An outcome with bounds where a label that the measure reads is missing, else None."""
-        read, holes = self._read(measure, index), open_holes(measure)
+        read, holes = self.read(measure, index), open_holes(measure)
         failed = [label.why for label in read if isinstance(label, Unanswered)]
         whys = failed + ["no label"] * (sum(label is None for label in read) if holes else 0)
         if not whys:
@@ -478,10 +456,6 @@ class _Labelled:
         return incomplete(why, bounds(measure, table, missing, scale=scale, top=top))
 
 
-def _raised(measure: Measure, fault: Exception) -> Outcome:
-    return error(f"{measure} raised {type(fault).__name__}: {fault}")
-
-
 def _mean(values: Sequence[float]) -> float:
     """The mean over the sample's rankings; 0 where it made no search."""
     return values[0] if len(values) == 1 else fsum(values) / len(values) if values else 0.0
@@ -497,8 +471,7 @@ def _noted(grader: Grader, outcome: Outcome, labelled: _Labelled, index: int) ->
     """The outcome with what the grader's options have to say about it; the value stays."""
     if outcome.status != "ok" or not (grader.strict or grader.expected_relevant_count):
         return outcome
-    depth = depth_of(grader.measure)
-    labels = [place.label for ranking in labelled.rankings(index) for place in ranking.places[:depth]]
+    labels = labelled.read(grader.measure, index)
     relevant = sum(is_relevant(label, grader.measure) for label in labels)
     notes = []
     if grader.strict and relevant < len(labels):

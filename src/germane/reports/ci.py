@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
@@ -15,7 +15,7 @@ from germane.reports.summary import in_digits
 from germane.tables.scores import SampleKey
 from germane.types import Json
 
-__all__ = ["github_commands", "junit"]
+__all__ = ["github_commands", "junit", "junit_of"]
 
 _NOT_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 _MOST = 10
@@ -29,16 +29,27 @@ def junit(report: ReportData, words: Mapping[SampleKey, Sequence[ResultRow]]) ->
     measured; without `required` a case's verdict is information and stands in its output. `words` are what each grader
     found in each case.
     """
-    cases = [
-        _case(report, case, words.get((case.sample, case.system, case.trial), ())) for case in report.cases()
-    ]
-    suites = (("gates", _gates(report)), ("cases", cases))
-    made = str(report.manifest.get("created") or "").partition("+")[0]
-    when = f' timestamp="{made}"' if made else ""
-    every = [test for _, tests in suites for test in tests]
+    return junit_of([("", report, words)])
+
+
+def junit_of(
+    reports: Iterable[tuple[str, ReportData, Mapping[SampleKey, Sequence[ResultRow]]]],
+) -> Iterator[str]:
+    """Several reports as one JUnit XML document: two suites of each, which begin with its name."""
+    made: list[tuple[str, str, list[str]]] = []
+    for name, report, words in reports:
+        cases = [
+            _case(report, case, words.get((case.sample, case.system, case.trial), ()))
+            for case in report.cases()
+        ]
+        start = str(report.manifest.get("created") or "").partition("+")[0]
+        when = f' timestamp="{start}"' if start else ""
+        named = f"{name}: " if name else ""
+        made += [(f"{named}gates", when, _gates(report)), (f"{named}cases", when, cases)]
+    every = [test for _, _, tests in made for test in tests]
     yield f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="germane" {_counts(every)}>\n'
-    for name, tests in suites:
-        yield f'<testsuite name="{name}" {_counts(tests)}{when}>\n'
+    for suite, when, tests in made:
+        yield f"<testsuite name={_attribute(suite)} {_counts(tests)}{when}>\n"
         yield from tests
         yield "</testsuite>\n"
     yield "</testsuites>\n"

@@ -22,11 +22,11 @@ from rich.text import Text
 from germane.clean import cell, clean, html_table, markdown_table, markdown_text, shorten
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.reports.ci import junit
+from germane.reports.ci import junit, junit_of
 from germane.reports.correct import corrected_in_words
 from germane.reports.data import FileReport, ReportData, Slice, sliced, system_lines
 from germane.reports.explain import explained, strips
-from germane.reports.gates import CaseResult
+from germane.reports.gates import CaseResult, worst_exit_code
 from germane.reports.manifest import circular, spent_in_words
 from germane.reports.page.data import Pages
 from germane.reports.page.render import page_html
@@ -35,6 +35,7 @@ from germane.reports.plots.svg import document
 from germane.reports.schema import (
     CaseRow,
     Document,
+    Documents,
     FileLine,
     JudgeLine,
     RankingLine,
@@ -52,13 +53,16 @@ from germane.wholetable import HangingText, WholeTable, plain_text
 __all__ = [
     "FORMATS",
     "failed_cases",
+    "headed",
     "html",
     "json_document",
+    "json_documents",
     "notes_of",
     "remarks_of",
     "render",
     "render_plain",
     "write",
+    "write_several",
 ]
 
 _WORST = 5
@@ -361,6 +365,12 @@ def json_document(
     return document
 
 
+def json_documents(documents: Mapping[str, Document]) -> Documents:
+    """The document of `--json` of several evaluations, from that of each by its path."""
+    code = worst_exit_code(one["exit_code"] for one in documents.values())
+    return {"schema_version": 1, "passed": code == 0, "exit_code": code, "reports": dict(documents)}
+
+
 def _judge(entry: Mapping[str, Json]) -> JudgeLine:
     tokens = {"input": 0, "output": 0, **(entry.get("tokens") or {})}
     counts = {name: entry.get(name, 0) for name in ("calls", "cached", "shared", "requests", "errors")}
@@ -642,6 +652,33 @@ def write(
             file.writelines(FORMATS[path.suffix.lower()](report))
             if path.suffix.lower() == ".md":
                 file.writelines(_pictures(report, path.with_suffix(".svg"), baseline))
+
+
+def write_several(reports: Mapping[str, ReportData], path: Path) -> bool:
+    """Write the reports of several evaluations, by their paths, to one JSON, JUnit, Markdown or text file.
+
+    False, and nothing is written, where the format holds one report.
+    """
+    kind = path.suffix.lower()
+    if kind == ".json":
+        documents = {name: json_document(one) for name, one in reports.items()}
+        parts = iter([json.dumps(json_documents(documents), ensure_ascii=False, indent=1) + "\n"])
+    elif kind == ".xml":
+        parts = junit_of((name, one, _words(one)) for name, one in reports.items())
+    elif kind in {".md", ".txt"}:
+        parts = chain.from_iterable(headed(name, one, kind) for name, one in reports.items())
+    else:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.writelines(parts)
+    return True
+
+
+def headed(name: str, report: ReportData, kind: str = ".md") -> Iterator[str]:
+    """One of several reports as Markdown or text, under its name."""
+    yield f"\n## {markdown_text(name)}\n\n" if kind == ".md" else f"\n{clean(name)}\n"
+    yield from FORMATS[kind](report)
 
 
 def _pictures(report: ReportData, path: Path, baseline: ReportData | None) -> Iterator[str]:

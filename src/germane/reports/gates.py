@@ -407,6 +407,11 @@ _ORDER: tuple[Outcome, ...] = ("failed", "undecided", "passed")
 _OF_GATES = ("gate failed", "gate undecided", "all ")
 
 
+def worst_exit_code(codes: Iterable[int]) -> int:
+    """The exit code of several evaluations, in the precedence of `decide`."""
+    return max(codes, key=(0, 1, 3, 130, 2).index, default=0)
+
+
 def decide(
     gates: Iterable[GateResult],
     summaries: Sequence[MeasureSummary],

@@ -230,6 +230,15 @@ class Document(TypedDict):
     stopped: NotRequired[str]
 
 
+class Documents(TypedDict):
+    """The document of `--json` where a run was several evaluations: that of each under its path, and the exit code of all."""
+
+    schema_version: Literal[1]
+    passed: bool
+    exit_code: int
+    reports: dict[str, Document]
+
+
 def line_of(kind: Any, of: object, **more: object) -> Any:
     """A line of this kind: each of its fields in order, from `more` or else from the attribute of that name."""
     names = kind.__annotations__

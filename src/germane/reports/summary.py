@@ -232,7 +232,8 @@ def _total(counts: list[Mapping[str, Any]], field: str) -> int | None:
 
 
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
-_BLOCK = 10_000
+_BLOCK = 1 << 15
+"""Values that are added together."""
 _REASONS = 100
 """How many distinct reasons of one measure are kept."""
 
@@ -373,12 +374,14 @@ def _summary(
     n, due = len(values), len(low)
     names = cases.clusters_of(found.case, clusters)
     interval = _interval(found, names, span, level)
+    total = exact_sum(values)
+    sums = [total if some is values else exact_sum(some) for some in (low, high)]
     return MeasureSummary(
         measure=measure,
         type=canonical,
         system=system,
-        mean=exact_sum(values) / n if n else None,
-        mean_bounds=(exact_sum(low) / due, exact_sum(high) / due) if due else None,
+        mean=total / n if n else None,
+        mean_bounds=(sums[0] / due, sums[1] / due) if due else None,
         interval=interval.ends,
         interval_method=(interval.method if interval.ends else None)
         and interval.method + ("" if interval.units == "cases" else ", clusters"),
@@ -406,8 +409,21 @@ def _summary(
 
 def exact_sum(values: NDArray[np.float64]) -> float:
     """The sum, rounded once."""
-    blocks = (values[start : start + _BLOCK] for start in range(0, len(values), _BLOCK))
-    return fsum(value for block in blocks for value in block.tolist())
+    if len(values) < _BLOCK or not np.isfinite(values).all():
+        return fsum(values.tolist())
+    parts, exponents = np.frexp(values)
+    least = int(exponents.min())
+    total = 0
+    for start in range(
+        0, len(values), _BLOCK
+    ):  # whole numbers times powers of 2, their halves added without rounding
+        some = slice(start, start + _BLOCK)
+        whole = np.ldexp(parts[some], 53).astype(np.int64)
+        of_power = exponents[some] - least
+        high, low = (np.bincount(of_power, half) for half in (whole >> 27, whole & (1 << 27) - 1))
+        for power in np.flatnonzero(high.astype(bool) | low.astype(bool)).tolist():
+            total += (int(high[power]) * (1 << 27) + int(low[power])) << power
+    return total / (1 << 53 - least) if least <= 53 else float(total << least - 53)
 
 
 def _interval(

@@ -1,9 +1,9 @@
 """Large runs: of each query only the ranks of its gold documents and the length of its list, block by block.
 
 A ranked measure over gold labels needs no more of a run. Blocks of lines are parsed by polars (the extra `tables`), cut
-where a query ends, so that memory is bounded by the block. Gold documents are found by a 64-bit hash of query and
+where a query ends, so that memory is bounded by the block and the gold. Gold documents are found by a 64-bit hash of query and
 document, and each find is compared exactly. What is not a plain run (an odd line, a query in two pieces, a document
-twice) is left to `read_run`, which knows lines and says what is wrong.
+twice) is left to `read_run` and `read_qrels`, which know lines and say what is wrong.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from germane.samples.files import line_limit, opened, shown_name
 from germane.samples.frames import parquet_batches
 from germane.samples.trec import frame_roles
 
-__all__ = ["Hits", "NotPlain", "read_hits"]
+__all__ = ["Gold", "Hits", "NotPlain", "read_hits"]
 
 BLOCK = 2 << 20
 """Bytes that are parsed together."""
 
 _QUERY_SEED, _DOC_SEED = 1, 2
 _SLOTS = 4
-"""The lookup table in front of the gold has 2**_SLOTS to 2**(_SLOTS + 1) slots per document."""
+"""The lookup table in front of a block's gold has 2**_SLOTS to 2**(_SLOTS + 1) slots per document."""
 _PIECE = 1 << 17
 """Bytes that are looked through together, which stay in the processor's cache."""
 
@@ -48,22 +48,90 @@ class NotPlain(Exception):
 class Hits:
     """Where the gold documents of a run stand.
 
-    `queries` are the run's queries in the order of the file, `gold` the number of each in the gold (-1 = none), `lengths`
-    how many results each has. A hit is a document with a grade: `row` is the number of its query in the gold, `rank`
-    counts from 1. Hits are sorted by row and rank.
+    `lengths` says how many results each query of the gold has, -1 where it is not in the run; `ignored` are the run's other
+    queries, in the order of the file. A hit is a document with a grade: `row` is the number of its query in the gold,
+    `rank` counts from 1. Hits are sorted by row and rank.
     """
 
-    queries: list[str]
-    gold: Numbers
     lengths: Numbers
+    ignored: list[str]
     row: Numbers
     rank: Numbers
     grade: Floats
 
 
+class Gold:
+    """Gold in columns: the queries (`queries`, a polars Series), how many documents each has (`sizes`), their grades."""
+
+    def __init__(self, queries: Any, sizes: Numbers, docs: Any, grades: Floats) -> None:
+        self.queries, self.sizes, self.docs, self.grades = queries, sizes, docs, grades
+        self._starts = np.cumsum(sizes) - sizes
+        self._hashed = queries.hash(_QUERY_SEED).to_numpy()
+        self._key = docs.hash(_DOC_SEED).to_numpy() ^ np.repeat(self._hashed, sizes)
+        self._order = np.argsort(self._hashed)
+        self._sorted = self._hashed[self._order]
+        if _twice(self._sorted) or _twice(np.sort(self._key)):
+            raise NotPlain("a document or a query may stand twice in the gold")
+
+    @classmethod
+    def of(cls, qrels: Mapping[str, Mapping[str, int]]) -> Gold:
+        """The columns of a mapping."""
+        polars = _polars()
+        queries = polars.Series(list(qrels), dtype=polars.String)
+        docs = polars.Series([doc for grades in qrels.values() for doc in grades], dtype=polars.String)
+        sizes = np.fromiter(map(len, qrels.values()), np.int64, len(qrels))
+        values = chain.from_iterable(grades.values() for grades in qrels.values())
+        return cls(queries, sizes, docs, np.fromiter(values, np.float64, len(docs)))
+
+    @classmethod
+    def read(cls, path: str | Path, *, block: int = BLOCK) -> Gold:
+        """Gold in TREC's columns; NotPlain where `read_qrels` must read it."""
+        frames = list(_trec_frames(path, block, _GRADES))
+        if not frames:
+            raise NotPlain("there are no grades")
+        frame = _polars().concat(frames, rechunk=True)
+        starts, first = _queries(frame["query"])
+        return cls(first, np.diff(starts), frame["doc"], frame["grade"].cast(_polars().Float64).to_numpy())
+
+    @property
+    def ids(self) -> tuple[bytes, Numbers]:
+        """The queries one after another, and where each ends."""
+        ends = np.cumsum(self.queries.str.len_bytes().to_numpy(), dtype=np.int64)
+        return self.queries.str.join("").item().encode(), ends
+
+    def rows(self, queries: Any, hashed: Keys, begin: int) -> Numbers:
+        """The number of each query in the gold, -1 where it has none; most likely they go on from `begin`."""
+        if not len(self._hashed):
+            return np.full(len(hashed), -1)
+        if np.array_equal(self._hashed[begin : begin + len(hashed)], hashed):
+            rows = np.arange(begin, begin + len(hashed))
+        else:
+            at = np.minimum(np.searchsorted(self._sorted, hashed), len(self._sorted) - 1)
+            rows = self._order[at]
+        same = (self._hashed[rows] == hashed) & (self.queries[rows] == queries).to_numpy()
+        return np.where(same, rows, -1)
+
+    def found(self, key: Keys, docs: Any, starts: Numbers, rows: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """The gold documents in some results: their places, the places of their queries in `rows`, and their numbers here.
+
+        `starts` are where the results of each query start and the last end, `rows` the number of each query here.
+        """
+        known = np.flatnonzero(rows >= 0)
+        sizes = self.sizes[rows[known]]
+        number = np.repeat(known, sizes)
+        at = np.arange(len(number)) + np.repeat(self._starts[rows[known]] - np.cumsum(sizes) + sizes, sizes)
+        order = np.argsort(self._key[at])
+        number, at = number[order], at[order]
+        place, hit = _find(key, self._key[at])
+        number, at = number[hit], at[hit]
+        own = (starts[number] <= place) & (place < starts[number + 1])
+        same = own & (self.docs[at] == docs[place]).to_numpy()
+        return place[same], number[same], at[same]
+
+
 def read_hits(
     path: str | Path,
-    qrels: Mapping[str, Mapping[str, int]],
+    gold: Gold,
     *,
     fmt: Literal["trec", "parquet"] = "trec",
     columns: Mapping[str, str] | None = None,
@@ -73,26 +141,28 @@ def read_hits(
 
     Raises NotPlain where `read_run` must read the file, and MissingPart where polars is not installed.
     """
-    gold = _Gold(qrels)
-    queries: list[str] = []
-    numbers: list[Numbers] = []
-    lengths: list[Numbers] = []
+    lengths = np.full(len(gold.queries), -1)
+    ignored: list[str] = []
+    hashes: list[Keys] = []
     found: list[tuple[Numbers, Numbers, Floats]] = []
-    for frame in _parquet_frames(path, columns) if fmt == "parquet" else _trec_frames(path, block):
-        names, rows, starts, hits = _hits(frame, gold)
-        queries += names
-        numbers.append(rows)
-        lengths.append(np.diff(starts))
-        found.append(hits)
-    if len(set(queries)) < len(queries):
-        raise NotPlain("a query is in two pieces")
-    if not queries:
+    begin = 0
+    for frame in _parquet_frames(path, columns) if fmt == "parquet" else _trec_frames(path, block, _RESULTS):
+        starts, first = _queries(frame["query"])
+        hashed = first.hash(_QUERY_SEED).to_numpy()
+        rows = gold.rows(first, hashed, begin)
+        known, begin = rows >= 0, int(rows[-1]) + 1
+        lengths[rows[known]] = np.diff(starts)[known]
+        if not known.all():
+            ignored += first.filter(~known).to_list()
+        hashes.append(hashed)
+        found.append(_hits(frame, gold, starts, hashed, rows))
+    if not hashes:
         raise NotPlain("there are no results")
+    if _twice(np.sort(np.concatenate(hashes))):
+        raise NotPlain("a query is in two pieces")
     row, rank, grade = (np.concatenate(columns) for columns in zip(*found, strict=True))
     order = np.argsort((row << 32) | rank)
-    return Hits(
-        queries, np.concatenate(numbers), np.concatenate(lengths), row[order], rank[order], grade[order]
-    )
+    return Hits(lengths, ignored, row[order], rank[order], grade[order])
 
 
 def _polars() -> Any:
@@ -103,81 +173,52 @@ def _polars() -> Any:
     return polars
 
 
-class _Gold:
-    """The gold documents, sorted by their key, with a table in front that tells most other documents apart."""
-
-    def __init__(self, qrels: Mapping[str, Mapping[str, int]]) -> None:
-        polars = _polars()
-        docs = polars.Series([doc for grades in qrels.values() for doc in grades], dtype=polars.String)
-        self._queries = polars.Series(list(qrels), dtype=polars.String)
-        sizes = np.fromiter(map(len, qrels.values()), np.int64, len(qrels))
-        hashed = self._queries.hash(_QUERY_SEED).to_numpy()
-        key = docs.hash(_DOC_SEED).to_numpy() ^ np.repeat(hashed, sizes)
-        self._row = np.argsort(hashed)
-        self._hashed = hashed[self._row]
-        order = np.argsort(key)
-        self.key = key[order]
-        if any((keys[1:] == keys[:-1]).any() for keys in (self.key, self._hashed)):
-            raise NotPlain("two gold documents or queries share a hash")
-        values = chain.from_iterable(grades.values() for grades in qrels.values())
-        grades = np.fromiter(values, np.float64, len(docs))
-        self.doc, self.grade = docs[order], grades[order]
-        self.row = np.repeat(np.arange(len(qrels)), sizes)[order]
-        bits = max(10, len(key).bit_length() + _SLOTS)
-        self._shift = np.uint64(64 - bits)
-        self._slots = np.zeros(1 << bits, dtype=np.bool_)
-        self._slots[self._slot(key)] = True
-
-    def _slot(self, key: Keys) -> Numbers:
-        return (key >> self._shift).view(np.int64)
-
-    def rows(self, queries: Any, hashed: Keys) -> Numbers:
-        """The number of each query in the gold, -1 where it has none."""
-        if not len(self._hashed):
-            return np.full(len(hashed), -1)
-        at = np.minimum(np.searchsorted(self._hashed, hashed), len(self._hashed) - 1)
-        rows = self._row[at]
-        same = (self._hashed[at] == hashed) & (self._queries[rows] == queries).to_numpy()
-        return np.where(same, rows, -1)
-
-    def find(self, key: Keys) -> tuple[Numbers, Numbers]:
-        """The places of the keys that are gold documents' keys, and the numbers of these documents."""
-        place = np.flatnonzero(self._slots.take(self._slot(key)))
-        wanted = key[place]
-        at = np.searchsorted(self.key, wanted)
-        at[at == len(self.key)] = 0
-        hit = self.key[at] == wanted
-        return place[hit], at[hit]
-
-
-def _hits(frame: Any, gold: _Gold) -> tuple[list[str], Numbers, Numbers, tuple[Numbers, Numbers, Floats]]:
-    """The queries of a block, their numbers in the gold, where each starts (and the last ends); hits: row, rank, grade."""
-    query, docs, score = frame["query"], frame["doc"], frame["score"].to_numpy()
+def _queries(query: Any) -> tuple[Numbers, Any]:
+    """Where each query of a column starts (and the last ends), and the queries."""
     changes = np.flatnonzero((query[1:] != query[:-1]).to_numpy()) + 1
     starts = np.concatenate([[0], changes, [len(query)]])
-    first = query[starts[:-1]]
-    names: list[str] = first.to_list()
-    hashed = first.hash(_QUERY_SEED).to_numpy()
+    return starts, query[starts[:-1]]
+
+
+def _twice(ordered: Keys) -> bool:
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
+def _find(key: Keys, wanted: Keys) -> tuple[Numbers, Numbers]:
+    """The places of the keys that are wanted ones, which are sorted, and the places of these.
+
+    A table in front of them tells most other keys apart.
+    """
+    if not len(wanted):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    shift = np.uint64(64 - max(10, len(wanted).bit_length() + _SLOTS))
+    slots = np.zeros(1 << (64 - int(shift)), dtype=np.bool_)
+    slots[(wanted >> shift).view(np.int64)] = True
+    place = np.flatnonzero(slots.take((key >> shift).view(np.int64)))
+    at = np.searchsorted(wanted, key[place])
+    at[at == len(wanted)] = 0
+    hit = wanted[at] == key[place]
+    return place[hit], at[hit]
+
+
+def _hits(
+    frame: Any, gold: Gold, starts: Numbers, hashed: Keys, rows: Numbers
+) -> tuple[Numbers, Numbers, Floats]:
+    """The hits of a block: row, rank and grade. `starts`, `hashed`, `rows`: where each query starts, its hash and row."""
+    docs, score = frame["doc"], frame["score"].to_numpy()
+    if np.isnan(score).any():
+        raise NotPlain("a score is NaN")
     key = np.repeat(hashed, np.diff(starts))
     key ^= docs.hash(_DOC_SEED).to_numpy()
-    ordered = np.sort(key)
-    if (ordered[1:] == ordered[:-1]).any():
+    if _twice(np.sort(key)):
         raise NotPlain("a document may stand twice in a query")
-    place, at = gold.find(key)
-    number = np.searchsorted(starts, place, side="right") - 1
-    numbers = gold.rows(first, hashed)
-    row = numbers[number]
-    same = (gold.row[at] == row) & (gold.doc[at] == docs[place]).to_numpy()
-    place, at, number, row = place[same], at[same], number[same], row[same]
+    place, number, at = gold.found(key, docs, starts, rows)
     rank = place - starts[number] + 1
-    odd = (
-        np.flatnonzero(~(score[1:] < score[:-1])) + 1
-    )  # ties, rises, NaN, and most places where a query starts
-    if np.isnan(score[odd]).any() or np.isnan(score[starts[:-1]]).any():
-        raise NotPlain("a score is NaN")
-    if len(place) and np.isin(odd, changes, invert=True).any():
+    falls = score[1:] < score[:-1]
+    falls[starts[1:-1] - 1] = True  # where a query starts
+    if len(place) and not falls.all():
         rank = _ranked(score + 0.0, docs, starts, place, number)  # -0.0 + 0.0 is 0.0
-    return names, numbers, starts, (row, rank, gold.grade[at])
+    return rows[number], rank, gold.grades[at]
 
 
 def _ranked(score: Floats, docs: Any, starts: Numbers, place: Numbers, number: Numbers) -> Numbers:
@@ -226,10 +267,11 @@ def _above(
     return standing[place]
 
 
-def _trec_frames(path: str | Path, block: int) -> Iterator[Any]:
-    """The three columns of a TREC run, some queries at a time."""
+def _trec_frames(path: str | Path, block: int, columns: Mapping[str, str]) -> Iterator[Any]:
+    """Three columns of a TREC file, some queries at a time."""
     with opened(path, limited=False) as stream:
-        yield from map(_parsed, _blocks(stream, block))
+        for data in _blocks(stream, block):
+            yield _parsed(data, columns)
 
 
 def _parquet_frames(path: str | Path, columns: Mapping[str, str] | None) -> Iterator[Any]:
@@ -322,22 +364,29 @@ def _last_query(data: bytes) -> int:
     return 0
 
 
-_COLUMNS = ("query", "", "doc", "rank", "score", "tag")
+_RESULTS = {
+    "query": "String",
+    "": "String",
+    "doc": "String",
+    "rank": "String",
+    "score": "Float64",
+    "tag": "String",
+}
+_GRADES = {"query": "String", "": "String", "doc": "String", "grade": "Int64"}
 
 
-def _parsed(data: bytes) -> Any:
-    """The three columns of a block's lines; NotPlain where a line is not five columns with a number in the fifth."""
+def _parsed(data: bytes, columns: Mapping[str, str]) -> Any:
+    """Query, document and number of a block's lines; NotPlain where a line is none of a run, or of gold."""
     polars = _polars()
     separator, data = _separated(data)
-    schema = {name: polars.Float64 if name == "score" else polars.String for name in _COLUMNS}
     try:
         frame = polars.read_csv(
             data,
             separator=separator,
             has_header=False,
             quote_char=None,
-            columns=[0, 2, 4],
-            schema=schema,
+            columns=[0, 2, 3 if columns is _GRADES else 4],
+            schema={name: getattr(polars, kind) for name, kind in columns.items()},
             truncate_ragged_lines=True,
             missing_columns="insert",
             extra_columns="ignore",
@@ -346,7 +395,9 @@ def _parsed(data: bytes) -> Any:
         raise NotPlain(str(error)) from None
     if any(column.null_count() for column in frame):
         raise NotPlain("a line has too few columns")
-    if frame["query"].str.starts_with("#").any():
+    if columns is _GRADES and data.count(separator.encode()) != 3 * len(frame):
+        raise NotPlain("a line of gold has more than four columns")
+    if b"#" in data and frame["query"].str.starts_with("#").any():
         raise NotPlain("there are comments")
     return frame
 

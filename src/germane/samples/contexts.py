@@ -9,7 +9,6 @@ from typing import Literal
 
 from germane.errors import InputError
 from germane.samples.files import JsonFault, decode
-from germane.samples.messages import plain
 from germane.samples.models import read_contexts
 from germane.types import Call, Context, Json, Message, Sample, ToolCall
 
@@ -99,7 +98,7 @@ def _under_keys(document: Json) -> tuple[Context, ...] | None:
 def _read(values: Json) -> tuple[Context, ...] | None:
     """The contexts of a list; None where it holds something else."""
     try:
-        return read_contexts(plain(values))
+        return read_contexts(values)
     except ValueError:
         return None
 
@@ -155,22 +154,9 @@ def compile_rule(pattern: str | None) -> Callable[[Sample], Sample]:
         fix = "write a regular expression like '<(urn:uuid:[^>]+)>'"
         raise InputError(f"doc-id: {pattern!r} is no regular expression: {error}", fix=fix) from None
 
-    def mapped(contexts: tuple[Context, ...]) -> tuple[Context, ...]:
-        return tuple(c if c.id is None else replace(c, id=document_id(rule, c.id)) for c in contexts)
+    def mapped(context: Context) -> Context:
+        match = None if context.id is None else rule.search(context.id)
+        document = match and match[1 if rule.groups else 0]
+        return replace(context, id=document) if document else context
 
-    def apply(sample: Sample) -> Sample:
-        if sample.contexts is None and sample.calls is None:
-            return sample
-        contexts = None if sample.contexts is None else mapped(sample.contexts)
-        calls = None
-        if sample.calls is not None:
-            calls = tuple(replace(call, contexts=mapped(call.contexts)) for call in sample.calls)
-        return replace(sample, contexts=contexts, calls=calls)
-
-    return apply
-
-
-def document_id(rule: re.Pattern[str], chunk: str) -> str:
-    """The document's id in a chunk's id; the same id where the rule finds nothing in it."""
-    match = rule.search(chunk)
-    return (match[1 if rule.groups else 0] if match else None) or chunk
+    return lambda sample: sample.with_contexts(mapped)

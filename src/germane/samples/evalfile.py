@@ -21,7 +21,6 @@ from germane.samples.files import (
     decode,
     fold,
     nearest,
-    place_in,
     read_lines,
     read_text,
     without_scheme,
@@ -29,7 +28,7 @@ from germane.samples.files import (
 from germane.samples.messages import content_text, input_files, messages_at, repository_root
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import RowReader, check_columns
-from germane.samples.validation import Wrong, say
+from germane.samples.validation import Wrong, report, say
 from germane.samples.yamltext import (
     Flag,
     JsonMapping,
@@ -48,13 +47,10 @@ from germane.samples.yamltext import (
 )
 from germane.types import FrozenDict, Json, Message, Sample, freeze
 
-__all__ = ["Case", "EvalFile", "GraderSpec", "read_eval_file"]
-
 _NAMES = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 
 
 def _below(value: Any, info: ValidationInfo) -> Path:
-    """A path relative to the eval file's folder."""
     if not isinstance(value, str | Path):
         raise Wrong(f"is {say(value)}", "write a path")
     return (_folder(info) / without_scheme(str(value))).resolve()
@@ -88,35 +84,23 @@ class GraderSpec:
 
 
 def _spec(node: Node) -> GraderSpec:
-    """The grader in a node: a text is a type."""
     if node.pairs is None:
         if node.text is None or node.is_null():
-            raise InputError(
-                f"a grader is {node.kind}", fix="write type: context_precision@5", place=node.place
-            )
+            fix = "write type: context_precision@5"
+            raise InputError(f"a grader is {node.kind}", fix=fix, place=node.place)
         return GraderSpec(name=node.text, spec=node.text, place=node.place, at=node.at)
-    known = {fold(key): inner.text for key, inner in node.pairs.items() if inner.text and not inner.is_null()}
+    pairs = node.pairs.items()
+    known = {fold(key): inner.text for key, inner in pairs if inner.text and not inner.is_null()}
     kind = known.get("type")
     name = known.get("name") or (known.get("metric") if kind else None)
-    value = known.get("value")
     usual = kind or known.get("measure") or known.get("metric") or "code_judge"
-    spec = freeze(
-        {
-            key: inner.text if fold(key) in {"name", "type"} else inner.json()
-            for key, inner in node.pairs.items()
-        }
-    )
-    return GraderSpec(
-        name=name or (f"{usual}-{value}" if value else usual),
-        named=name is not None,
-        spec=spec,
-        place=node.place,
-        at=node.at,
-    )
+    usual = f"{usual}-{known['value']}" if "value" in known else usual
+    texts = {"name", "type"}
+    spec = freeze({key: inner.text if fold(key) in texts else inner.json() for key, inner in pairs})
+    return GraderSpec(name=name or usual, named=name is not None, spec=spec, place=node.place, at=node.at)
 
 
 def _node(value: Any) -> Node:
-    """The node that a model was given."""
     if isinstance(value, Scalar):
         return value.node
     if not isinstance(value, Node):
@@ -124,10 +108,10 @@ def _node(value: Any) -> Node:
     return value
 
 
-def _measures(items: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
+def _measures(nodes: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
     """Texts are names of measures, several in one text too."""
     found: list[GraderSpec] = []
-    for node in items:
+    for node in nodes:
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
         found += [GraderSpec(name=name, spec=name, place=node.place, at=node.at) for name in names]
         found += [] if names else [_spec(node)]
@@ -151,19 +135,14 @@ def _rubrics(items: Any) -> tuple[GraderSpec, ...]:
     return (_rubric(nodes),) if nodes else ()
 
 
-def _assertions(items: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
+def _assertions(nodes: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
     """In the newer generation's list a text is no measure's name, but something that must be true.
 
     All of them are one rubric in the place of the first, which weighs as much as they are many.
     """
-    stated = [node for node in items if node.pairs is None]
-    found: list[GraderSpec] = []
-    for node in items:
-        if node.pairs is not None:
-            found.append(_spec(node))
-        elif node is stated[0]:
-            found.append(_rubric(stated, len(stated)))
-    return tuple(found)
+    stated = [node for node in nodes if node.pairs is None]
+    kept = (node for node in nodes if node.pairs is not None or node is stated[0])
+    return tuple(_rubric(stated, len(stated)) if node.pairs is None else _spec(node) for node in kept)
 
 
 _MEMBERS = ("evaluators", "assertions", "assert", "graders", "members")
@@ -206,7 +185,6 @@ def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ())
 
 
 def _template(name: str, folder: Path, above: tuple[Path, ...], place: Place) -> Path:
-    """The file of assertions that is included."""
     bare = not name.startswith(".") and not any(sign in name for sign in "/\\")
     names = [f".agentv/templates/{name}{suffix}" for suffix in (".yaml", ".yml")] if bare else [name]
     root = repository_root(folder)
@@ -221,9 +199,8 @@ def _template(name: str, folder: Path, above: tuple[Path, ...], place: Place) ->
                 return path
         if one == root:
             break
-    raise InputError(
-        f"there is no {names[0]} to include, in {folder} or above", fix="check the name", place=place
-    )
+    problem = f"there is no {names[0]} to include, in {folder} or above"
+    raise InputError(problem, fix="check the name", place=place)
 
 
 _Items = tuple[Annotated[Any, PlainValidator(_node, json_schema_input_type=str | dict[str, Any])], ...]
@@ -252,7 +229,6 @@ class GraderLists(YamlModel):
 
 
 def _trials(value: Any) -> int | None:
-    """How often each case is asked: a number, or `{count: 3}`."""
     given = plain_value(value)
     number = given.get("count") if isinstance(given, dict) else given
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
@@ -293,15 +269,12 @@ def by_name(graders: Iterable[GraderSpec], faults: list[InputError] | None = Non
         if grader.named and written.setdefault(grader.name, grader).spec != grader.spec:
             problem = f"two graders are named {grader.name!r}"
             fault = InputError(problem, fix="give one of them another name", place=grader.place)
-            if faults is None:
-                raise fault
-            faults += [fault] if str(fault) not in map(str, faults) else []
+            if str(fault) not in map(str, faults or ()):
+                report(fault, faults)
     found: dict[str, GraderSpec] = {}
     for grader in listed:
         name, number = grader.name, 1
-        while (
-            not grader.named and (first := found.get(name) or written.get(name)) and first.spec != grader.spec
-        ):
+        while not grader.named and (found.get(name) or written.get(name, grader)).spec != grader.spec:
             number += 1
             name = f"{grader.name}-{number}"
         found.setdefault(name, grader if name == grader.name else replace(grader, name=name))
@@ -349,12 +322,21 @@ def _columns(value: Any) -> FrozenDict:
     return FrozenDict(columns)
 
 
+Columns = Annotated[FrozenDict, PlainValidator(_columns, json_schema_input_type=dict[str, str])]
+
+
 def _judges(value: Any) -> str:
     names = as_list(value)
     for place, name in enumerate(names):
         if not isinstance(name, str):
             raise Wrong(f"is {say(name)}", "write the name of a judge: openai:gpt-4o-mini", place)
     return " ".join(names)
+
+
+def _defaults(value: Any) -> Any:
+    if isinstance(value, Node) and value.pairs is None:
+        raise Wrong("is no mapping", "write defaults: {tags: [tax]}")
+    return value
 
 
 _ASKED = ("question", "query", "inputmessages", "input")
@@ -396,6 +378,7 @@ class EvalFile(GraderLists):
     what = "an eval file"
     aliases: ClassVar = {**GraderLists.aliases, "targets_file": ("targets",)}
     computed = ("path", "cases", "targets")
+    nodes = ("defaults", "input")  # until the case is read that gets them
     ignored = ("name", "version", "tags", "author", "license", "requires", "category", *_CASES)
 
     path: Path = Path()
@@ -422,28 +405,14 @@ class EvalFile(GraderLists):
     compatibility: Literal["agentv"] | None = None
     contexts_from: Literal["auto", "text"] = "auto"
     doc_id: str | None = None
-    columns: Annotated[FrozenDict, PlainValidator(_columns, json_schema_input_type=dict[str, str])] = (
-        FrozenDict()
-    )
+    columns: Columns = FrozenDict()
     execution: Execution = Execution()
     targets: tuple[str, ...] = ()
-    defaults: Any = None
+    defaults: Annotated[Any, BeforeValidator(_defaults)] = None
     vars: JsonMapping = FrozenDict()
     metadata: JsonMapping = FrozenDict()
     input: Any = None
     input_files: Texts = ()
-
-    @classmethod
-    def complete(
-        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
-    ) -> None:
-        """What every case gets stays a node until its case is read."""
-        super().complete(values, others, node, info)
-        for name in ("defaults", "input"):
-            if name in values:
-                values[name] = (node.pairs or {})[node.spelt[name]]
-        if "defaults" in values and values["defaults"].pairs is None:
-            raise Wrong("is no mapping", "write defaults: {tags: [tax]}", "defaults")
 
 
 def read_eval_file(
@@ -486,9 +455,7 @@ def read_eval_file(
         try:
             found.append(_case(node, number, file, warn, faults, replaced=replaced))
         except InputError as fault:
-            if faults is None:
-                raise
-            faults.append(fault)
+            report(fault, faults)
     cases = tuple(found)
     _check_ids(cases, faults)
     if not inline and not file.data and not faults:
@@ -504,11 +471,8 @@ def _where_cases_are(
 
     Cases stand in the file, or in files that it names.
     """
-    found = {
-        fold(key): inner
-        for key, inner in (root.pairs or {}).items()
-        if fold(key) in _CASES and not inner.is_null()
-    }
+    pairs = {fold(key): inner for key, inner in (root.pairs or {}).items() if not inner.is_null()}
+    found = {name: inner for name, inner in pairs.items() if name in _CASES}
     if len(found) > 1:
         second = list(found.values())[1]
         raise InputError("the file has two lists of cases", fix="keep one of them", place=second.place)
@@ -525,9 +489,8 @@ def _where_cases_are(
         named = (item.text or "").startswith("file://")
         cases = _cases_in(item, folder, parsed) if named else [item]
         if cases is None:
-            raise InputError(
-                f"{item.text} holds no cases", fix="write data: FILE for samples", place=item.place
-            )
+            fix = "write data: FILE for samples"
+            raise InputError(f"{item.text} holds no cases", fix=fix, place=item.place)
         inline += cases
     return inline, [], name == "evalcases"
 
@@ -550,11 +513,8 @@ def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[
                 raise InputError("this file holds no list of cases", fix="write - id: ...", place=root.place)
             cases += inside
         elif path.suffix in {".jsonl", ".ndjson"} and path.is_file():
-            cases += [
-                node_of(_json(path, number, line), Place(str(path), number))
-                for number, line in read_lines(path)
-                if line.strip()
-            ]
+            lines = [(number, line) for number, line in read_lines(path) if line.strip()]
+            cases += [node_of(_json(path, number, line), Place(str(path), number)) for number, line in lines]
         elif path.exists():
             return None
         else:
@@ -568,17 +528,14 @@ def _json(path: Path, number: int, line: str) -> Json:
     try:
         return decode(line.strip())
     except JsonFault as fault:
-        raise InputError(
-            fault.problem, fix=fault.fix, place=place_in(path, line, fault.offset, number)
-        ) from None
+        raise fault.error(path, line, number) from None
 
 
 def _existing_at(node: Node, folder: Path) -> Path:
     path = (folder / without_scheme(node.text or "")).resolve()
     if not path.exists():
-        raise InputError(
-            f"there is no file {node.text!r} in {folder}", fix="check the path", place=node.place
-        )
+        problem = f"there is no file {node.text!r} in {folder}"
+        raise InputError(problem, fix="check the path", place=node.place)
     return path
 
 
@@ -610,6 +567,7 @@ class CaseEntry(GraderLists):
         "criterion": ("expected_outcome", "outcome", "criteria"),
     }
     computed = ("others",)
+    nodes = ("input_messages", "expected_messages")
 
     id: str | None = None
     question: str | None = None
@@ -633,11 +591,7 @@ class CaseEntry(GraderLists):
     def complete(
         cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
     ) -> None:
-        """Unknown keys are fields of a sample, else metadata with a warning; messages stay nodes."""
-        assert node.pairs is not None
-        for name in ("input_messages", "expected_messages"):
-            if name in values:
-                values[name] = node.pairs[node.spelt[name]]
+        """Unknown keys are fields of a sample, else metadata with a warning."""
         values["others"] = others
         warn = (info.context or {}).get("warn")
         for key in others:
@@ -678,17 +632,12 @@ def _case(
         "metadata": {**file.metadata, **entry.metadata, **more},
     }
     if not any(SPELLINGS[key] == "reference" and row[key] is not None for key in fields):
-        row["reference"] = (
-            entry.reference_answer or ("" if only_contexts(last) else content_text(last)) or None
-        )
+        said = "" if only_contexts(last) else content_text(last)
+        row["reference"] = entry.reference_answer or said or None
     if not query and all(SPELLINGS[key] != "query" for key in fields):
-        fault = InputError(
-            "a case has no query", fix='write query: "the question that was asked"', place=node.place
-        )
-        if faults is None:
-            raise fault
-        said = len(faults) > known and any(fold(key) in _ASKED for key in node.pairs or {})
-        faults += [] if said else [fault]
+        fix = 'write query: "the question that was asked"'
+        if len(faults or ()) == known or not any(fold(key) in _ASKED for key in node.pairs or {}):
+            report(InputError("a case has no query", fix=fix, place=node.place), faults)
         row["query"] = "-"
     reader = RowReader(warn=warn)
     if faults is not None and (wrong := reader.faults_of(row, number, node.at)):
@@ -733,18 +682,14 @@ def _completed(node: Node, file: EvalFile) -> Node:
     given = {key: inner for key, inner in usual.items() if names.get(fold(key), key) not in own}
     pairs = {**given, **node.pairs}
     keys = {**{key: file.defaults.keys[key] for key in given}, **node.keys}
-    values = {**file.vars, **_vars_of(pairs)}
+    own_values = pairs["vars"].json() if "vars" in pairs else None
+    values = {**file.vars, **(own_values if isinstance(own_values, dict) else {})}
     if values:
-        pairs = {
-            key: inner if fold(key) in _OF_GRADERS else with_variables(inner, values)
-            for key, inner in pairs.items()
+        filled = {
+            key: with_variables(one, values) for key, one in pairs.items() if fold(key) not in _OF_GRADERS
         }
+        pairs = {**pairs, **filled}
     return replace(node, pairs=pairs, keys=keys)
-
-
-def _vars_of(pairs: Mapping[str, Node]) -> dict[str, Json]:
-    found = pairs["vars"].json() if "vars" in pairs else None
-    return found if isinstance(found, dict) else {}
 
 
 def _graders(
@@ -760,7 +705,6 @@ def _graders(
 
 
 def _asked(question: str | None, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
-    """The query of a case, and the turns before it."""
     users = [index for index, message in enumerate(messages) if message.role == "user"]
     last = users[-1] if users else 0
     history = tuple(message for message in messages[:last] if message.role != "system")
@@ -774,7 +718,4 @@ def _check_ids(cases: tuple[Case, ...], faults: list[InputError] | None) -> None
         if first is not case:
             line = first.place.line if first.place else 0
             problem = f"the case {case.sample.id!r} is there already, on line {line}"
-            fault = InputError(problem, fix="give each case its own id", place=case.place)
-            if faults is None:
-                raise fault
-            faults.append(fault)
+            report(InputError(problem, fix="give each case its own id", place=case.place), faults)

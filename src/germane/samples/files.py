@@ -367,6 +367,12 @@ class JsonFault(ValueError):
         super().__init__(problem)
         self.problem, self.fix, self.offset = problem, fix, offset
 
+    def error(self, path: str | Path, text: str, first_line: int = 1, fix: str = "") -> InputError:
+        """The error that the user reads, of a text that starts at `first_line` of a file."""
+        return InputError(
+            self.problem, fix=fix or self.fix, place=place_in(path, text, self.offset, first_line)
+        )
+
 
 class _Refused(ValueError):
     """Raised inside the decoder, which does not say where it is."""

@@ -11,10 +11,8 @@ from germane.errors import InputError, MissingPart, Place
 from germane.samples.files import shown_name
 from germane.types import Json
 
-__all__ = ["parquet_batches", "records"]
-
 _PLAIN = frozenset({str, int, bool, type(None)})
-_FIX = 'put it into a list: evaluate([{"query": "...", "contexts": [...]}], ...)'
+LIST = 'put it into a list: evaluate([{"query": "...", "contexts": [...]}], ...)'
 
 
 def records(source: Any) -> Iterator[Any]:
@@ -24,7 +22,7 @@ def records(source: Any) -> Iterator[Any]:
     and nodes of LlamaIndex (`node`, `get_content()`) are contexts. InputError where it holds no samples.
     """
     if isinstance(source, bytes):
-        raise InputError("this is bytes, and a list of samples is needed", fix=_FIX)
+        raise InputError("this is bytes, and a list of samples is needed", fix=LIST)
     return map(_row, _records(source))
 
 
@@ -65,7 +63,7 @@ def _records(source: Any) -> Iterable[Any]:
     if hasattr(source, "__arrow_c_stream__") and not hasattr(source, "to_list"):  # a series has to_list
         return _exchanged(source)
     if not isinstance(source, Iterable):
-        raise InputError(f"{type(source).__name__} is no list of samples", fix=_FIX)
+        raise InputError(f"{type(source).__name__} is no list of samples", fix=LIST)
     return source
 
 
@@ -80,13 +78,10 @@ def _exchanged(source: Any) -> Iterable[Any]:
 
 
 def _row(row: Any) -> Any:
-    if isinstance(row, Mapping):
-        return dict(_known(row))
-    return row
+    return dict(_known(row)) if isinstance(row, Mapping) else row
 
 
 def _known(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
-    """The items of a mapping that are not missing."""
     for key, value in row.items():
         plain = value if type(value) in _PLAIN else _plain(value)
         if plain is not None:
@@ -99,29 +94,33 @@ def _plain(value: Any) -> Json:
         if hasattr(value, read):
             value = getattr(value, read)()
             break
-    if hasattr(value, "page_content") or hasattr(value, "get_content"):
-        return _document(value)
+    if (found := document(value)) is not None:
+        return found
     if isinstance(value, Mapping):
         return dict(_known(value))
     if isinstance(value, list | tuple):
         return [plain for one in value if (plain := _plain(one)) is not None or one is None]
-    missing = (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in {
-        "NAType",
-        "NaTType",
-    }
-    return None if missing else value
+    missing = isinstance(value, float) and math.isnan(value)
+    return None if missing or type(value).__name__ in {"NAType", "NaTType"} else value
 
 
-def _document(document: Any) -> dict[str, Json]:
-    """A document of LangChain or a node of LlamaIndex as a context."""
-    node = getattr(document, "node", document)  # a node with its score
-    text = getattr(node, "page_content", None)
+def document(value: Any) -> dict[str, Json] | None:
+    """A document of LangChain or Haystack, or a node of LlamaIndex with or without its score, as a context; None for others."""
+    node = getattr(value, "node", value)
+    if hasattr(node, "page_content"):
+        text = node.page_content
+    elif callable(getattr(node, "get_content", None)):
+        text = node.get_content()
+    elif hasattr(node, "content") and hasattr(node, "meta"):
+        text = node.content
+    else:
+        return None
     name = getattr(node, "id", None) or getattr(node, "node_id", None) or getattr(node, "id_", None)
-    metadata = getattr(node, "metadata", None) or {}
+    metadata = getattr(node, "metadata", None) or getattr(node, "meta", None) or {}
     made = {
-        "text": node.get_content() if text is None else text,
-        "id": name if isinstance(name, str) else None,
-        "score": _plain(getattr(document, "score", None)),
+        "text": text or "",
+        "id": None if name is None else str(name),
+        "score": _plain(getattr(value, "score", None)),
         "metadata": {str(key): _as_json(item) for key, item in metadata.items()} or None,
     }
     return {key: item for key, item in made.items() if item is not None}

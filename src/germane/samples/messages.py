@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import json
 from pathlib import Path
 
@@ -60,7 +61,6 @@ def _part(part: Json, folder: Path, node: Node) -> Json:
 
 
 def _find(named: str, folder: Path) -> Path | None:
-    """The file, relative to the eval file's folder, then to the repository's root."""
     root = repository_root(folder)
     absolute = (root / named.lstrip("/"), Path(named))
     places = absolute if named.startswith("/") else (folder / named, root / named)
@@ -75,8 +75,7 @@ def input_files(messages: tuple[Message, ...]) -> tuple[tuple[str, ...], tuple[s
         for part in (message.content if isinstance(message.content, tuple) else ())
         if isinstance(part, dict) and "path" in part and part.get("type") == "file"
     ]
-    guidelines = tuple(file for file in files if is_guideline(file))
-    return guidelines, tuple(file for file in files if file not in guidelines)
+    return tuple(filter(is_guideline, files)), tuple(itertools.filterfalse(is_guideline, files))
 
 
 def is_guideline(path: str) -> bool:
@@ -92,7 +91,7 @@ def content_text(content: Json) -> str:
         isinstance(p, str) or (isinstance(p, dict) and "type" in p) for p in content
     ):
         return "\n\n".join(filter(None, map(_part_text, content)))
-    return json.dumps(plain(content), ensure_ascii=False)
+    return json.dumps(content, ensure_ascii=False)
 
 
 def _part_text(part: Json) -> str:
@@ -101,11 +100,4 @@ def _part_text(part: Json) -> str:
     if part["type"] == "file":
         return "" if is_guideline(str(part.get("path", ""))) else str(part.get("text", ""))
     text = part.get("value", part.get("text", ""))
-    return text if isinstance(text, str) else json.dumps(plain(text), ensure_ascii=False)
-
-
-def plain(value: Json) -> Json:
-    """A frozen JSON value as ordinary dicts and lists."""
-    if isinstance(value, dict):
-        return {key: plain(inner) for key, inner in value.items()}
-    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+    return text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)

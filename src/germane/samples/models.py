@@ -23,17 +23,7 @@ from pydantic import (
 )
 from pydantic import WithJsonSchema as Schema
 
-from germane.samples.validation import (
-    Id,
-    JsonObject,
-    JsonValue,
-    Number,
-    Offset,
-    Whole,
-    Wrong,
-    frozen,
-    say,
-)
+from germane.samples.validation import Id, JsonObject, JsonValue, Number, Offset, Whole, Wrong, frozen, say
 from germane.types import Call, Context, Evidence, FrozenDict, Json, Message, ToolCall
 
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -130,9 +120,8 @@ class PassageLine(BaseModel):
             if name is None:
                 metadata[key] = value
             elif str(value) != str(getattr(self, name)):
-                raise Wrong(
-                    f"says something else than the other {name} of this context", f"keep one {name}", key
-                )
+                problem = f"says something else than the other {name} of this context"
+                raise Wrong(problem, f"keep one {name}", key)
         metadata |= {k: v for k, v in (("start", self.start), ("end", self.end)) if v is not None}
         return Context(
             text="" if self.text is None else self.text or EMPTY,
@@ -184,9 +173,11 @@ def read_context(value: Json) -> Context:
 
 
 def _rare_context(value: Json) -> Context:
-    """From Python: a context that is made already, or a text of another type."""
+    """From Python: a context that is made already, a text of another type, a mapping that is frozen."""
     if isinstance(value, Context):
         return value
+    if isinstance(value, dict):
+        return read_context(dict(value))
     if isinstance(value, str):
         return Context(text=str(value) or EMPTY)
     raise Wrong(f"is {say(value)}", f"write a string or an object like {_EXAMPLE}")
@@ -246,9 +237,8 @@ def _tool_call(value: Json) -> ToolCall:
         raise Wrong("does not name its tool", fix)
     given = value.get("input", value.get("args", function.get("arguments")))
     number = value.get("id")
-    took = next(
-        (value[name] for name in ("ms", "duration_ms", "durationMs") if value.get(name) is not None), None
-    )
+    times = (value.get(name) for name in ("ms", "duration_ms", "durationMs"))
+    took = next((time for time in times if time is not None), None)
     if took is not None and (isinstance(took, bool) or not isinstance(took, int | float) or took < 0):
         raise Wrong(f"took {say(took)}", "write its duration in milliseconds: 120")
     return ToolCall(

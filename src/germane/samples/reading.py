@@ -28,11 +28,11 @@ from germane.samples.files import (
     table_rows,
     whole,
 )
-from germane.samples.frames import parquet_batches, records
+from germane.samples.frames import LIST, parquet_batches, records
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import Columns, PlainRow, RowReader, Where, plain_row
 from germane.samples.trec import read_qrels
-from germane.samples.validation import Wrong
+from germane.samples.validation import Wrong, report
 from germane.types import Json, Sample, Step
 
 Row: TypeAlias = tuple[int, Json, Where]
@@ -40,11 +40,8 @@ Row: TypeAlias = tuple[int, Json, Where]
 FieldOf: TypeAlias = Callable[[str], str | None]
 """The field that a key means, None = metadata: for formats that cannot say what type a value has."""
 
-
 SampleSource: TypeAlias = Iterable[Sample | Mapping[str, Json]] | str | Path
 """Samples or mappings, a DataFrame (pandas, polars, or a table of Arrow) with a row per sample, or a file's path."""
-
-_FIX = 'put it into a list: evaluate([{"query": "...", "contexts": [...]}], ...)'
 
 
 def read_samples(
@@ -79,7 +76,7 @@ def read_rows(
     reader, unit = _format(path)
     if not path.exists() and str(path) != "-":
         raise InputError("there is no such file", fix="check the path", place=Place(str(path)))
-    rows = RowReader(columns, Notices(warn) if warn is not None else None, prefix)
+    rows = _row_reader(columns, warn, prefix)
     if reader is _read_jsonl:
         found = _read_jsonl(path, rows.field_of, plain=plain and not columns)
     else:
@@ -135,16 +132,12 @@ def data_files(folder: Path) -> list[Path]:
 
     InputError where there is none.
     """
-    found = [
-        file
-        for file in sorted(folder.rglob("*"))
-        if suffix_of(file) in READERS and file.is_file() and not _aside(file.relative_to(folder), folder)
-    ]
+    files = (file for file in sorted(folder.rglob("*")) if suffix_of(file) in READERS and file.is_file())
+    found = [file for file in files if not _aside(file.relative_to(folder), folder)]
     if not found:
         fix = f"name a file, or put one there: {', '.join(READERS)}"
-        raise InputError(
-            "there is neither an eval file nor data in this folder", fix=fix, place=Place(str(folder))
-        )
+        problem = "there is neither an eval file nor data in this folder"
+        raise InputError(problem, fix=fix, place=Place(str(folder)))
     return found
 
 
@@ -158,7 +151,7 @@ def rows_of(source: Any) -> Iterable[Sample | Mapping[str, Json]]:
     if isinstance(source, str | Path):
         return read_samples(_file(source))
     if isinstance(source, Mapping | Sample):
-        raise InputError("this is one sample, and a list of samples is needed", fix=_FIX)
+        raise InputError("this is one sample, and a list of samples is needed", fix=LIST)
     return records(source)
 
 
@@ -166,7 +159,7 @@ def _file(source: str | Path) -> Path:
     path = Path(source)
     if isinstance(source, str) and ("\n" in source or suffix_of(path) not in READERS):
         shown = source if len(source) <= 40 else f"{source[:40]}..."
-        fix = f"name a {', '.join(READERS)} file, or {_FIX}"
+        fix = f"name a {', '.join(READERS)} file, or {LIST}"
         raise InputError(f"the text {shown!r} is no file of samples", fix=fix)
     return path
 
@@ -244,14 +237,10 @@ def _read_jsonl(
             try:
                 row = decode(line.rstrip("\r\n"))
             except JsonFault as fault:
-                fix = fault.fix
+                fix = ""
                 if number == 1 and line.strip() in {"[", "{"}:
                     fix = "this looks like one JSON document: name the file .json, or write one object a line"
-                place = place_in(path, line, fault.offset, number)
-                problem = InputError(fault.problem, fix=fix, place=place)
-                if faults is None:
-                    raise problem from None
-                faults.append(problem)
+                report(fault.error(path, line, number, fix), faults)
                 continue
             yield number, row, functools.partial(_line_place, path, number, line)
 
@@ -273,8 +262,8 @@ def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
         document = decode(text)
     except JsonFault as fault:
         several = fault.problem.endswith("extra data")
-        fix = "one object a line is JSON Lines: name the file .jsonl" if several else fault.fix
-        raise InputError(fault.problem, fix=fix, place=place_in(path, text, fault.offset)) from None
+        fix = "one object a line is JSON Lines: name the file .jsonl" if several else ""
+        raise fault.error(path, text, fix=fix) from None
     holder: tuple[Step, ...] = ()
     if isinstance(document, dict):
         holder = tuple(key for key in _HOLDERS if isinstance(document.get(key), list))[:1]
@@ -350,7 +339,6 @@ def _check_header(header: list[str], lists: list[int], field_of: FieldOf, place:
 
 
 def _context_cell(cell: str) -> Json:
-    """One context: an object as JSON, or a text."""
     value = structure(cell) if cell.lstrip().startswith("{") else None
     return value if isinstance(value, dict) else cell
 

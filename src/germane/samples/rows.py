@@ -143,9 +143,7 @@ class RowReader:
     def _named(self, wrong: Wrong) -> Wrong:
         """The fault with the row's own name for its field, and with an example of that field."""
         if not wrong.path:
-            wrong.problem = (
-                f"this sample {wrong.problem}" if wrong.problem.startswith("has no") else wrong.problem
-            )
+            wrong.problem = f"{'this sample ' * wrong.problem.startswith('has no')}{wrong.problem}"
             return wrong
         field = SPELLINGS.get(str(wrong.path[0]), "")
         if len(wrong.path) == 1 and field in SampleLine.model_fields:
@@ -202,7 +200,6 @@ def _misgraded(values: dict[str, Any], row: dict[str, Json]) -> Wrong | None:
 
 
 def _lists(values: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], tuple[Context, ...]]]:
-    """The ranked lists of a sample, each with its path."""
     yield ("contexts",), values["contexts"] or ()
     for number, call in enumerate(values["calls"] or ()):
         yield ("calls", number, "contexts"), call.contexts
@@ -320,19 +317,8 @@ class PlainRow(NamedTuple):
 
 
 _TEXT_FIELDS = ("query", "system", "reference", "criterion", "response", "cluster")
-_ORDER = (
-    "id",
-    "query",
-    "system",
-    "trial",
-    "contexts",
-    "reference",
-    "criterion",
-    "response",
-    "qrels",
-    "tags",
-    "cluster",
-)
+_ORDER = ("id", "query", "system", "trial", "contexts", "reference", "criterion", "response", "qrels", "tags",
+          "cluster")  # fmt: skip
 """The fields of a plain row, as a line of samples.jsonl has them."""
 _PLAIN_FIELDS = {*_ORDER, _IDS}
 _OF_CONTEXT = ("text", "id", "score", "grade", "relevant")
@@ -372,9 +358,8 @@ def _plain(row: dict[str, Json], line: bytes, number: int) -> PlainRow:
         raise _Odd
     qrels = _gold(known["qrels"]) if "qrels" in known else None
     columns = _of_ids(known[_IDS]) if _IDS in known else _contexts(known["contexts"])
-    if line and not _each_key_once(
-        line, len(row) + columns.keys + len(known["qrels"] if type(get("qrels")) is dict else ())
-    ):
+    graded = len(known["qrels"]) if type(get("qrels")) is dict else 0
+    if line and not _each_key_once(line, len(row) + columns.keys + graded):
         raise _Odd
     known["id"], known["contexts"], known["qrels"] = name, columns.shown, qrels
     shown = {key: known[key] for key in _ORDER if key in known and known[key] is not None}
@@ -425,7 +410,6 @@ def _of_ids(ids: Json) -> PlainContexts:
 
 
 def _contexts(values: Json) -> PlainContexts:
-    """The contexts, where they are all alike."""
     if type(values) is not list:
         raise _Odd
     kinds = {*map(type, values)}

@@ -142,12 +142,12 @@ def read_run(
     return _ranks_not_scores(run) if bare else run
 
 
-def format_of(path: str | Path, fmt: Format | None = None) -> Format:
-    """The format that a run would be read as."""
+def format_of(path: str | Path, fmt: Format | None = None, *, gold: bool = False) -> Format:
+    """The format that a run, or gold, would be read as."""
     if fmt is not None:
         return fmt
     with opened(path) as stream:
-        return _detect(stream, path, _RUN)
+        return _detect(stream, path, _GOLD if gold else _RUN)
 
 
 def read_qrels(

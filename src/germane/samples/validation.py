@@ -32,6 +32,13 @@ class Wrong(ValueError):
         return InputError(f"{where} {self.problem}".strip(), fix=self.fix, place=place)
 
 
+def report(fault: InputError, faults: list[InputError] | None) -> None:
+    """Add a fault to the others, where all of them are wanted; else raise it."""
+    if faults is None:
+        raise fault
+    faults.append(fault)
+
+
 def say(value: Json) -> str:
     """A value in a message: its type, and the value itself where that is short."""
     if value is None:
@@ -69,7 +76,7 @@ _FIXES = {
 
 def wrong_in(error: ValidationError, value: Json) -> Wrong:
     """The first fault that pydantic found in a value, with the part of its path that is really there."""
-    loc, wrong = first_fault(error)
+    loc, wrong = all_faults(error)[0]
     path: list[Step] = []
     at: Any = value
     for step in loc:
@@ -80,13 +87,8 @@ def wrong_in(error: ValidationError, value: Json) -> Wrong:
     return wrong.under(*path)
 
 
-def first_fault(error: ValidationError) -> tuple[tuple[Step, ...], Wrong]:
-    """Where pydantic found its first fault, by its own names, and the fault in our words."""
-    return _in_words(error.errors(include_url=False)[0])
-
-
 def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Wrong]]:
-    """Every fault that pydantic found, as `first_fault` says the first one."""
+    """Every fault that pydantic found: where, by its own names, and the fault in our words."""
     return list(map(_in_words, error.errors(include_url=False)))
 
 
@@ -118,7 +120,6 @@ def frozen(value: Json) -> Json:
 
 
 def _deeper(value: Json, levels: int) -> bool:
-    """Whether a value has more levels of lists and mappings than that."""
     if not isinstance(value, dict | list | tuple):
         return False
     inner = value.values() if isinstance(value, dict) else value

@@ -8,6 +8,7 @@ booleans, only decimal, `0o` and `0x` are whole numbers; and a text that is want
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,11 +34,16 @@ from germane.types import MAX_DEPTH, FrozenDict, Json, Step, freeze
 
 _EXPANSION = 100_000
 _CORE = "tag:yaml.org,2002:"
+_TAGS = {None, "", "!", *(_CORE + kind for kind in ("str", "int", "float", "bool", "null", "map", "seq"))}
 _NULLS = {"", "~", "null", "Null", "NULL"}
-_BOOLEANS = {word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(_NULLS),
+    **{word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")},
+}
 _INTEGERS = {10: re.compile(r"[-+]?[0-9]+"), 8: re.compile(r"0o[0-7]+"), 16: re.compile(r"0x[0-9a-fA-F]+")}
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_ENDLESS = re.compile(r"[-+]?\.(inf|Inf|INF|nan|NaN|NAN)|[-+]?nan|[-+]?inf")
+_FLOAT = re.compile(
+    r"[-+]?((\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|\.(inf|Inf|INF|nan|NaN|NAN)|nan|inf)"
+)
 _CONTROL = re.compile("[^\x09\x0a\x0d\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FIXES = {
     "mapping values are not allowed": "put quotes around a text that contains ': '",
@@ -82,18 +88,28 @@ class Node:
             return {key: inner.json() for key, inner in self.pairs.items()}
         if self.items is not None:
             return [inner.json() for inner in self.items]
-        return _plain_value(self) if self.plain else self.text
+        text = self.text or ""
+        if not self.plain or text in _WORDS:
+            return _WORDS[text] if self.plain else text
+        for base, pattern in _INTEGERS.items():
+            if pattern.fullmatch(text) and len(text) < 4000:
+                return int(text, base)
+        if not _FLOAT.fullmatch(text):
+            return text
+        try:
+            if math.isfinite(number := float(text)):
+                return number
+        except ValueError:  # .inf and .nan, as YAML writes them
+            pass
+        fix = "leave it out or put it in quotes"
+        raise InputError(f"{text[:40]} is no finite number", fix=fix, place=self.place)
 
     def at(self, path: Sequence[Step]) -> Place:
-        """The place of what stands at a path below it, or of the last thing on the way that is there."""
-        if not path:
-            return self.place
-        step, rest = path[0], path[1:]
-        if isinstance(step, int) and self.items and step < len(self.items):
-            return self.items[step].at(rest)
-        if isinstance(step, str) and self.pairs and step in self.pairs:
-            return self.pairs[step].at(rest) if rest else self.keys[step]
-        return self.place
+        """The place of what stands at a path below it (of a key, where it ends in one), as far as that is there."""
+        steps, found = self.follow(path)
+        if steps and len(steps) == len(path) and isinstance(steps[-1], str):
+            return self.follow(path[:-1])[1].keys[steps[-1]]
+        return found.place
 
     def follow(self, path: Sequence[Step]) -> tuple[tuple[Step, ...], Node]:
         """The value at a path of a model's fields, as far as it is there: the steps taken, and its node."""
@@ -110,23 +126,13 @@ class Node:
                 steps.append(step)
         return tuple(steps), node
 
-
-def _plain_value(node: Node) -> Json:
-    text = node.text or ""
-    if text in _NULLS:
-        return None
-    if text in _BOOLEANS:
-        return _BOOLEANS[text]
-    for base, pattern in _INTEGERS.items():
-        if pattern.fullmatch(text) and len(text) < 4000:
-            return int(text, base)
-    if _FLOAT.fullmatch(text) and abs(number := float(text)) != float("inf"):
-        return number
-    if _FLOAT.fullmatch(text) or _ENDLESS.fullmatch(text):
-        raise InputError(
-            f"{text[:40]} is no finite number", fix="leave it out or put it in quotes", place=node.place
-        )
-    return text
+    def changed(self, change: Callable[[Node], Node]) -> Node:
+        """The node with every scalar in it changed."""
+        if self.pairs is not None:
+            return replace(self, pairs={key: inner.changed(change) for key, inner in self.pairs.items()})
+        if self.items is not None:
+            return replace(self, items=[inner.changed(change) for inner in self.items])
+        return change(self)
 
 
 def node_of(value: Json, place: Place) -> Node:
@@ -150,19 +156,18 @@ def with_environment(node: Node, environ: Mapping[str, str], *, strict: bool = T
 
     InputError where one is not set; without `strict` it then stays as it is.
     """
-    if node.pairs is not None:
-        pairs = {key: with_environment(inner, environ, strict=strict) for key, inner in node.pairs.items()}
-        return replace(node, pairs=pairs)
-    if node.items is not None:
-        items = [with_environment(inner, environ, strict=strict) for inner in node.items]
-        return replace(node, items=items)
-    text = node.text or ""
-    for variable in _VARIABLE.findall(text) if strict else ():
-        if variable not in environ:
-            problem = f"the environment variable {variable} is not set"
-            fix = f"export {variable}=... (of a file that is not trusted also --allow {variable})"
-            raise InputError(problem, fix=fix, place=node.place)
-    return replace(node, text=_VARIABLE.sub(lambda found: environ.get(found[1], found[0]), text))
+
+    def filled(scalar: Node) -> Node:
+        def value(found: re.Match[str]) -> str:
+            if strict and found[1] not in environ:
+                problem = f"the environment variable {found[1]} is not set"
+                fix = f"export {found[1]}=... (of a file that is not trusted also --allow {found[1]})"
+                raise InputError(problem, fix=fix, place=scalar.place)
+            return environ.get(found[1], found[0])
+
+        return replace(scalar, text=_VARIABLE.sub(value, scalar.text or ""))
+
+    return node.changed(filled)
 
 
 def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
@@ -170,28 +175,26 @@ def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
 
     A text that is nothing but one of them becomes its value.
     """
-    if node.pairs is not None:
-        return replace(node, pairs={key: with_variables(inner, values) for key, inner in node.pairs.items()})
-    if node.items is not None:
-        return replace(node, items=[with_variables(inner, values) for inner in node.items])
-    text = node.text or ""
-    whole = _SLOT.fullmatch(text.strip())
-    if whole and (value := _looked_up(values, whole[1])) is not None:
-        return node_of(value, node.place)
 
-    def shown(found: re.Match[str]) -> str:
-        value = _looked_up(values, found[1])
-        if value is None:
-            return found[0]
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    def value_of(slot: re.Match[str]) -> Json:
+        value: Json = values
+        for step in slot[1].split("."):
+            value = value.get(step) if isinstance(value, Mapping) else None
+        return value
 
-    return replace(node, text=_SLOT.sub(shown, text))
+    def shown(slot: re.Match[str]) -> str:
+        value = value_of(slot)
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return slot[0] if value is None else text
 
+    def filled(scalar: Node) -> Node:
+        text = scalar.text or ""
+        whole = _SLOT.fullmatch(text.strip())
+        if whole and (value := value_of(whole)) is not None:
+            return node_of(value, scalar.place)
+        return replace(scalar, text=_SLOT.sub(shown, text))
 
-def _looked_up(values: Json, name: str) -> Json:
-    for step in name.split("."):
-        values = values.get(step) if isinstance(values, Mapping) else None
-    return values
+    return node.changed(filled)
 
 
 def parse_yaml(text: str, file: str) -> Node:
@@ -206,9 +209,8 @@ def parse_yaml(text: str, file: str) -> Node:
     except yaml.MarkedYAMLError as error:
         raise _syntax(error, text, file) from None
     if node is None or node.is_null():
-        raise InputError(
-            "the file is empty", fix="write what to evaluate; see `germane init`", place=Place(file, 1, 1)
-        )
+        fix = "write what to evaluate; see `germane init`"
+        raise InputError("the file is empty", fix=fix, place=Place(file, 1, 1))
     return node
 
 
@@ -218,10 +220,8 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> InputError:
     lines = text.splitlines()
     written = lines[line] if line < len(lines) else ""
     problem = (error.problem or "unreadable").strip()
-    fix = next(
-        (fix for start, fix in _FIXES.items() if problem.startswith(start)),
-        "check the indentation and quotes",
-    )
+    known = (fix for start, fix in _FIXES.items() if problem.startswith(start))
+    fix = next(known, "check the indentation and quotes")
     if "\t" in written[: len(written) - len(written.lstrip())] or written[column : column + 1] == "\t":
         fix = "indent with spaces: YAML allows no tabs there"
     return InputError(f"this is not YAML: {problem}", fix=fix, place=Place(file, line + 1, column + 1))
@@ -255,26 +255,22 @@ class _Builder:
             return self._alias(str(event.anchor), place)
         if depth > MAX_DEPTH:
             raise InputError(f"nested more than {MAX_DEPTH} levels deep", fix="write it flatter", place=place)
-        self._check_tag(event.tag, place)
+        if event.tag not in _TAGS:
+            shown = event.tag.replace(_CORE, "!!")
+            raise InputError(f"the tag {shown} is not read", fix="write the value without a tag", place=place)
         if isinstance(event, yaml.ScalarEvent):
             plain = event.style in {None, ""} and event.tag not in {"!", f"{_CORE}str"}
             node = Node(place, text=event.value, plain=plain)
         elif isinstance(event, yaml.SequenceStartEvent):
-            node = self._sequence(events, depth, place)
+            items: list[Node] = []
+            while not isinstance(inner := next(events), yaml.SequenceEndEvent):
+                items.append(self._node(inner, events, depth + 1))
+            node = Node(place, items=items, size=1 + sum(item.size for item in items))
         else:
             node = self._mapping(events, depth, place)
         if event.anchor:
             self._anchors[event.anchor] = node
         return node
-
-    def _check_tag(self, tag: str | None, place: Place) -> None:
-        if (
-            tag
-            and tag != "!"
-            and tag not in {f"{_CORE}{t}" for t in ("str", "int", "float", "bool", "null", "map", "seq")}
-        ):
-            shown = tag.replace(_CORE, "!!")
-            raise InputError(f"the tag {shown} is not read", fix="write the value without a tag", place=place)
 
     def _alias(self, anchor: str, place: Place) -> Node:
         if anchor not in self._anchors:
@@ -286,12 +282,6 @@ class _Builder:
             raise InputError("the aliases unfold to too much", fix="write the values out", place=place)
         return node
 
-    def _sequence(self, events: Iterator[Any], depth: int, place: Place) -> Node:
-        items: list[Node] = []
-        while not isinstance(event := next(events), yaml.SequenceEndEvent):
-            items.append(self._node(event, events, depth + 1))
-        return Node(place, items=items, size=1 + sum(item.size for item in items))
-
     def _mapping(self, events: Iterator[Any], depth: int, place: Place) -> Node:
         pairs: dict[str, Node] = {}
         keys: dict[str, Place] = {}
@@ -302,26 +292,19 @@ class _Builder:
             if key.text is None:
                 raise InputError(f"a key is {key.kind}", fix="write a text as the key", place=key.place)
             if key.text == "<<" and key.plain:
-                merged += self._merged(value)
+                merged += [value] if value.items is None else value.items
                 continue
             if key.text in keys:
                 problem = f"the key {key.text!r} is there twice, first on line {keys[key.text].line}"
                 raise InputError(problem, fix="keep one of the two", place=key.place)
             pairs[key.text], keys[key.text] = value, key.place
         for source in merged:
-            for name, value in (source.pairs or {}).items():
-                if name not in keys:
-                    pairs[name], keys[name] = value, source.keys[name]
-        return Node(place, pairs=pairs, keys=keys, size=1 + sum(value.size for value in pairs.values()))
-
-    def _merged(self, value: Node) -> list[Node]:
-        sources = [value] if value.items is None else value.items
-        for source in sources:
             if source.pairs is None:
-                raise InputError(
-                    f"<< merges {source.kind}", fix="write <<: *name of a mapping", place=source.place
-                )
-        return sources
+                fix = "write <<: *name of a mapping"
+                raise InputError(f"<< merges {source.kind}", fix=fix, place=source.place)
+            pairs |= {name: value for name, value in source.pairs.items() if name not in pairs}
+            keys = source.keys | keys
+        return Node(place, pairs=pairs, keys=keys, size=1 + sum(value.size for value in pairs.values()))
 
 
 class Scalar(str):
@@ -365,11 +348,9 @@ def _mapping(value: Any) -> FrozenDict:
 
 _plain = BeforeValidator(plain_value)
 Flag = Annotated[StrictBool, _plain]
-Weight = Annotated[Number, Field(ge=0), _plain]
 Positive = Annotated[Number, Field(ge=0.001), _plain]
 WholeNumber = Annotated[Whole, Field(strict=True, ge=0), _plain]
 Texts = Annotated[tuple[str, ...], BeforeValidator(as_list)]
-Plain = Annotated[Any, _plain]
 JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping, json_schema_input_type=dict[str, Any])]
 
 
@@ -377,7 +358,7 @@ class YamlModel(BaseModel):
     """A mapping of a YAML file. Keys may be snake_case, camelCase or kebab-case; null counts as absent.
 
     `what` names the mapping in messages, `aliases` are other names of its fields, `computed` fields that no key
-    may set, `ignored` keys that are known and have no effect. The context of the validation has `folder`, which
+    may set, `nodes` fields that stay nodes, `ignored` keys that are known and have no effect. The context of the validation has `folder`, which
     paths are relative to, and `warn`, which gets a Notice for every unknown key.
     """
 
@@ -385,6 +366,7 @@ class YamlModel(BaseModel):
     what: ClassVar[str] = "this"
     aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     computed: ClassVar[tuple[str, ...]] = ()
+    nodes: ClassVar[tuple[str, ...]] = ()
     ignored: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
@@ -437,7 +419,7 @@ class YamlModel(BaseModel):
                 if name in values:
                     problem = f"{node.spelt[name]!r} and {key!r} say the same thing"
                     raise InputError(problem, fix="keep one of them", place=node.keys[key])
-                values[name], node.spelt[name] = _for_model(inner), key
+                values[name], node.spelt[name] = inner if name in cls.nodes else _for_model(inner), key
         return values, others
 
 
@@ -462,7 +444,6 @@ def read_model(model: type[M], node: Node, faults: list[InputError] | None = Non
 
 
 def _error(model: type[YamlModel], node: Node, loc: tuple[Step, ...], wrong: Wrong) -> InputError:
-    """A fault with its place in the file."""
     steps, found = node.follow((*loc, *wrong.path))
     wrong.path = steps
     if not steps:

@@ -257,7 +257,7 @@ def _binary(values: Floats) -> bool:
 def _irregular(units: Units) -> bool:
     """Whether there are few units, they are skewed beyond 1, or 80% of them are equal."""
     means = units.sums / units.sizes
-    return len(means) < FEW or _commonest(means) >= _EQUAL * len(means) or abs(_skewness(units)) > _SKEWED
+    return len(means) < FEW or abs(_skewness(units)) > _SKEWED or _commonest(means) >= _EQUAL * len(means)
 
 
 def _irregular_differences(units: Units) -> bool:
@@ -274,14 +274,15 @@ def _irregular_differences(units: Units) -> bool:
 def _commonest(means: Floats) -> int:
     """How many units have the median value, which is the commonest one where more than half are equal."""
     middle = np.partition(means, len(means) // 2)[len(means) // 2]
-    return int(np.isclose(means, middle, rtol=0, atol=1e-12).sum())
+    return int(np.count_nonzero(np.abs(means - middle) <= 1e-12))
 
 
 def _skewness(units: Units) -> float:
     """Third standardised moment of the units' contributions to the mean; 0 where they do not vary."""
     residuals = units.residuals
-    variance = float(np.square(residuals).mean())
-    return float((residuals**3).mean()) / variance**1.5 if variance > 0 else 0.0
+    squares = np.square(residuals)
+    variance = float(squares.mean())
+    return float((squares * residuals).mean()) / variance**1.5 if variance > 0 else 0.0
 
 
 def clopper_pearson(successes: int, n: int, *, level: float = 0.95) -> tuple[float, float]:
@@ -335,13 +336,15 @@ def _betting(below: Units, above: Units, limits: tuple[float, float], level: flo
     start, length = limits[0], limits[1] - limits[0]
     if not length > 0:
         raise InputError(f"the range {limits[0]:g} to {limits[1]:g} is empty", fix="give low < high")
-    weights = below.sizes / below.sizes.max()
-    low = _capital_end((below.sums / below.sizes - start) / length, weights, level)
-    high = 1 - _capital_end((limits[1] - above.sums / above.sizes) / length, weights, level)
+    weights, n = below.sizes / below.sizes.max(), len(below.sizes)
+    orders = np.tile(np.arange(n), (min(_ORDERS, max(1, _CELLS // n)), 1))
+    np.random.default_rng(0).permuted(orders, axis=1, out=orders)
+    low = _capital_end((below.sums / below.sizes - start) / length, weights, orders, level)
+    high = 1 - _capital_end((limits[1] - above.sums / above.sizes) / length, weights, orders, level)
     return start + length * low, start + length * high
 
 
-def _capital_end(x: Floats, weights: Floats, level: float) -> float:
+def _capital_end(x: Floats, weights: Floats, orders: Ints, level: float) -> float:
     """Smallest mean in [0, 1] that betting on larger values does not refute.
 
     The capital is the product of 1 + bet * weight * (x - mean) with bets that look at earlier units only (predictable
@@ -350,21 +353,23 @@ def _capital_end(x: Floats, weights: Floats, level: float) -> float:
     makes the end depend little on the order in which they were given.
     """
     n = len(x)
-    orders = min(_ORDERS, max(1, _CELLS // n))
-    places = np.random.default_rng(0).permuted(np.tile(np.arange(n), (orders, 1)), axis=1)
-    values, sizes = x[places], weights[places]
+    values, sizes = x[orders], weights[orders]
     goal = log(2 / (1 - level))
     count = np.arange(1, n + 1)
     means = (0.5 + np.cumsum(sizes * values, axis=1)) / (1 + np.cumsum(sizes, axis=1))
     spread = (_PRIOR / 4 + np.cumsum(np.square(sizes * (values - means)), axis=1)) / (_PRIOR + count)
-    spread = np.concatenate([np.full((orders, 1), 0.25), spread[:, :-1]], axis=1)
+    spread = np.concatenate([np.full((len(orders), 1), 0.25), spread[:, :-1]], axis=1)
     bets = np.sqrt(2 * goal / (n * spread))
+    growth = np.empty_like(bets)
 
     def beyond(mean: float) -> float:
         """Logarithm of the average capital, less what refutes the mean."""
-        growth = np.log1p(np.minimum(bets, _BET / max(mean, 1e-300)) * sizes * (values - mean)).sum(axis=1)
-        top = float(growth.max())
-        return top + log(float(np.exp(growth - top).mean())) - goal
+        np.minimum(bets, _BET / max(mean, 1e-300), out=growth)
+        np.multiply(growth, sizes, out=growth)
+        np.multiply(growth, values - mean, out=growth)
+        grown = np.log1p(growth, out=growth).sum(axis=1)
+        top = float(grown.max())
+        return top + log(float(np.exp(grown - top).mean())) - goal
 
     if beyond(0.0) <= 0:
         return 0.0

@@ -17,7 +17,7 @@ from germane.errors import InputError, Place
 from germane.numberset import NumberSet
 from germane.types import Json, Score, Status
 
-__all__ = ["STATUSES", "SampleKey", "ScoreTable", "dump_score"]
+__all__ = ["STATUSES", "Ids", "SampleKey", "ScoreTable", "dump_score"]
 
 SampleKey: TypeAlias = tuple[str, str, int]
 """What names a sample within an evaluation: its id, system and trial."""
@@ -78,6 +78,14 @@ class _Runs:
         return self._ends[-1] if self._ends else 0
 
 
+class Ids(NamedTuple):
+    """Samples of one system: their ids one after another as UTF-8, and where each ends; no sample has further trials."""
+
+    text: bytes
+    ends: NDArray[np.int64]
+    system: str = ""
+
+
 class _Keys:
     """The keys of samples: each distinct one has a number, from 0 in order of first appearance."""
 
@@ -112,6 +120,14 @@ class _Keys:
             self._ends.append(len(self._ids))
             self._system.append(self._systems.setdefault(key[1], len(self._systems)))
             self._trial.append(key[2])
+
+    def extend_ids(self, ids: Ids) -> None:
+        """Add samples that are all new, and of which none will come again."""
+        start = len(self._ids)
+        self._ids += ids.text
+        self._ends.frombytes((ids.ends + start).tobytes())
+        self._system.append(self._systems.setdefault(ids.system, len(self._systems)), len(ids.ends))
+        self._trial.append(0, len(ids.ends))
 
     def join(self, other: _Keys) -> None:
         """Add the keys of another table, which are all new, and of which none will come again."""
@@ -242,7 +258,8 @@ class ScoreTable:
     def _add_groups(self, samples: Sequence[int], measures: tuple[int, ...]) -> None:
         """Groups of one set of measures; their rows are there."""
         groups = len(self._set)
-        if self._group is None and list(samples) != list(range(groups, groups + len(samples))):
+        following = range(groups, groups + len(samples))
+        if self._group is None and samples != following and list(samples) != list(following):
             self._group = array("i", range(groups))
         if self._group is not None:
             self._group.extend(samples)
@@ -285,7 +302,7 @@ class ScoreTable:
     @classmethod
     def of_values(
         cls,
-        samples: Sequence[SampleKey],
+        samples: Sequence[SampleKey] | Ids,
         values: Mapping[str, NDArray[np.float64]],
         *,
         counted: NDArray[np.bool_] | None = None,
@@ -300,9 +317,12 @@ class ScoreTable:
         skipped besides, and why.
         """
         table = cls()
-        table.keys.extend(samples)
+        if isinstance(samples, Ids):
+            table.keys.extend_ids(samples)
+        else:
+            table.keys.extend(samples)
         table._measures = {(name, (types or {}).get(name, name)): at for at, name in enumerate(values)}
-        shape = (len(samples), len(values))
+        shape = (len(table.keys), len(values))
         found = np.stack(list(values.values()), axis=1) if values else np.empty(shape)
         outcomes = np.zeros(shape, dtype=np.int64)
         skipped = _STATUS["skipped"]
@@ -322,7 +342,7 @@ class ScoreTable:
             zip(flat[starts].tolist(), np.diff(starts, append=len(flat)).tolist(), strict=True)
         )
         if len(values):
-            table._add_groups(range(len(samples)), tuple(range(len(values))))
+            table._add_groups(range(len(table.keys)), tuple(range(len(values))))
         return table
 
     # the columns

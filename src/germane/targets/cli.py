@@ -21,8 +21,6 @@ from germane.samples.yamltext import Positive, plain_value
 from germane.targets.target import Asked, Target, complete, sample_of
 from germane.types import Json, Sample
 
-__all__ = ["CliTarget"]
-
 _SLOT = re.compile(r"\{(PROMPT|EVAL_ID|ATTEMPT|FILES|OUTPUT_FILE)\}")
 _TAIL = 2000
 _ANSWERS = {"text", "output_messages", "outputMessages", "output"}

@@ -13,8 +13,6 @@ from germane.samples.yamltext import Node, Scalar, WholeNumber, plain_value
 from germane.targets.target import Asked, Target, complete, merged, sample_of
 from germane.types import Json, Sample
 
-__all__ = ["MockTarget", "RecordedTarget"]
-
 
 def _response(value: Any) -> Json:
     """A response as it was written: `no` is the text "no"."""
@@ -83,9 +81,8 @@ class RecordedTarget(Target):
     async def answer(self, asked: Asked) -> Sample:
         """The answer on record; TargetError where there is none for this id."""
         sample, (system, *_) = sample_of(asked), next(iter(self._answers))
-        found = self._answers.get((system, sample.id, sample.trial)) or self._answers.get(
-            (system, sample.id, 0)
-        )
+        trials = (self._answers.get((system, sample.id, trial)) for trial in (sample.trial, 0))
+        found = next(filter(None, trials), None)
         if found is None:
             raise TargetError(f"{self.path} has no answer for the id {sample.id!r}")
         return merged(asked, found)

@@ -19,8 +19,6 @@ from germane.samples.yamltext import Positive, WholeNumber, plain_value
 from germane.targets.target import Asked, Target, complete, sample_of
 from germane.types import Json, Sample
 
-__all__ = ["HttpTarget"]
-
 _SLOT = re.compile(r"\{\{\s*(query|id|trial|history|metadata)\s*\}\}")
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _TAIL = 300
@@ -134,15 +132,13 @@ class HttpTarget(Target):
             listed = _at(document, self.contexts_at)
             if not isinstance(listed, list):
                 raise TargetError(f"{self.contexts_at} of the response is no list of contexts")
-            found["contexts"] = [self._context(one) for one in listed]
+            found["contexts"] = [
+                {name: _at(one, pointer, needed=False) for name, pointer in self.context.items()} or one
+                for one in listed
+            ]
         if self.calls_at is not None:
             found["calls"] = _at(document, self.calls_at)
         return found
-
-    def _context(self, one: Json) -> Json:
-        if not self.context:
-            return one
-        return {name: _at(one, pointer) for name, pointer in self.context.items() if _has(one, pointer)}
 
 
 def _values(asked: Asked) -> dict[str, Json]:
@@ -179,16 +175,8 @@ def _retry_after(header: str | None) -> float | None:
     return float(header) if header and header.replace(".", "", 1).isdecimal() else None
 
 
-def _has(document: Json, pointer: str) -> bool:
-    try:
-        _at(document, pointer)
-    except TargetError:
-        return False
-    return True
-
-
-def _at(document: Json, pointer: str) -> Json:
-    """What a JSON pointer names; TargetError where it is not there."""
+def _at(document: Json, pointer: str, *, needed: bool = True) -> Json:
+    """What a JSON pointer names; TargetError where it is not there, None where it is not `needed`."""
     found = document
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
@@ -196,6 +184,8 @@ def _at(document: Json, pointer: str) -> Json:
             found = found[name]
         elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
             found = found[int(name)]
-        else:
+        elif needed:
             raise TargetError(f"the response has nothing at {pointer}")
+        else:
+            return None
     return found

@@ -20,8 +20,6 @@ from germane.samples.yamltext import Positive, Texts, plain_value
 from germane.targets.target import Asked, Target, complete, sample_of
 from germane.types import Sample
 
-__all__ = ["PythonTarget"]
-
 
 class PythonTarget(Target):
     """Calls a function with the query; with the Sample or the Case where its first parameter is called that.
@@ -98,9 +96,7 @@ def _asked_by(found: Any) -> Callable[..., Any] | None:
         if callable(method := getattr(found, name, None)):
             return method  # type: ignore[no-any-return]
     if callable(run := getattr(found, "run", None)):
-        return lambda query, **arguments: _haystack_answer(
-            run(**{**_haystack_input(found, query), **arguments})
-        )
+        return lambda query, **more: _haystack_answer(run(**{**_haystack_input(found, query), **more}))
     return found if callable(found) else None
 
 
@@ -109,10 +105,7 @@ def _haystack_input(found: Any, query: str) -> dict[str, Any]:
     if not callable(inputs := getattr(found, "inputs", None)):
         return {"query": query}
     wanted = {"query", "text", "question", "prompt"}
-    data = {
-        component: {name: query for name in sockets if name in wanted}
-        for component, sockets in inputs().items()
-    }
+    data = {component: dict.fromkeys(wanted & set(sockets), query) for component, sockets in inputs().items()}
     return {"data": {component: given for component, given in data.items() if given}}
 
 
@@ -124,14 +117,11 @@ def _haystack_answer(result: Any) -> Any:
     documents = [part["documents"] for part in parts if isinstance(part.get("documents"), list)]
     replies = [part.get("replies") or part.get("answers") for part in parts]
     said = [reply for reply in replies if isinstance(reply, list) and reply]
-    found = {"contexts": documents[-1]} if documents else {}
-    return {**found, **({"response": _reply(said[-1][0])} if said else {})} if documents or said else result
-
-
-def _reply(reply: Any) -> str:
-    """The text of a reply: a text, a chat message or an answer object."""
-    text = getattr(reply, "text", None) or getattr(reply, "data", None) or reply
-    return str(text)
+    found: dict[str, Any] = {"contexts": documents[-1]} if documents else {}
+    if said:  # a text, a chat message or an answer object
+        reply = said[-1][0]
+        found["response"] = str(getattr(reply, "text", None) or getattr(reply, "data", None) or reply)
+    return found or result
 
 
 def _first_argument(function: Callable[..., Any], asked: Asked) -> Any:

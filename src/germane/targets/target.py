@@ -10,12 +10,11 @@ from typing import Any, ClassVar, TypeAlias
 from germane.errors import InputError, Place, TargetError
 from germane.samples.evalfile import Case
 from germane.samples.files import whole
+from germane.samples.frames import document
 from germane.samples.messages import content_text
 from germane.samples.rows import RowReader
 from germane.samples.yamltext import WholeNumber, YamlModel
 from germane.types import Call, Context, FrozenDict, Json, Message, Sample
-
-__all__ = ["Asked", "Models", "Target", "complete", "merged", "sample_of"]
 
 Asked: TypeAlias = Case | Sample
 """The question to a target: a case of an eval file, or a sample that has no answer yet."""
@@ -109,6 +108,7 @@ def merged(asked: Asked, answered: Sample, *, ms: float | None = None) -> Sample
     sample = sample_of(asked)
     listed = answered.contexts is not None or answered.calls is not None
     spoken = (content_text(m.content) for m in reversed(answered.messages) if m.role == "assistant")
+    took = {} if ms is None else {"ms": round(ms, 3)}
     return replace(
         sample,
         response=next(filter(None, spoken), None) if answered.response is None else answered.response,
@@ -116,37 +116,8 @@ def merged(asked: Asked, answered: Sample, *, ms: float | None = None) -> Sample
         contexts=answered.contexts if listed else sample.contexts,
         calls=answered.calls if listed else sample.calls,
         error=answered.error,
-        metadata=FrozenDict(
-            {**sample.metadata, **answered.metadata, **({} if ms is None else {"ms": round(ms, 3)})}
-        ),
+        metadata=FrozenDict({**sample.metadata, **answered.metadata, **took}),
     )
-
-
-def _passage(value: Any) -> Json:
-    """A document of LangChain, a node of LlamaIndex, a document of Haystack, or a response of either; None for others."""
-    if hasattr(value, "page_content"):  # LangChain
-        return _context(value.page_content, getattr(value, "id", None), None, getattr(value, "metadata", {}))
-    if hasattr(value, "source_nodes"):  # LlamaIndex: the response of an engine
-        return {"response": str(value), "contexts": _native(list(value.source_nodes))}
-    node = getattr(value, "node", value)
-    if callable(content := getattr(node, "get_content", None)):  # LlamaIndex: a node, scored or not
-        return _context(
-            content(),
-            getattr(node, "node_id", None),
-            getattr(value, "score", None),
-            getattr(node, "metadata", {}),
-        )
-    if hasattr(value, "content") and hasattr(value, "meta"):  # Haystack
-        return _context(value.content, getattr(value, "id", None), getattr(value, "score", None), value.meta)
-    return None
-
-
-def _context(text: str | None, identity: Any, score: Any, metadata: Any) -> dict[str, Json]:
-    shown = {"text": text or "", "id": None if identity is None else str(identity), "score": _native(score)}
-    return {
-        **{name: found for name, found in shown.items() if found is not None},
-        "metadata": _native(metadata),
-    }
 
 
 def _native(value: Any) -> Json:
@@ -157,6 +128,8 @@ def _native(value: Any) -> Json:
         return [_native(inner) for inner in value]
     if hasattr(value, "tolist"):
         return value.tolist()
-    if (passage := _passage(value)) is not None:
+    if hasattr(value, "source_nodes"):  # the response of an engine of LlamaIndex
+        return {"response": str(value), "contexts": _native(list(value.source_nodes))}
+    if (passage := document(value)) is not None:
         return passage
     return value if value is None or isinstance(value, _PLAIN) else str(value)

@@ -15,8 +15,6 @@ from germane.targets.http import HttpTarget
 from germane.targets.python import PythonTarget
 from germane.targets.target import Target
 
-__all__ = ["PROVIDERS", "check_target", "declared_models", "find_targets_file", "kind_of", "open_target"]
-
 PROVIDERS: Mapping[str, type[Target]] = {
     "mock": MockTarget,
     "cli": CliTarget,
@@ -68,9 +66,7 @@ def kind_of(name: str, where: str | Path) -> tuple[type[Target], Place]:
 
 
 def _found(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
-    where = Path(where)
-    path = find_targets_file(where) if where.is_dir() else where
-    entry = _entry(name, path)
+    entry, path = _entry(name, Path(where))
     kind = (entry.pairs or {}).get("provider")
     if kind is None or kind.text is None or kind.text not in PROVIDERS:
         problem = f"there is no provider {kind.text!r}" if kind else f"the target {name} has no provider"
@@ -81,8 +77,7 @@ def _found(name: str, where: str | Path) -> tuple[Node, Path, type[Target]]:
 
 def declared_models(name: str, where: str | Path) -> dict[str, str]:
     """The models that a target's entry declares, by their role: {"generator": "gpt-4o-mini"}."""
-    where = Path(where)
-    entry = _entry(name, find_targets_file(where) if where.is_dir() else where)
+    entry, _ = _entry(name, Path(where))
     models = (entry.pairs or {}).get("models")
     named = with_environment(models, os.environ).pairs or {} if models is not None else {}
     return {role: node.text for role, node in named.items() if node.text}
@@ -106,8 +101,8 @@ def _upwards(folder: Path) -> Iterator[Path]:
             return
 
 
-def _entry(name: str, path: Path) -> Node:
-    """The entry of that name; InputError with the names that there are."""
+def _entry(name: str, where: Path) -> tuple[Node, Path]:
+    path = find_targets_file(where) if where.is_dir() else where
     root = parse_yaml(read_text(path), str(path))
     listed = (root.pairs or {}).get("targets")
     if listed is None or listed.items is None:
@@ -126,4 +121,4 @@ def _entry(name: str, path: Path) -> Node:
         near = nearest(name, names)
         fix = f"did you mean {near}?" if near else f"it has {', '.join(names)}"
         raise InputError(f"there is no target {name!r}", fix=fix, place=Place(str(path)))
-    return names[name]
+    return names[name], path
