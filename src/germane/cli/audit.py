@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from germane.cli.options import AsJson, File, Stored
+
 
 def audit(
-    folder: Annotated[
-        Path, typer.Argument(metavar="REPORT", help="A report folder that `germane run` wrote.")
-    ],
-    json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write it as Markdown.")] = None,
+    folder: Stored,
+    json: AsJson = False,
+    output: Annotated[File, typer.Option("-o", "--output", help="Write it as Markdown.")] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Count labels that were not drawn at random, too.")
     ] = False,

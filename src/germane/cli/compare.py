@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from germane.cli.options import AsJson, By, Files, Text, Words
+
 
 def compare(
     reports: Annotated[
@@ -18,21 +20,21 @@ def compare(
         ),
     ],
     systems: Annotated[
-        list[str] | None,
+        Words,
         typer.Option("--systems", help="Systems of one report, or the one to take of each; repeatable."),
     ] = None,
     measure: Annotated[
-        list[str] | None,
+        Words,
         typer.Option(
             "-m", "--measure", "--metric", help="Measures, separated by spaces; default: all in common."
         ),
     ] = None,
     primary: Annotated[
-        list[str] | None,
+        Words,
         typer.Option("--primary", help="Measures that the finding rests on (Holm); default: all compared."),
     ] = None,
     margin: Annotated[
-        list[str] | None,
+        Words,
         typer.Option("--margin", help="The loss that is acceptable, e.g. 'nDCG@10: 0.02'; repeatable."),
     ] = None,
     across_judges: Annotated[
@@ -42,18 +44,15 @@ def compare(
         ),
     ] = False,
     cluster: Annotated[
-        str | None, typer.Option("--cluster", help="The metadata field that names the queries' cluster.")
+        Text, typer.Option("--cluster", help="The metadata field that names the queries' cluster.")
     ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option("--by", metavar="TAG", help="Slices: a tag, `tags`, or a field of the metadata."),
-    ] = None,
+    by: By = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the random flips of the test.")] = 0,
     output: Annotated[
-        list[Path] | None,
+        Files,
         typer.Option("-o", "--output", help="Write a file: .json .csv .md .tex .txt; repeatable."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Compare systems over the same queries, each against the first: paired differences, tests, what moved.
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from germane.cli.options import Stored, Text
+
 
 def explain(
-    folder: Annotated[
-        Path, typer.Argument(metavar="REPORT", help="A report folder that `germane run` wrote.")
-    ],
+    folder: Stored,
     query: Annotated[str, typer.Argument(help="A sample's id, its query, or a part of it.")],
-    measure: Annotated[str | None, typer.Argument(help="One measure; else all.")] = None,
+    measure: Annotated[Text, typer.Argument(help="One measure; else all.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON document.")] = False,
 ) -> None:
     """Print each place with its labels, each formula with this query's numbers, and what would change the score."""

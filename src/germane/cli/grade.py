@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from germane.cli.options import Text, Words
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,22 +23,22 @@ def grade(
         typer.Argument(metavar="TYPE", help="context_precision@5, or any grader: field_accuracy, cost, ..."),
     ],
     judge: Annotated[
-        str | None, typer.Option("--judge", help="labels | lexical | openai:gpt-4o-mini | ...")
+        Text, typer.Option("--judge", help="labels | lexical | openai:gpt-4o-mini | ...")
     ] = None,
-    base_url: Annotated[str | None, typer.Option("--base-url", help="An OpenAI-compatible endpoint.")] = None,
+    base_url: Annotated[Text, typer.Option("--base-url", help="An OpenAI-compatible endpoint.")] = None,
     against: Annotated[
-        str | None, typer.Option("--against", help="auto | query | reference | response | criterion.")
+        Text, typer.Option("--against", help="auto | query | reference | response | criterion.")
     ] = None,
-    scale: Annotated[str | None, typer.Option("--scale", help="graded (0-3) | binary.")] = None,
-    ledger: Annotated[str | None, typer.Option("--ledger", help="Where answers are kept.")] = None,
+    scale: Annotated[Text, typer.Option("--scale", help="graded (0-3) | binary.")] = None,
+    ledger: Annotated[Text, typer.Option("--ledger", help="Where answers are kept.")] = None,
     replay: Annotated[
-        str | None,
+        Text,
         typer.Option(
             "--replay", metavar="LEDGER", help="Ask no judge: answers come from this ledger, or an export."
         ),
     ] = None,
     option: Annotated[
-        list[str] | None,
+        Words,
         typer.Option(
             "--option", metavar="NAME=VALUE", help="An option of the grader; JSON where it is. Repeatable."
         ),

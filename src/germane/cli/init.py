@@ -9,15 +9,14 @@ from typing import Annotated
 
 import typer
 
+from germane.cli.options import File
 from germane.errors import InputError
-
-__all__ = ["init", "shipped", "write_shipped"]
 
 _LEFT_OUT = {"__pycache__", ".germane", "germane-reports"}
 
 
 def init(
-    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="Where to write it.")] = None,
+    folder: Annotated[File, typer.Argument(metavar="[DIR]", help="Where to write it.")] = None,
     skill: Annotated[
         bool, typer.Option("--skill", help="Write the skill for coding agents instead: SKILL.md.")
     ] = False,

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from germane.cli.options import Count, File, Stored, Text
+
 if TYPE_CHECKING:
     from germane.labelling.queue import LabelTask
     from germane.labelling.session import LabellingSession
@@ -39,11 +41,9 @@ _KEYS = ("u  unsure: not counted, not asked again", "z  undo the last answer", "
 
 
 def label(
-    folder: Annotated[
-        Path, typer.Argument(metavar="REPORT", help="A report folder that `germane run` wrote.")
-    ],
-    who: Annotated[str | None, typer.Option("--who", help="Your name; else the user's.")] = None,
-    budget: Annotated[int | None, typer.Option("--budget", help="How many labels; else all.", min=1)] = None,
+    folder: Stored,
+    who: Annotated[Text, typer.Option("--who", help="Your name; else the user's.")] = None,
+    budget: Annotated[Count, typer.Option("--budget", help="How many labels; else all.", min=1)] = None,
     design: Annotated[
         str, typer.Option("--design", help="passages: some of every query; queries: whole queries.")
     ] = "passages",
@@ -56,16 +56,16 @@ def label(
         ),
     ] = "relevance",
     scale: Annotated[
-        str | None, typer.Option("--scale", help="graded (0-3) | binary (y, n); else as judged.")
+        Text, typer.Option("--scale", help="graded (0-3) | binary (y, n); else as judged.")
     ] = None,
     guideline: Annotated[
-        Path | None, typer.Option("--guideline", help="What labellers were told: shown by ?, kept as a hash.")
+        File, typer.Option("--guideline", help="What labellers were told: shown by ?, kept as a hash.")
     ] = None,
     take: Annotated[
-        Path | None, typer.Option("--import", help="Add labels from a file: .jsonl, .csv or TREC qrels.")
+        File, typer.Option("--import", help="Add labels from a file: .jsonl, .csv or TREC qrels.")
     ] = None,
     give: Annotated[
-        Path | None, typer.Option("--export", help="Write the labels to a file: .jsonl, .csv or TREC qrels.")
+        File, typer.Option("--export", help="Write the labels to a file: .jsonl, .csv or TREC qrels.")
     ] = None,
 ) -> None:
     """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once."""

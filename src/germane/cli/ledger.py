@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from germane.cli.options import File, Text
+
 if TYPE_CHECKING:
     from germane.ledger.store import SQLiteLedger
     from germane.ledger.upkeep import Chosen
@@ -17,12 +19,10 @@ app = typer.Typer(
     help="Look after the ledger, where judges' answers are kept.", no_args_is_help=True, rich_markup_mode=None
 )
 
-At = Annotated[str | None, typer.Option("--ledger", help="The ledger; else the usual place.")]
+At = Annotated[Text, typer.Option("--ledger", help="The ledger; else the usual place.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-OfJudge = Annotated[str | None, typer.Option("--judge", help="Only answers of this judge.")]
-OfKind = Annotated[
-    str | None, typer.Option("--kind", help="Only this kind of question: relevance, claims, ...")
-]
+OfJudge = Annotated[Text, typer.Option("--judge", help="Only answers of this judge.")]
+OfKind = Annotated[Text, typer.Option("--kind", help="Only this kind of question: relevance, claims, ...")]
 
 
 @app.command("stats")
@@ -37,11 +37,11 @@ def stats(ledger: At = None, json: AsJson = False) -> None:
 @app.command("export")
 def export(
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The file to write; without it, stdout.")
+        File, typer.Option("-o", "--output", help="The file to write; without it, stdout.")
     ] = None,
     judge: OfJudge = None,
     kind: OfKind = None,
-    since: Annotated[str | None, typer.Option("--since", help="Only answers from this date on.")] = None,
+    since: Annotated[Text, typer.Option("--since", help="Only answers from this date on.")] = None,
     ledger: At = None,
 ) -> None:
     """Write answers as JSON lines: the shape of a report's judgements.jsonl."""
@@ -84,10 +84,8 @@ def import_(
 def prune(
     judge: OfJudge = None,
     kind: OfKind = None,
-    prompt: Annotated[str | None, typer.Option("--prompt", help="Only this prompt hash (see stats).")] = None,
-    before: Annotated[
-        str | None, typer.Option("--before", help="Only answers from before this date.")
-    ] = None,
+    prompt: Annotated[Text, typer.Option("--prompt", help="Only this prompt hash (see stats).")] = None,
+    before: Annotated[Text, typer.Option("--before", help="Only answers from before this date.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
     ledger: At = None,
 ) -> None:

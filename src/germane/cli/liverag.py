@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from germane.cli.options import Text
 from germane.errors import InputError
 
 
@@ -34,7 +35,7 @@ def liverag(
         "data/evaluation_results"
     ),
     output_prefix: Annotated[
-        str | None, typer.Option("--output-prefix", help="A name in the files'; default: the evaluator's.")
+        Text, typer.Option("--output-prefix", help="A name in the files'; default: the evaluator's.")
     ] = None,
     output_format: Annotated[
         _FileFormat, typer.Option("--output-format", help="Of the two files.")

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from germane.cli.options import Text
+
 
 def measures(
     name: Annotated[
-        str | None, typer.Argument(metavar="[MEASURE]", help="One measure in full; also FILE.py:NAME.")
+        Text, typer.Argument(metavar="[MEASURE]", help="One measure in full; also FILE.py:NAME.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> None:

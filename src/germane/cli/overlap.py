@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from germane.cli.options import AsJson
+
 
 def overlap(
     a: Annotated[
@@ -16,7 +18,7 @@ def overlap(
     b: Annotated[Path, typer.Argument(metavar="B", help="Another one over the same queries.")],
     k: Annotated[int, typer.Option("-k", help="How many first places are compared.", min=1)] = 10,
     p: Annotated[float, typer.Option("-p", help="The persistence of rank-biased overlap.")] = 0.9,
-    json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Compare the lists of two systems: rank-biased overlap, overlap@k, and which queries differ at all."""
     from germane.cli.printing import print_document

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from germane.cli.options import File, Files, Latest, Text, Words
+
 
 def plot(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="[REPORT]", help="A report folder; else the latest in germane-reports."),
-    ] = None,
+    folder: Latest = None,
     output: Annotated[
-        list[Path] | None, typer.Option("-o", "--output", help="The picture: .svg or .png; repeatable.")
+        Files, typer.Option("-o", "--output", help="The picture: .svg or .png; repeatable.")
     ] = None,
     kind: Annotated[
-        list[str] | None,
+        Words,
         typer.Option(
             "--kind",
             help="cutoffs | ranks | differences | tokens | latency; repeatable. Without it all that there is.",
         ),
     ] = None,
     measure: Annotated[
-        str | None,
+        Text,
         typer.Option("-m", "--measure", help="What is compared and set against costs; else the first."),
     ] = None,
     baseline: Annotated[
-        Path | None, typer.Option("--baseline", metavar="REPORT", help="What differences are to.")
+        File, typer.Option("--baseline", metavar="REPORT", help="What differences are to.")
     ] = None,
 ) -> None:
     """Draw measures by cut-off, relevance by rank, differences per query, and a measure against what it costs.

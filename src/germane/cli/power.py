@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
+from germane.cli.options import AsJson, File, Words
+
 
 def power(
     report: Annotated[Path, typer.Argument(metavar="REPORT", help="A report folder, or a --json document.")],
     other: Annotated[
-        Path | None, typer.Argument(metavar="[OTHER]", help="A second system: its differences are measured.")
+        File, typer.Argument(metavar="[OTHER]", help="A second system: its differences are measured.")
     ] = None,
     measure: Annotated[
-        list[str] | None,
+        Words,
         typer.Option("-m", "--measure", "--metric", help="Measures, separated by spaces; default: all."),
     ] = None,
     detect: Annotated[float, typer.Option("--detect", help="The difference to detect.")] = 0.02,
@@ -22,7 +24,7 @@ def power(
         float,
         typer.Option("--correlation", help="Of one system alone: how its scores go with those of the next."),
     ] = 0.5,
-    json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
+    json: AsJson = False,
 ) -> None:
     """How many queries would show a difference, and the smallest one that these can show, at 0.05 with power 0.8."""
     from germane.cli.printing import print_document

@@ -34,19 +34,6 @@ if TYPE_CHECKING:
     from germane.comparison.planning import RankedSystems
     from germane.reports.schema import RankingLine
 
-__all__ = [
-    "Progress",
-    "finish",
-    "finish_each",
-    "print_console",
-    "print_document",
-    "print_json",
-    "ranking_lines",
-    "ranking_of",
-    "say",
-    "write",
-]
-
 
 @contextmanager
 def whoever_listens() -> Iterator[None]:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from germane.reports.schema import RankingLine
     from germane.types import Sample
 
-__all__ = ["ABOUT", "rank"]
-
 ABOUT = """Score ranked results against gold labels: TREC, TSV, CSV, JSONL, JSON, Parquet, BEIR; plain, .gz or .zst.
 
 Every query with gold counts; one without results counts 0. Ties in score are broken by document id, descending,

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from germane.cli.options import By
+from germane.cli.options import AsJson, By, File, Files, Latest
 
 
 def report(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="[REPORT]", help="A report folder; else the latest in germane-reports."),
-    ] = None,
+    folder: Latest = None,
     output: Annotated[
-        list[Path] | None,
+        Files,
         typer.Option(
             "-o", "--output", help="Write a file: .html .json .jsonl .csv .md .txt .xml .svg; repeatable."
         ),
     ] = None,
     by: By = None,
     baseline: Annotated[
-        Path | None,
+        File,
         typer.Option("--baseline", metavar="REPORT", help="Another report to show beside it (.html .md)."),
     ] = None,
     no_text: Annotated[
         bool,
         typer.Option("--no-text", help="Leave queries, passages, references and reasons out of the .html."),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Print a stored report, or write it as one HTML page, JSON, JSON lines, CSV, Markdown, text, JUnit XML or SVG.
 

@@ -3,68 +3,193 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
-from germane.cli import options
+from germane.cli.options import (
+    AsJson,
+    Baseline,
+    By,
+    Count,
+    FailOnRegression,
+    FailUnder,
+    File,
+    Files,
+    Number,
+    Text,
+    Words,
+    finite,
+)
 
 if TYPE_CHECKING:
     from germane.evaluation.options import Options
 
 
 def run(
-    paths: options.Paths = None,
-    measure: options.Measure = None,
-    judge: options.Judge = None,
-    labels: options.Labels = None,
-    repeat: options.Repeat = 1,
-    vote: options.Vote = "majority",
-    base_url: options.BaseUrl = None,
-    header: options.Header = None,
-    model_parameter: options.ModelParameter = None,
-    temperature: options.Temperature = None,
-    reasoning: options.Reasoning = None,
-    rpm: options.Rpm = None,
-    tpm: options.Tpm = None,
-    timeout: options.Timeout = None,
-    output: options.Output = None,
-    target: options.Target = None,
-    targets: options.Targets = None,
-    trials: options.Trials = None,
-    untrusted: options.Untrusted = False,
-    allow: options.Allow = None,
-    against: options.Against = None,
-    scale: options.Scale = None,
-    rubric: options.Rubric = None,
-    reading: options.Reading = "fused",
-    batch: options.Batch = 1,
-    prompt: options.Prompt = None,
-    fail_under: options.FailUnder = None,
-    baseline: options.Baseline = None,
-    fail_on_regression: options.FailOnRegression = False,
-    by: options.By = None,
-    max_unmeasured: options.MaxUnmeasured = 0.05,
-    resume: options.Resume = None,
-    retry_errors: options.RetryErrors = False,
-    ledger: options.Ledger = None,
-    replay: options.Replay = None,
-    max_cost: options.MaxCost = None,
-    max_calls: options.MaxCalls = None,
-    price: options.Price = None,
-    no_cache: options.NoCache = False,
-    force: options.Force = False,
-    jobs: options.Jobs = None,
-    dry_run: options.DryRun = False,
-    columns: options.Columns = None,
-    doc_id: options.DocId = None,
-    only: options.Only = None,
-    limit: options.Limit = None,
-    sample: options.Sample = None,
-    seed: options.Seed = 0,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    paths: Annotated[
+        Words,
+        typer.Argument(
+            help="Eval files (YAML), samples (JSONL, JSON, CSV, Parquet), folders; - is JSONL on stdin."
+        ),
+    ] = None,
+    measures: Annotated[
+        Words,
+        Option(
+            "-m",
+            "--measure",
+            "--metric",
+            help="Measures, separated by spaces; repeatable. Replaces a file's own.",
+        ),
+    ] = None,
+    judge: Annotated[
+        Words,
+        Option(
+            "--judge",
+            help="labels | gold | lexical | openai:gpt-4o-mini | ...; several are a panel and vote.",
+        ),
+    ] = None,
+    labels: Annotated[
+        File,
+        Option(
+            "--labels",
+            metavar="FILE",
+            help="People's labels, for --judge labels and labels=human: .jsonl, .csv, TREC qrels, or a report.",
+        ),
+    ] = None,
+    repeat: Annotated[
+        int, Option("--repeat", help="Ask each judge so many times; the answers vote.", min=1)
+    ] = 1,
+    vote: Annotated[str, Option("--vote", help="How a panel votes: majority | mean.")] = "majority",
+    base_url: Annotated[
+        Text, Option("--base-url", help="An OpenAI-compatible endpoint for the judge.")
+    ] = None,
+    headers: Annotated[
+        Words,
+        Option("--header", help="NAME=VALUE for the judge's endpoint; repeatable, written down nowhere."),
+    ] = None,
+    parameters: Annotated[
+        Words, Option("--model-parameter", help="NAME=VALUE in the request, e.g. seed=7; repeatable.")
+    ] = None,
+    temperature: Annotated[
+        Number, Option("--temperature", help="The model's; 0.1 without this.", min=0.0, callback=finite)
+    ] = None,
+    reasoning: Annotated[
+        Text, Option("--reasoning", help="How much the model may reason: off | low | ..., where it takes it.")
+    ] = None,
+    rpm: Annotated[
+        Number, Option("--rpm", help="Judge requests a minute at most, in all.", min=0.01, callback=finite)
+    ] = None,
+    tpm: Annotated[
+        Number, Option("--tpm", help="Judge tokens a minute at most, in all.", min=1.0, callback=finite)
+    ] = None,
+    timeout: Annotated[
+        Number,
+        Option(
+            "--timeout", help="Seconds that one answer may take; 120 without this.", min=0.1, callback=finite
+        ),
+    ] = None,
+    output: Annotated[
+        Files,
+        Option(
+            "-o",
+            "--output",
+            help="A report file (.html .json .jsonl .csv .md .txt .xml .svg) or the report folder; repeatable.",
+        ),
+    ] = None,
+    targets: Annotated[Words, Option("--target", help="The system to ask; several are compared.")] = None,
+    targets_file: Annotated[File, Option("--targets", help="The targets file.")] = None,
+    trials: Annotated[
+        Count, Option("--trials", help="How often each target is asked each case.", min=1)
+    ] = None,
+    untrusted: Annotated[
+        bool, Option("--untrusted", help="Refuse everything that an eval file would run or send.")
+    ] = False,
+    allowed: Annotated[
+        Words,
+        Option(
+            "--allow", metavar="NAME", help="With --untrusted: a grader or target that may run; repeatable."
+        ),
+    ] = None,
+    against: Annotated[
+        Text, Option("--against", help="Relevance to: auto | query | reference | response | criterion.")
+    ] = None,
+    scale: Annotated[Text, Option("--scale", help="graded (0-3) | binary.")] = None,
+    rubric: Annotated[
+        Text, Option("--rubric", help="What the grades mean: trec (UMBRELA) | usefulness.")
+    ] = None,
+    reading: Annotated[
+        str, Option("--reading", help="fused: one request a text; single: one a question.")
+    ] = "fused",
+    batch: Annotated[int, Option("--batch", help="Passages of one query in one request.", min=1)] = 1,
+    prompts: Annotated[Words, Option("--prompt", help="KIND=FILE: your own wording; repeatable.")] = None,
+    gates: FailUnder = None,
+    baseline: Baseline = None,
+    fail_on_regression: FailOnRegression = False,
+    by: By = None,
+    max_unmeasured: Annotated[
+        float, Option("--max-unmeasured", help="Share of scores that may be missing.", min=0.0, max=1.0)
+    ] = 0.05,
+    resume: Annotated[File, Option("--resume", metavar="REPORT", help="Continue this evaluation.")] = None,
+    retry_errors: Annotated[
+        bool, Option("--retry-errors", help="With --resume: ask again what the judge failed at.")
+    ] = False,
+    ledger: Annotated[Text, Option("--ledger", help="Where answers are kept.")] = None,
+    replay: Annotated[
+        Text,
+        Option(
+            "--replay",
+            metavar="LEDGER",
+            help="Ask no judge: answers come from this ledger, or an export of one; a missing one is exit code 3.",
+        ),
+    ] = None,
+    max_cost: Annotated[
+        Number,
+        Option(
+            "--max-cost",
+            metavar="USD",
+            help="Stop when the judge would cost more; can be continued.",
+            min=0.0,
+            callback=finite,
+        ),
+    ] = None,
+    max_calls: Annotated[
+        Count,
+        Option(
+            "--max-calls", help="Stop before more questions are put to the judge; can be continued.", min=0
+        ),
+    ] = None,
+    price: Annotated[
+        Text,
+        Option(
+            "--price", metavar="IN/OUT", help="US dollars for a million tokens of the judge, e.g. 0.15/0.60."
+        ),
+    ] = None,
+    no_cache: Annotated[bool, Option("--no-cache", help="Neither read nor write the shared ledger.")] = False,
+    force: Annotated[
+        bool, Option("--force", help="Overwrite the report of another evaluation in the folder of -o.")
+    ] = False,
+    jobs: Annotated[
+        Count, Option("-j", "--jobs", help="Judge requests in flight at most, in all.", min=1)
+    ] = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Count calls, tokens and price; ask neither judge nor target.")
+    ] = False,
+    columns: Annotated[
+        Words, Option("--columns", help="query=Query,contexts=Context: names in the data.")
+    ] = None,
+    doc_id: Annotated[
+        Text, Option("--doc-id", metavar="REGEX", help="The document id inside a chunk id.")
+    ] = None,
+    wanted: Annotated[Text, Option("--filter", metavar="GLOB", help="Cases whose id or tag matches.")] = None,
+    limit: Annotated[Count, Option("--limit", help="The first N cases.", min=1)] = None,
+    sample: Annotated[Count, Option("--sample", help="N cases drawn at random.", min=1)] = None,
+    seed: Annotated[int, Option("--seed", help="For --sample.")] = 0,
+    json: AsJson = False,
+    quiet: Annotated[bool, Option("-q", "--quiet", help="Print only what failed.")] = False,
 ) -> None:
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
 
@@ -74,62 +199,13 @@ def run(
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
+    told = locals()
     from germane.cli.printing import Progress, finish, finish_each, print_json
-    from germane.cli.values import headers, pairs, parameters, prices
     from germane.errors import InputError
-    from germane.evaluation.options import Options
 
-    outputs = output or []
-    folders = [path for path in outputs if not path.suffix]
-    files = [path for path in outputs if path.suffix]
-    chosen = Options(
-        paths=tuple(paths or []),
-        measures=tuple(measure or []),
-        judge=" ".join(judge) if judge else None,
-        labels=str(labels) if labels else None,
-        repeat=repeat,
-        vote=vote,
-        price=prices(price),
-        max_cost=max_cost,
-        max_calls=max_calls,
-        base_url=base_url,
-        headers=headers(header),
-        temperature=temperature,
-        reasoning=reasoning,
-        parameters=parameters(model_parameter),
-        rpm=rpm,
-        tpm=tpm,
-        timeout=timeout,
-        against=against,
-        scale=scale,
-        rubric=rubric,
-        reading=reading,
-        batch=batch,
-        prompts=pairs(prompt, "--prompt", "relevance=my.md"),
-        targets=tuple(target or []),
-        targets_file=str(targets) if targets else None,
-        trials=trials,
-        untrusted=untrusted,
-        allowed=tuple(allow or []),
-        columns=pairs(columns, "--columns", "query=Query"),
-        doc_id=doc_id,
-        wanted=only,
-        limit=limit,
-        sample=sample,
-        seed=seed,
-        gates=tuple(fail_under or []),
-        baseline=str(baseline) if baseline else None,
-        fail_on_regression=fail_on_regression,
-        by=by,
-        max_unmeasured=max_unmeasured,
-        ledger=ledger or None,
-        replay=replay,
-        no_cache=no_cache,
-        force=force,
-        jobs=jobs,
-        folder=str(folders[0]) if folders else "",
-        outputs=tuple(map(str, files)),
-    )
+    folders = [path for path in output or () if not path.suffix]
+    files = [path for path in output or () if path.suffix]
+    chosen = _options({**told, "folder": str(folders[0]) if folders else "", "outputs": files})
     for path in files:
         _writable(path)
     _only_replayed(replay, {"--ledger": ledger, "--no-cache": no_cache, "--resume": resume})
@@ -192,6 +268,32 @@ def _print_forecast(chosen: Options, resume: Path | None, *, retry_errors: bool,
         print_document(shown.get("") or {"schema_version": 1, "reports": shown})
         return
     print("\n\n".join(f"{path}\n{one.text()}" if path else one.text() for path, one in found.items()))
+
+
+def _options(told: Mapping[str, Any]) -> Options:
+    """The flags as the options of a run: one that is not given is at its default, lists are tuples, paths are text."""
+    from germane.cli.values import headers, pairs, parameters, prices
+    from germane.evaluation.options import Options
+
+    read = {
+        **told,
+        "judge": told["judge"] and " ".join(told["judge"]),
+        "price": prices(told["price"]),
+        "headers": headers(told["headers"]),
+        "parameters": parameters(told["parameters"]),
+        "prompts": pairs(told["prompts"], "--prompt", "relevance=my.md"),
+        "columns": pairs(told["columns"], "--columns", "query=Query"),
+        "ledger": told["ledger"] or None,
+    }
+    names = {field.name for field in fields(Options)} & read.keys()
+    given = {name: read[name] for name in names if read[name] is not None}
+    return Options(**{name: _plain(value) for name, value in given.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_plain, value))
+    return str(value) if isinstance(value, Path) else value
 
 
 def _only_replayed(replay: str | None, others: Mapping[str, object]) -> None:

@@ -7,27 +7,23 @@ from typing import Annotated
 
 import typer
 
-from germane.cli.options import Baseline, By, FailOnRegression
+from germane.cli.options import AsJson, Baseline, By, FailOnRegression, FailUnder, Files, Stored, Words
 
 
 def score(
-    folder: Annotated[
-        Path, typer.Argument(metavar="REPORT", help="A report folder that `germane run` wrote.")
-    ],
+    folder: Stored,
     measure: Annotated[
-        list[str] | None,
+        Words,
         typer.Option("-m", "--measure", "--metric", help="Measures, separated by spaces; repeatable."),
     ] = None,
     output: Annotated[
-        list[Path] | None, typer.Option("-o", "--output", help="A report file, or a new report folder.")
+        Files, typer.Option("-o", "--output", help="A report file, or a new report folder.")
     ] = None,
-    fail_under: Annotated[
-        list[str] | None, typer.Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; repeatable.")
-    ] = None,
+    fail_under: FailUnder = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
     by: By = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Compute measures on what a stored evaluation has judged already: no judge is asked."""
     from germane.cli.printing import finish

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from germane.cli.options import Files
 from germane.errors import InputError, Place
 from germane.types import freeze
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def validate(
     paths: Annotated[
-        list[Path] | None,
+        Files,
         typer.Argument(metavar="PATH...", help="Eval files, or folders of them; targets.yaml; samples."),
     ] = None,
     schema: Annotated[

@@ -16,8 +16,6 @@ from germane.types import Json
 if TYPE_CHECKING:
     from germane.reports.report import Report
 
-__all__ = ["headers", "latest", "opened", "pairs", "parameters", "prices"]
-
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 

@@ -33,8 +33,6 @@ from germane.cli import (
 from germane.errors import READER_LEFT
 from germane.version import __version__
 
-__all__ = ["app"]
-
 
 class _Verbs(TyperGroup):
     """The verbs, of which none ends with 1 because nobody reads on: 1 is a declared gate that failed."""

@@ -22,8 +22,6 @@ from germane.reports.data import ReportData, slices_of
 from germane.reports.report import Report
 from germane.reports.summary import canonical_name
 
-__all__ = ["Comparison", "compare", "comparison_of"]
-
 
 class Comparison(ComparisonData):
     """Two or more systems over the same cases, each against the first.

@@ -22,17 +22,6 @@ from germane.reports.summary import in_digits, interval_in_words
 from germane.types import Json
 from germane.wholetable import plain_text
 
-__all__ = [
-    "COMPARISON_FORMATS",
-    "comparison_document",
-    "comparison_html",
-    "comparison_text",
-    "overlap_text",
-    "ranking_text",
-    "render_comparison",
-    "write_comparison",
-]
-
 _SHOWN = 10
 """Ids and items that are named before the others are only counted."""
 

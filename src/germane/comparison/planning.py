@@ -19,17 +19,6 @@ from germane.statistics.power import detectable_difference, power_of, units_need
 from germane.statistics.ranking import kendall_tau, overlap_at, rank_biased_overlap, top_half_tau
 from germane.types import Json
 
-__all__ = [
-    "Overlap",
-    "PowerPlan",
-    "QueryOverlap",
-    "Ranked",
-    "RankedSystems",
-    "overlap",
-    "plan_power",
-    "rank_systems",
-]
-
 POWER = 0.8
 """Probability with which a difference is to be detected."""
 

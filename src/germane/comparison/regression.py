@@ -16,8 +16,6 @@ from germane.reports.report import Report
 from germane.reports.summary import in_digits, interval_in_words
 from germane.statistics.comparison import Decision, decide_change
 
-__all__ = ["change_gates", "find_baseline", "parse_margins", "regressions", "settle_changes"]
-
 _OUTCOME: Mapping[str, Outcome] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 
 

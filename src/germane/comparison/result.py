@@ -15,14 +15,6 @@ from germane.statistics.comparison import Decision, DifferenceParts, decide_chan
 from germane.statistics.intervals import Interval
 from germane.statistics.ranking import ListChanges, kendall_tau, top_half_tau
 
-__all__ = [
-    "ComparisonData",
-    "MeasureComparison",
-    "MovedQuery",
-    "adjusted",
-    "higher_is_better",
-]
-
 
 def higher_is_better(canonical: str) -> bool:
     """Whether more of a measure is better; so it is where nothing is known of it."""

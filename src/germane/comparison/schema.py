@@ -12,8 +12,6 @@ from typing_extensions import TypedDict
 
 from germane.reports.schema import OrderLine, Pair, schema_of
 
-__all__ = ["ComparisonDocument", "comparison_schema"]
-
 Outcome = Literal["pass", "fail", "undecided"]
 
 

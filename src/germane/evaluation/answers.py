@@ -20,8 +20,6 @@ from germane.samples.rows import sample_to_json
 from germane.targets.target import Target
 from germane.types import Sample
 
-__all__ = ["PlannedCase", "answered", "answers_at_hand", "models_of", "prepared"]
-
 _FILE = "answers.jsonl"
 
 

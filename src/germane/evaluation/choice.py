@@ -22,17 +22,6 @@ if TYPE_CHECKING:
     from germane.judges.script import ScriptJudge
     from germane.judging.pool import Pool
 
-__all__ = [
-    "NAME_A_JUDGE",
-    "Router",
-    "at_url",
-    "judge_words",
-    "ledger_place",
-    "needs_judge",
-    "pick_judge",
-    "resolve_judge",
-]
-
 NAME_A_JUDGE = "name one: --judge labels | lexical | openai:gpt-4o-mini (in Python: judge=...)"
 
 

@@ -44,8 +44,6 @@ from germane.tables.labels import LabelBook
 from germane.tables.part import Part
 from germane.types import Json
 
-__all__ = ["aevaluate", "evaluate", "rescore"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -26,8 +26,6 @@ from germane.questions.question import AnyQuestion
 from germane.questions.script import ScriptGrade
 from germane.types import Context, Json, Judgement, Usage
 
-__all__ = ["Expectation", "Forecast", "ForecastLine", "Forecaster"]
-
 _NOTHING = Usage(cost_usd=0.0)
 
 

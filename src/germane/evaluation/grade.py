@@ -34,17 +34,6 @@ from germane.types import Json, Message, Sample, Score, freeze
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
 
-__all__ = [
-    "Graded",
-    "check_options",
-    "document_case",
-    "document_sample",
-    "grade",
-    "grade_case",
-    "grader_named",
-    "options_of",
-]
-
 _OURS = {
     "strict": ("strict_mode",),
     "expected_relevant_count": (),

@@ -19,20 +19,6 @@ from germane.judging.spending import Spent
 from germane.reports.data import ReportData
 from germane.types import FrozenDict, Json
 
-__all__ = [
-    "ASKED",
-    "SETTINGS",
-    "Config",
-    "Counts",
-    "Expected",
-    "JudgeOptions",
-    "Options",
-    "Setting",
-    "Watch",
-    "filled",
-    "read_config",
-]
-
 ASKED = ("repeat", "vote", "batch", "reading")
 """How judges are asked: options that an eval file and the config may set too."""
 

@@ -39,8 +39,6 @@ from germane.samples.reading import data_files, read_rows
 from germane.samples.rows import PlainRow
 from germane.types import Json, Sample
 
-__all__ = ["Feasibility", "Plan", "Suite", "load_suite", "separate"]
-
 T = TypeVar("T")
 
 _YAML = (".yaml", ".yml")

@@ -50,17 +50,6 @@ from germane.tables.part import Part, merge
 from germane.tables.scores import Ids, SampleKey, ScoreTable
 from germane.types import Sample
 
-__all__ = [
-    "DEFAULT_MEASURES",
-    "GoldFile",
-    "document_ids",
-    "rank",
-    "rank_file",
-    "rank_part",
-    "ranked_report",
-    "slow",
-]
-
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
 _ABSENT = "no results for this query"
 _LARGE = 4 << 20

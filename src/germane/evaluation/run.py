@@ -36,8 +36,6 @@ from germane.samples.rows import PlainRow
 from germane.tables.folder import ReportFolder
 from germane.types import Json
 
-__all__ = ["forecast", "interruptible", "run", "run_each"]
-
 
 def run(
     options: Options, watch: Watch | None = None, *, resume: Path | None = None, retry_errors: bool = False

@@ -20,8 +20,6 @@ from germane.reports.manifest import spent_in_words
 from germane.tables.folder import ReportFolder, read_manifest
 from germane.types import Json, Judgement
 
-__all__ = ["Session", "answers_so_far", "ledger_of", "new_folder", "read_stored"]
-
 
 def read_stored(folder: Path) -> dict[str, Json]:
     """The manifest of a report folder that is to be continued, finished or not; InputError where there is none."""

@@ -11,8 +11,6 @@ from germane.errors import InputError
 from germane.measures.labels import distinct_contexts
 from germane.types import Json, Sample
 
-__all__ = ["Floor", "Sweep", "sweep"]
-
 
 @dataclass(frozen=True, slots=True)
 class Floor:

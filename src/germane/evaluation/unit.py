@@ -58,18 +58,6 @@ from germane.tables.part import Part, WrittenPart
 from germane.tables.scores import ScoreTable
 from germane.types import Sample
 
-__all__ = [
-    "SIZE",
-    "PlainMeasures",
-    "PlainUnit",
-    "Unit",
-    "evaluate_unit",
-    "evaluated",
-    "judged",
-    "plan",
-    "run_coroutine",
-]
-
 T = TypeVar("T")
 
 SIZE = 250

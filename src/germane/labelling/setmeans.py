@@ -16,8 +16,6 @@ from germane.statistics.intervals import cluster_codes
 from germane.tables.labels import Label, LabelBook
 from germane.types import Json
 
-__all__ = ["set_means"]
-
 Floats = NDArray[np.float64]
 
 SHARE, MEAN, YES = f"share of grades {HELPS} and more", "mean grade", "share of yes"

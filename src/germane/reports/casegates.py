@@ -16,8 +16,6 @@ from germane.tables.cases import CaseScores
 from germane.tables.scores import ScoreTable
 from germane.types import Sample
 
-__all__ = ["check_by_case", "no_slices", "sample_slices"]
-
 SMALLEST = 5
 """Cases that a slice must have for its mean to decide anything."""
 _INNER = re.compile(r"(>=|<=|>|<)\s*(\S+)")

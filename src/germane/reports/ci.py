@@ -15,8 +15,6 @@ from germane.reports.summary import in_digits
 from germane.tables.scores import SampleKey
 from germane.types import Json
 
-__all__ = ["github_commands", "junit", "junit_of"]
-
 _NOT_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 _MOST = 10
 """Annotations of one step that GitHub shows."""

@@ -34,8 +34,6 @@ from germane.tables.labels import Label, LabelBook
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample
 
-__all__ = ["Corrections", "JudgedThing", "design_of", "largest_draw", "things_of"]
-
 Floats: TypeAlias = NDArray[np.float64]
 LookUp: TypeAlias = Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
 

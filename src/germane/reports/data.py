@@ -25,8 +25,6 @@ from germane.types import Json, Judgement, Sample, Score
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
 
-__all__ = ["FileReport", "ReportData", "Slice", "sliced", "slices_of", "system_lines"]
-
 
 class ReportData:
     """The tables of one evaluation, its manifest, a summary per measure and system, and the verdict.

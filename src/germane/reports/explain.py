@@ -31,19 +31,6 @@ from germane.tables.labels import LabelBook, passage_of, relevance_item
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
-__all__ = [
-    "Explainer",
-    "Facts",
-    "explain_query",
-    "explain_score",
-    "explained",
-    "lines_of",
-    "recorded",
-    "settings_of",
-    "strips",
-    "votes_in",
-]
-
 Facts: TypeAlias = dict[str, Any]
 """A JSON object of an explanation."""
 

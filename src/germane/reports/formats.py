@@ -50,21 +50,6 @@ from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
 from germane.wholetable import HangingText, WholeTable, plain_text
 
-__all__ = [
-    "FORMATS",
-    "failed_cases",
-    "headed",
-    "html",
-    "json_document",
-    "json_documents",
-    "notes_of",
-    "remarks_of",
-    "render",
-    "render_plain",
-    "write",
-    "write_several",
-]
-
 _WORST = 5
 
 COUNTS = ("skipped", "incomplete", "errors")

@@ -23,8 +23,6 @@ from germane.types import Json, Score
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
 
-__all__ = ["CaseResult", "Gate", "GateResult", "Verdict", "cases_of", "compare", "decide", "required_gates"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
@@ -133,16 +131,17 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
 _IN_WORDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<", "eq": "=="}
-_WORD = re.compile(rf"\s+({'|'.join(_IN_WORDS)})\s+(?=[-+.\d])")
-_GATE = re.compile(r"\s*(?:(?P<how>min|max|change|(?:(?:lower|upper)\s*\(\s*)?(?:mean|corrected)|lower|upper)\s*\()?"
+# Patterns are compiled when a gate is read: most evaluations have none, and a small one starts sooner.
+_WORD = rf"\s+({'|'.join(_IN_WORDS)})\s+(?=[-+.\d])"
+_GATE = (r"\s*(?:(?P<how>min|max|change|(?:(?:lower|upper)\s*\(\s*)?(?:mean|corrected)|lower|upper)\s*\()?"
                    r"\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*(?P<close>\)(?:\s*\))?)?\s*"
                    r"(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*")  # fmt: skip
 _ENDS = r"\s*(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*"
 _BY_CASE = (
-    re.compile(r"\s*(?P<how>p\d{1,2})\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)(?P<after>)\s*\)" + _ENDS),
-    re.compile(r"\s*(?P<how>share)\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*"
+    (r"\s*(?P<how>p\d{1,2})\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)(?P<after>)\s*\)" + _ENDS),
+    (r"\s*(?P<how>share)\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*"
                r"(?P<after>(?:>=|<=|>|<)\s*[-+0-9.eE]+)\s*\)" + _ENDS),
-    re.compile(r"\s*(?P<how>(?:min|max)\s*\(\s*mean)\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*"
+    (r"\s*(?P<how>(?:min|max)\s*\(\s*mean)\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*"
                r"(?P<after>\)\s*by\s+[\w.-]+)\s*\)" + _ENDS),
 )  # fmt: skip
 """Gates that read the scores of the cases: a percentile, a share, the least or largest mean of a slice."""
@@ -194,9 +193,9 @@ class Gate:
     @classmethod
     def parse(cls, text: str, place: Place | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
-        text = _WORD.sub(lambda word: _IN_WORDS[word[1]], text)
-        by_case = next((found for pattern in _BY_CASE if (found := pattern.fullmatch(text))), None)
-        match = by_case or _GATE.fullmatch(text)
+        text = re.sub(_WORD, lambda word: _IN_WORDS[word[1]], text)
+        by_case = next((found for pattern in _BY_CASE if (found := re.fullmatch(pattern, text))), None)
+        match = by_case or re.fullmatch(_GATE, text)
         how = "".join((match["how"] or "").split()) if match else ""
         closed = match["close"] or "" if match and by_case is None else ""
         if not match or (by_case is None and closed.count(")") != (how.count("(") + 1 if how else 0)):

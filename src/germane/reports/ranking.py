@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = [
-    "TextTable",
-    "check_output",
-    "means_table",
-    "per_query",
-    "print_queries",
-    "print_slices",
-    "print_table",
-    "print_trec",
-    "write",
-]
-
 
 def print_table(report: ReportData, out: TextIO) -> None:
     """The means, a measure per line; with several systems a column for each, the best of a line bold."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from germane.reports.correct import Corrections
     from germane.reports.schema import Document
 
-__all__ = ["Report", "panel_notes"]
-
 
 class Report(ReportData):
     """One evaluation: read its numbers, its worst queries, save it, score it again.

@@ -10,8 +10,6 @@ from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-__all__ = ["Document", "document_schema", "line_of", "schema_of"]
-
 Pair = Annotated[list[float], "two numbers, the lower one first"]
 
 

@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from germane.reports.schema import BasisLine, MeasureLine
     from germane.statistics.correction import CorrectedMean
 
-__all__ = [
-    "Bases",
-    "Basis",
-    "MeasureSummary",
-    "asked_in_words",
-    "belonging",
-    "canonical_name",
-    "in_digits",
-    "interval_in_words",
-    "range_of",
-    "summarise",
-]
-
 Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 
 

@@ -351,17 +351,23 @@ def _blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
 
 def _last_query(data: bytes) -> int:
     """Where the lines of the last query begin, 0 where there is no other; a line without an end is one of them."""
-    begin = at = data.rfind(b"\n") + 1
-    last: list[bytes] = []
-    while at:
-        start = data.rfind(b"\n", 0, at - 1) + 1
-        query = data[start:at].split(None, 1)[:1]
-        if last and query and query != last:
-            return begin
-        if query:
-            last, begin = query, start
-        at = start
-    return 0
+    end, last = _line(data, data.rfind(b"\n") + 1)
+    begin = 0
+    while begin < end:  # lines before `begin` are of other queries, the one at `end` is of the last
+        after = data.find(b"\n", (begin + end) // 2) + 1
+        start, query = _line(data, after)
+        begin, end = (begin, start) if query == last else (after, end)
+    return end
+
+
+def _line(data: bytes, end: int) -> tuple[int, list[bytes]]:
+    """Where the line that ends here starts, or the one before where it is blank, and its query."""
+    while end:
+        start = data.rfind(b"\n", 0, end - 1) + 1
+        if query := data[start:end].split(None, 1)[:1]:
+            return start, query
+        end = start
+    return 0, []
 
 
 _RESULTS = {
@@ -426,22 +432,29 @@ def _single(raw: NDArray[np.uint8]) -> bool:
 
 _BLANKS = bytes.maketrans(b"\t\v\f\r", b"    ")
 _CONTROL = bytes(byte for byte in range(32) if byte not in b"\t\n\v\f\r")
-_PLAINER = bytes.maketrans(_CONTROL, bytes(len(_CONTROL)))
+_PLAINER = _BLANKS.translate(bytes.maketrans(_CONTROL, bytes(len(_CONTROL))))
+_USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte == 10)
 
 
 def _normalised(data: bytes) -> bytes:
     """The lines with one blank between columns, none at the ends, and no empty lines."""
-    raw = np.frombuffer(data, dtype=np.uint8)
-    if ((raw < 32) != (raw == 10)).any():
-        data = data.translate(_BLANKS.translate(_PLAINER))
+    if data.translate(None, _USUAL):
+        data = data.translate(_PLAINER)
         if b"\0" in data:
             raise NotPlain("there are control characters")
-        raw = np.frombuffer(data, dtype=np.uint8)
-    blank = raw == 32
-    raw = raw[np.concatenate([[True], ~(blank[1:] & blank[:-1])])]
-    data, feed, space = raw.tobytes(), raw == 10, raw <= 32
-    if (space[1:] & space[:-1] & (feed[1:] | feed[:-1])).any():  # blanks at the ends of lines, or empty lines
+    raw = np.frombuffer(data, dtype=np.uint8)
+    data = b"".join(_single_blanks(raw, start) for start in range(0, len(raw), _PIECE))
+    if not _single(np.frombuffer(data, dtype=np.uint8)):  # blanks at the ends of lines, or empty lines
         data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n")
         while b"\n\n" in data:
             data = data.replace(b"\n\n", b"\n")
     return data.lstrip()
+
+
+def _single_blanks(raw: NDArray[np.uint8], start: int) -> bytes:
+    """A piece of the bytes without the blanks that follow a blank."""
+    piece = raw[start : start + _PIECE]
+    kept: NDArray[np.bool_] = piece != 32
+    kept[1:] |= kept[:-1].copy()
+    kept[0] |= start == 0 or raw[start - 1] != 32
+    return piece[kept].tobytes()

@@ -25,8 +25,6 @@ from numpy.typing import ArrayLike, NDArray
 from germane.errors import InputError
 from germane.statistics.distributions import beta_quantile, t_cdf, t_quantile
 
-__all__ = ["Interval", "Units", "average_trials", "clopper_pearson", "group_cases", "mean_interval"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 

@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from germane.errors import InputError
 from germane.statistics.intervals import cluster_codes
 
-__all__ = ["chances_of_rounds", "draw_clusters", "draw_stratified", "neyman_allocation"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 

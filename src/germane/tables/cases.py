@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from germane.tables.scores import STATUSES, ScoreTable
 
-__all__ = ["CaseScores", "CaseValues"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

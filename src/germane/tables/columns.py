@@ -15,8 +15,6 @@ from germane.encoding import encode
 from germane.errors import MissingPart
 from germane.types import Json
 
-__all__ = ["Frame", "IntColumn", "Kind", "Library", "RowTable", "TextColumn", "to_frame"]
-
 R = TypeVar("R")
 
 Kind: TypeAlias = Literal["text", "int", "object"]

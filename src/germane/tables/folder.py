@@ -30,8 +30,6 @@ from germane.types import Json, Judgement, Sample, Step
 if TYPE_CHECKING:
     from germane.samples.rows import PlainRow
 
-__all__ = ["OWN", "SCHEMA_VERSION", "ReportFolder", "StoredJudgements", "Tables", "read_manifest"]
-
 SCHEMA_VERSION = 2
 """The version of the report folder's files."""
 

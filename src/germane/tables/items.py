@@ -9,8 +9,6 @@ from germane.encoding import encode
 from germane.tables.columns import Kind, RowTable
 from germane.types import Json, RankedPassage, Sample
 
-__all__ = ["ItemRow", "ItemTable", "item_lines", "item_rows"]
-
 
 class ItemRow(NamedTuple):
     """One place where a judge or a person was asked something.

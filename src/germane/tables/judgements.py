@@ -10,8 +10,6 @@ from typing import Self, TypeAlias
 
 from germane.types import Json, Judgement, Usage, freeze
 
-__all__ = ["AskedCounts", "JudgementTable", "asked_json", "count_asked", "dump_judgement", "load_judgement"]
-
 AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 """How many judgements of a kind have a value in a field of their provenance: {(kind, field, value): n}."""
 

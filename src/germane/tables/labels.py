@@ -12,19 +12,6 @@ from germane.encoding import digest, encode
 from germane.tables.columns import Kind, RowTable
 from germane.types import Context, FrozenDict, Json, Sample, freeze
 
-__all__ = [
-    "Label",
-    "LabelBook",
-    "LabelTable",
-    "by_people",
-    "dump_label",
-    "label_lines",
-    "label_rows",
-    "load_label",
-    "relevance_item",
-    "relevance_items",
-]
-
 Queue = Literal["random", "stratified", "targeted", "import"]
 
 

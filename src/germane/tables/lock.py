@@ -9,8 +9,6 @@ from pathlib import Path
 
 from germane.errors import InputError
 
-__all__ = ["WriterLock"]
-
 
 class WriterLock:
     """An exclusive lock on a file, which exists only while it is locked."""

@@ -14,8 +14,6 @@ from germane.tables.labels import Label, LabelTable, by_people
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Json, Judgement, Sample
 
-__all__ = ["GraderSet", "JudgementLines", "Part", "WrittenPart", "merge"]
-
 GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 """The graders of a sample as JSON objects, in the order of their scores."""
 

@@ -17,8 +17,6 @@ from germane.errors import InputError, Place
 from germane.numberset import NumberSet
 from germane.types import Json, Score, Status
 
-__all__ = ["STATUSES", "Ids", "SampleKey", "ScoreTable", "dump_score"]
-
 SampleKey: TypeAlias = tuple[str, str, int]
 """What names a sample within an evaluation: its id, system and trial."""
 
