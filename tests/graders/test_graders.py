@@ -217,6 +217,13 @@ class TestToolTrajectory:
         found = self.score(asked, mode="in_order", expected=[{"tool": "a", "args": given}], args_match=how)
         assert found.score == float(matches)
 
+    @pytest.mark.parametrize(
+        ("mode", "score"), [("in_order", 1), ("superset", 1), ("exact", 0), ("subset", 0)]
+    )
+    def test_an_empty_list_of_expected_calls(self, mode: str, score: float) -> None:
+        """Nothing that must be there is missing; only exact and subset mind calls that nobody expected."""
+        assert self.score(called("a"), mode=mode, expected=[]).score == score
+
     def test_superset_and_subset_do_not_look_at_the_order(self) -> None:
         """The first asks for what was made, the second for what was allowed."""
         expected = [{"tool": "a"}, {"tool": "b"}]

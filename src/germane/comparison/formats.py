@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from germane.clean import cell, clean, html_table, markdown_text, shorten
+from germane.clean import cell, clean, html_table, shorten
 from germane.comparison.planning import Overlap, Ranked, RankedSystems
 from germane.comparison.result import ComparisonData, MeasureComparison, MovedQuery, higher_is_better
 from germane.comparison.schema import ComparedLine, ComparisonDocument, MovedLine, PartsLine
@@ -372,7 +373,7 @@ def _markdown(found: ComparisonData) -> str:
 
 
 def _safe(text: str) -> str:
-    return markdown_text(text, 300)
+    return re.sub(r"[\\|`*_<>\[\]]", r"\\\g<0>", shorten(text, 300))
 
 
 def _latex(found: ComparisonData) -> str:

@@ -11,13 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, model_validator
 
 from germane.graders.code_grader import result_of
-from germane.graders.grader import (
-    CaseGrader,
-    GraderResult,
-    Share,
-    Verdict,
-    together,
-)
+from germane.graders.grader import CaseGrader, GraderResult, Share, Verdict, together
 from germane.graders.llm_grader import FreeForm, prompt_text
 from germane.questions.asking import Missing, Program, ask
 from germane.questions.script import ScriptGrade

@@ -100,7 +100,8 @@ class FieldAccuracy(DirectGrader):
         return _Found(False, f"{rule.path} (outside tolerance: {said})")
 
     def _dates(self, rule: FieldRule, mine: Json, told: Json) -> _Found:
-        days = [date_in(_text(value), rule.formats, agentv=self.agentv) for value in (mine, told)]
+        texts = [plain_number(one) if _kind(one) == "number" else str(one).strip() for one in (mine, told)]
+        days = [date_in(text, rule.formats, agentv=self.agentv) for text in texts]
         if None in days:
             whose = "expected" if days[0] else "candidate"
             return _Found(False, f"{rule.path} (unparseable {whose} date)")
@@ -195,10 +196,6 @@ _NUMBERS = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})")
 _UNITS = {"YYYY": r"(?P<y>\d{4})", "MMM": r"(?P<n>[A-Za-z]{3,9})", "MM": r"(?P<m>\d{1,2})", "DD": r"(?P<d>\d{1,2})",
           "HH": r"\d{1,2}", "mm": r"\d{2}", "ss": r"\d{2}(?:\.\d+)?", "Z": r"(?:Z|[+-]\d{2}:?\d{2})"}  # fmt: skip
 _UNIT = re.compile("|".join(_UNITS))
-
-
-def _text(value: Json) -> str:
-    return plain_number(value) if _kind(value) == "number" else str(value).strip()
 
 
 def date_in(text: str, formats: Sequence[str] = (), *, agentv: bool = False) -> date | None:

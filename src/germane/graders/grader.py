@@ -7,13 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    ValidationError,
-)
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from germane.errors import InputError
 from germane.measures.outcome import Outcome
@@ -90,11 +84,10 @@ class GraderResult:
     @property
     def assertions(self) -> list[dict[str, Json]]:
         """Hits and misses as AgentV 4 lists them: `{text, passed, evidence}`."""
-        named = [(text, True) for text in self.hits] + [(text, False) for text in self.misses]
-        parts = [(text.partition(" - "), passed) for text, passed in named]
+        said = [(text.partition(" - "), n < len(self.hits)) for n, text in enumerate(self.hits + self.misses)]
         return [
             {"text": text, "passed": passed, **({"evidence": evidence} if evidence else {})}
-            for (text, _, evidence), passed in parts
+            for (text, _, evidence), passed in said
         ]
 
     def as_json(self) -> dict[str, Json]:
@@ -177,9 +170,6 @@ class CaseGrader(BaseModel, ABC):
             found = yield from self.compute(case)
         except Missing as missing:
             found = self.missing(missing.why)
-        return self._settled(found)
-
-    def _settled(self, found: GraderResult) -> GraderResult:
         if found.score is None:
             return found
         score, verdict = found.score, found.verdict
@@ -225,7 +215,7 @@ class ParameterError(InputError):
     def of(cls, what: str, invalid: ValidationError) -> ParameterError:
         """The first thing that pydantic found wrong, with what to write instead."""
         first = invalid.errors(include_url=False)[0]
-        path = tuple(step for step in first["loc"] if not _internal(step))
+        path = tuple(step for step in first["loc"] if "[" not in str(step) and step not in _UNION)
         name = ".".join(map(str, path))
         given = repr(first["input"])
         shown = given if len(given) <= 60 else f"{given[:57]}..."
@@ -259,10 +249,7 @@ _FIXES = {
 }
 _UNION = {"bool", "float", "str", "none", "constrained-str"}
 
-
-def _internal(step: int | str) -> bool:
-    """Steps that pydantic adds for the members of a union."""
-    return isinstance(step, str) and ("[" in step or step in _UNION)
+"""Steps that pydantic adds for the members of a union; others have brackets."""
 
 
 def together(programs: Iterable[Program[R]]) -> Program[list[R]]:

@@ -150,13 +150,9 @@ class ExecutionMetrics(DirectGrader):
     def _held(self, case: Case) -> Iterator[tuple[bool | None, str]]:
         """Whether each limit is kept (None = not known), in words."""
         summary, used = trace_summary(case) or {}, tokens_of(case)
-        values: tuple[float | None, ...] = (
-            summary.get("event_count"),
-            summary.get("llm_call_count"),
-            None if used is None else used.input + used.output,
-            cost_of(case),
-            duration_of(case),
-        )
+        tokens = None if used is None else used.input + used.output
+        counts: tuple[float | None, ...] = (summary.get("event_count"), summary.get("llm_call_count"))
+        values = (*counts, tokens, cost_of(case), duration_of(case))
         for value, (field, (name, absent, show)) in zip(values, _LIMITS.items(), strict=False):
             most: float | None = getattr(self, field)
             if most is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from math import fsum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
 
@@ -74,11 +74,8 @@ class OpinionPayload(PayloadModel):
             said = " - ".join(str(one[name]) for name in ("text", "evidence") if one.get(name))
             found[bool(one.get("passed"))].append(said)
         kept = {name: value for name, value in given.items() if name not in {"assertions", "details"}}
-        return {
-            **kept,
-            "hits": [*given.get("hits", ()), *found[True]],
-            "misses": [*given.get("misses", ()), *found[False]],
-        }
+        hits, misses = [*given.get("hits", ()), *found[True]], [*given.get("misses", ()), *found[False]]
+        return {**kept, "hits": hits, "misses": misses}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,21 +109,18 @@ def _texts(items: Sequence[str]) -> tuple[str, ...]:
     return tuple(item.strip() for item in items if item.strip())
 
 
-class Check(NamedTuple):
-    """What a model says about one item of a rubric: satisfied or not, or a score from 0 to 10."""
-
-    id: str
-    satisfied: bool | None
-    score: int | None
-    reasoning: str
-
-
 class CheckPayload(PayloadModel):
     """One item of a rubric: satisfied or not."""
 
     id: Text
     reasoning: Reason = ""
     satisfied: YesNo
+    score: ClassVar[None] = None
+
+    @property
+    def value(self) -> float:
+        """1 where it is satisfied, else 0."""
+        return float(self.satisfied)
 
 
 class ChecksPayload(PayloadModel):
@@ -143,12 +137,20 @@ class ScoredCheckPayload(PayloadModel):
     reasoning: Reason = ""
     score: Annotated[Whole, Field(ge=0, le=10)]
 
+    @property
+    def value(self) -> float:
+        """The score, from 0 to 1."""
+        return self.score / 10
+
 
 class ScoredChecksPayload(PayloadModel):
     """`{checks: [{id, reasoning, score}], overall_reasoning}`."""
 
     checks: list[ScoredCheckPayload]
     overall_reasoning: Reason = ""
+
+
+Check: TypeAlias = CheckPayload | ScoredCheckPayload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,14 +176,10 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
 
     def answer(self, payload: ChecksPayload | ScoredChecksPayload) -> tuple[tuple[Check, ...], str]:
         """The checks in the order of the rubric, and what is said about the whole."""
-        made = [
-            Check(item.id, getattr(item, "satisfied", None), getattr(item, "score", None), item.reasoning)
-            for item in payload.checks
-        ]
         if self.partial:
-            return tuple(check for check in made if check.id in self.ids), payload.overall_reasoning
+            return tuple(one for one in payload.checks if one.id in self.ids), payload.overall_reasoning
         found: dict[str, Check] = {}
-        for item in made:
+        for item in payload.checks:
             if item.id in found:
                 raise AnswerError(f'the item "{item.id}" was checked twice')
             if item.id not in self.ids:
@@ -279,10 +277,10 @@ class RubricItem(BaseModel):
         notes += [f"weight {self.weight:g}"] if self.weight != 1 else []
         if self.operator == "contradiction":
             notes.append("satisfied unless the answer contradicts it; it need not be mentioned")
-        spans = [
-            ("-".join(map(str, dict.fromkeys(one.score_range))), one.outcome) for one in self.score_ranges
-        ]
-        ranges = "; ".join(f"{span}: {outcome}" for span, outcome in spans)
+        spans = ("-".join(map(str, dict.fromkeys(one.score_range))) for one in self.score_ranges)
+        ranges = "; ".join(
+            f"{span}: {one.outcome}" for span, one in zip(spans, self.score_ranges, strict=True)
+        )
         said = " ".join(filter(None, [self.description, ranges and f"Scores: {ranges}"]))
         noted = f" ({', '.join(notes)})" if notes else ""
         return f"[{self.id}]{noted} {said}"
@@ -317,11 +315,11 @@ class LLMGrader(CaseGrader):
 
     @model_validator(mode="after")
     def _named(self) -> Self:
+        ids = [item.id or f"rubric-{number}" for number, item in enumerate(self.rubrics, 1)]
         items = tuple(
-            item.model_copy(update={"id": item.id or f"rubric-{number}"})
-            for number, item in enumerate(self.rubrics, 1)
+            item.model_copy(update={"id": name}) for item, name in zip(self.rubrics, ids, strict=True)
         )
-        if len({item.id for item in items}) < len(items):
+        if len(set(ids)) < len(ids):
             raise ValueError("two items of the rubric have the same id")
         object.__setattr__(self, "rubrics", items)
         return self
@@ -370,12 +368,12 @@ class LLMGrader(CaseGrader):
         failed = False
         for check in checks:
             item = items[check.id]
-            value = _value(check)
+            value = check.value
             below = item.least is not None and value < item.least
             failed |= below
             (misses if below or value < (0.7 if self.scored else 1.0) else hits).append(_said(item, check))
         total = fsum(items[check.id].weight for check in checks)
-        earned = fsum(items[check.id].weight * _value(check) for check in checks)
+        earned = fsum(items[check.id].weight * check.value for check in checks)
         if not total and not self.agentv:
             return GraderResult.skipped("the weights of the rubric sum to 0")
         details = {"raw_scores": {check.id: check.score for check in checks}} if self.scored else {}
@@ -412,10 +410,6 @@ class LLMGrader(CaseGrader):
             "rubrics": "\n".join(item.line() for item in self.rubrics),
             "rubrics_json": json.dumps([item.model_dump(exclude_defaults=True) for item in self.rubrics]),
         }
-
-
-def _value(check: Check) -> float:
-    return float(bool(check.satisfied)) if check.score is None else check.score / 10
 
 
 def _said(item: RubricItem, check: Check) -> str:

@@ -72,10 +72,9 @@ class MeasureGrader(CaseGrader):
         """The measure of this case's sample, explained."""
         sample = self.sample(case)
         block = Block(jobs=[Job(sample=sample, graders=(self.scored,))], settings=self.settings)
-        exchange: list[tuple[Any, Any]] = []
-        results = yield from together([_recorded(program, exchange) for program in block.programs()])
+        results = yield from together(block.programs())
         outcome = block.outcomes(results)[0][self.label]
-        return self.result(sample, outcome, self._explained(sample, outcome, results, exchange))
+        return self.result(sample, outcome, self._explained(outcome, results))
 
     def sample(self, case: Case) -> Sample:
         """The case's sample, with the contexts that this grader names."""
@@ -83,14 +82,12 @@ class MeasureGrader(CaseGrader):
             return case.sample
         return replace(case.sample, contexts=tuple(Context(text=text) for text in self.contexts), calls=None)
 
-    def _explained(
-        self, sample: Sample, outcome: Outcome, results: list[Any], exchange: list[tuple[Any, Any]]
-    ) -> Explanation:
+    def _explained(self, outcome: Outcome, results: list[Any]) -> Explanation:
         if not results:
             return Explanation(outcome=outcome, reasoning=outcome.why or "")
         if self.measure.definition.family == "ranked":
             return explain_ranked(self.measure, replace(outcome, why=None), results[0])
-        return explain_judged(self.measure, outcome, sample, exchange, results[0])
+        return explain_judged(self.measure, outcome, results[0])
 
     def result(self, sample: Sample, outcome: Outcome, explanation: Explanation) -> GraderResult:
         """An outcome and its explanation as a result: what `grade` returns, and what a stored score is shown as."""
@@ -116,15 +113,3 @@ class MeasureGrader(CaseGrader):
             reasoning=explanation.reasoning,
             details=FrozenDict(shown["details"]),
         )
-
-
-def _recorded(program: Program[Any], exchange: list[tuple[Any, Any]]) -> Program[Any]:
-    """The same program; what it asks and is answered is written down."""
-    answers: Any = None
-    while True:
-        try:
-            questions = program.send(answers)
-        except StopIteration as end:
-            return end.value
-        answers = yield questions
-        exchange.extend(zip(questions, answers, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -156,9 +156,8 @@ def grader_of(spec: Json, where: Where | None = None, path: Path_ = ()) -> CaseG
     where = where or Where()
     try:
         if isinstance(spec, str):
-            return MeasureGrader(
-                measure=_named(spec, where), settings=where.settings, compatibility=where.compatibility
-            )
+            measure, how = _named(spec, where), where.compatibility
+            return MeasureGrader(measure=measure, settings=where.settings, compatibility=how)
         if not isinstance(spec, Mapping):
             raise InputError("a grader is not a mapping", fix="write type: context_precision@5")  # noqa: TRY301
         if spec.keys() == {"include"}:
@@ -174,15 +173,10 @@ def graders_of_specs(
 ) -> tuple[Grader, ...]:
     """The graders that entries of an eval file describe, as an evaluation runs them; their names differ."""
     found: dict[str, Grader] = {}
+    folder = file.path.resolve().parent
+    general = Where(folder=folder, warn=warn, compatibility=file.compatibility, settings=settings)
     for spec in specs:
-        where = Where(
-            folder=file.path.resolve().parent,
-            place=spec.at,
-            warn=warn,
-            compatibility=file.compatibility,
-            settings=settings,
-        )
-        made = grader_of(spec.spec, where)
+        made = grader_of(spec.spec, replace(general, place=spec.at))
         name = first = spec.name if spec.named or isinstance(made, TextAssertion) else made.label
         number = 1
         while name in found:

@@ -66,10 +66,7 @@ class TextAssertion(DirectGrader):
         return self
 
     def _pattern(self) -> re.Pattern[str]:
-        flags = re.RegexFlag(0)
-        for flag in self.flags:
-            flags |= _FLAGS[flag]
-        return re.compile(self.value[0], flags)
+        return re.compile(self.value[0], sum(_FLAGS[flag] for flag in set(self.flags)))
 
     def check(self, case: Case) -> GraderResult:
         """The test on the answer."""

@@ -223,16 +223,12 @@ def StR(sample: Sample, *, over: str, k: int) -> Program[Outcome]:
     matrix = yield from _matrix(sample, final=over == "final")
     if isinstance(matrix, Outcome):
         return matrix
-    supported = covered(column for ranking in matrix.rankings for column in ranking[:k])
-    return proportion(
-        [Item(claim, n in supported, _first(matrix, n)) for n, claim in enumerate(matrix.claims)],
-        what=f"claims met by rank {k}",
-    )
-
-
-def _first(matrix: _Matrix, claim: int) -> str:
-    ranks = [r for ranking in matrix.rankings for r, column in enumerate(ranking, 1) if claim in column]
-    return f"first at rank {min(ranks)}" if ranks else "in no context"
+    items = []
+    for n, claim in enumerate(matrix.claims):
+        ranks = [r for ranking in matrix.rankings for r, column in enumerate(ranking, 1) if n in column]
+        first = min(ranks, default=inf)
+        items.append(Item(claim, first <= k, f"first at rank {first}" if ranks else "in no context"))
+    return proportion(items, what=f"claims met by rank {k}")
 
 
 @measure(

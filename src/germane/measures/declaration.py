@@ -58,7 +58,6 @@ class MeasureOptions(_Common, total=False):
     params: Mapping[str, Param]
     answerable: bool
     when: Mapping[str, Value]
-    explain: Callable[..., Any]
 
 
 @overload

@@ -33,18 +33,12 @@ def _of_pieces(sample: Sample, k: int | None, value: Callable[[Coverage], float]
     found = _cover(sample, k)
     if isinstance(found, Outcome):
         return found
-    items = [
-        Item(
-            piece.quote or f"{piece.doc}[{piece.start}:{piece.end}]",
-            share == 1.0,
-            f"{share:.0%} covered",
-            weight=size,
-            worth=share,
-        )
-        for piece, share, size in zip(
-            dict.fromkeys(sample.evidence or ()), found.shares, found.sizes, strict=True
-        )
-    ]
+    items = []
+    for piece, share, size in zip(
+        dict.fromkeys(sample.evidence or ()), found.shares, found.sizes, strict=True
+    ):
+        name = piece.quote or f"{piece.doc}[{piece.start}:{piece.end}]"
+        items.append(Item(name, share == 1.0, f"{share:.0%} covered", weight=size, worth=share))
     return ok(value(found), items=items, what="pieces of evidence whole")
 
 

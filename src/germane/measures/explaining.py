@@ -19,7 +19,7 @@ from germane.measures.ranked import values
 from germane.measures.scoring import depth_of, is_relevant, open_holes
 from germane.questions.asking import Unanswered
 from germane.questions.question import Question
-from germane.types import FrozenDict, Json, Sample
+from germane.types import FrozenDict, Json
 
 CHUNK = 100
 """How many characters of a passage a relevance check shows."""
@@ -113,9 +113,7 @@ def explain_ranked(
         relevance_checks=checks,
         working=tuple(_working(checks)),
         band=_band(measure, outcome.value),
-        details=FrozenDict(
-            {"residual": _residual(measure, lists)} if measure.name == "RBP" and lists else {}
-        ),
+        details=_residual(measure, lists),
     )
 
 
@@ -132,11 +130,12 @@ def _misses(measure: Measure, checks: Sequence[Mapping[str, Json]]) -> list[str]
     return found
 
 
-def _residual(measure: Measure, lists: Sequence[Ranking]) -> float:
+def _residual(measure: Measure, lists: Sequence[Ranking]) -> FrozenDict:
     """How much more RBP could be if all that nobody judged were relevant."""
-    table = fill_table(lists, measure.labels, [{}] * len(lists))
-    found = values(measure(part="residual"), table).tolist()
-    return float(sum(found) / len(found))
+    if measure.name != "RBP" or not lists:
+        return FrozenDict()
+    found = values(measure(part="residual"), fill_table(lists, measure.labels, [{}] * len(lists))).tolist()
+    return FrozenDict({"residual": float(sum(found) / len(found))})
 
 
 def _check(rank: int, place: LabelledPlace, measure: Measure, call: int, votes: Votes) -> FrozenDict:
@@ -220,39 +219,28 @@ def _band(measure: Measure, value: float | None) -> str:
 def explain_judged(
     measure: Measure,
     outcome: Outcome,
-    sample: Sample,
-    exchange: Exchange,
     derived: Outcome | None = None,
+    exchange: Exchange = (),
     votes: Votes = (),
 ) -> Explanation:
-    """A judged score: what it counted, or what its definition's own `explain` says.
+    """A judged score: what it counted.
 
     `outcome` is the score as it is stored, `derived` what the same program gave when it was run again on the stored
     answers (`exchange`): it knows what was counted. `votes` are the answers of a panel's members to them: they
     stand under `panel` in the details.
     """
-    known: Callable[..., Explanation] | None = measure.definition.explain
-    found = (
-        _explained(measure, outcome, derived or outcome)
-        if known is None
-        else known(measure, outcome, sample, exchange)
-    )
-    panel = [
-        {"asked": question.kind, **given}
-        for (question, _), given in zip(exchange, votes, strict=False)
-        if given
-    ]
-    return replace(found, details=FrozenDict({**found.details, "panel": panel})) if panel else found
-
-
-def _explained(measure: Measure, outcome: Outcome, counted: Outcome) -> Explanation:
-    hits = tuple(_worded(item) for item in counted.items if item.held)
+    counted = derived or outcome
     misses = [_worded(item) for item in counted.items if item.held is False]
     misses += [f"Not judged: {_worded(item)}" for item in counted.items if item.held is None]
-    checks = {"checks": [_counted(item) for item in counted.items]} if counted.items else {}
-    reasoning = _judged_reasoning(measure, outcome, counted)
+    both = zip(exchange, votes, strict=False)
+    panel = [{"asked": question.kind, **given} for (question, _), given in both if given]
+    details = {"checks": [_counted(item) for item in counted.items], "panel": panel}
     return Explanation(
-        outcome=outcome, hits=hits, misses=tuple(misses), reasoning=reasoning, details=FrozenDict(checks)
+        outcome=outcome,
+        hits=tuple(_worded(item) for item in counted.items if item.held),
+        misses=tuple(misses),
+        reasoning=_judged_reasoning(measure, outcome, counted),
+        details=FrozenDict({name: shown for name, shown in details.items() if shown}),
     )
 
 

@@ -200,8 +200,12 @@ def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> O
 
     0: every passage says something else; 1: ten identical passages. A context shorter than n words is one n-gram.
     """
-    texts = [c.text for _, contexts in rankings(sample, final=over == "final") for c in contexts[:k]]
-    shingled = [grams for text in texts if (grams := _shingles(text, n))]
+    shingled = []
+    for _, contexts in rankings(sample, final=over == "final"):
+        for found in (words(context.text) for context in contexts[:k]):
+            starts = range(max(1, len(found) - n + 1)) if found else ()
+            shingled.append({tuple(found[at : at + n]) for at in starts})
+    shingled = list(filter(None, shingled))
     if len(shingled) < 2:
         return skipped("fewer than two contexts with text")
     seen = set(shingled[0])
@@ -212,9 +216,3 @@ def context_redundancy(sample: Sample, *, n: int, over: str, k: int | None) -> O
         seen |= grams
     value = fsum(item.gained for item in items) / len(items)
     return ok(value, items=items, what="contexts mostly new")
-
-
-def _shingles(text: str, n: int) -> frozenset[tuple[str, ...]]:
-    found = words(text)
-    starts = range(max(1, len(found) - n + 1)) if found else ()
-    return frozenset(tuple(found[at : at + n]) for at in starts)

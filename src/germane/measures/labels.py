@@ -336,18 +336,18 @@ def _on_one_scale(lists: tuple[Ranking, ...]) -> tuple[Ranking, ...]:
     A yes has no place among the grades: worth 1, a perfect ranking with it above a 3 would not score 1. Thresholds
     hold on both scales, so what is relevant stays as it is.
     """
-    scales = {
-        place.label.binary for one in lists for place in one.places if isinstance(place.label, PlaceLabel)
-    }
-    if len(scales) < 2:
+    if len({p.label.binary for one in lists for p in one.places if isinstance(p.label, PlaceLabel)}) < 2:
         return lists
-    return tuple(one._replace(places=tuple(map(_yes_or_no, one.places)), mixed=True) for one in lists)
-
-
-def _yes_or_no(place: LabelledPlace) -> LabelledPlace:
-    if not isinstance(place.label, PlaceLabel):
-        return place
-    return place._replace(label=place.label._replace(gain=float(place.label.level >= HELPS)))
+    found = []
+    for one in lists:
+        places = (
+            p._replace(label=p.label._replace(gain=float(p.label.level >= HELPS)))
+            if isinstance(p.label, PlaceLabel)
+            else p
+            for p in one.places
+        )
+        found.append(one._replace(places=tuple(places), mixed=True))
+    return tuple(found)
 
 
 def fill_table(

@@ -91,7 +91,6 @@ class Definition:
     aliases: tuple[str, ...] = ()
     presets: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     when: Mapping[str, Value] = field(default_factory=dict)
-    explain: Callable[..., Any] | None = None
     better: Literal["higher", "lower"] = "higher"
     answerable: bool = False
     settings: bool = False

@@ -105,9 +105,8 @@ def proportion(
     if not missing:
         return Outcome(gained / whole, items=items, what=what, lacking=lacking)
     why = f"{len(missing)} of {len(items)} verdicts missing: {missing[0].why}"
-    open_ = math.fsum(item.weight for item in missing)
-    all_missing = len(missing) == len(items)
-    found = error(why) if all_missing else incomplete(why, (gained / whole, (gained + open_) / whole))
+    most = gained + math.fsum(item.weight for item in missing)
+    found = incomplete(why, (gained / whole, most / whole)) if len(missing) < len(items) else error(why)
     return replace(found, items=items, what=what, lacking=lacking)
 
 

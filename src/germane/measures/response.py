@@ -303,17 +303,14 @@ def nuggets_of(given: Json) -> tuple[Nugget, ...]:
     """The nuggets in a sample's metadata; ValueError says how to write them."""
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise ValueError(f"nuggets must be a list; {_HOW}")  # noqa: TRY004 - the user's data, not our types
-    return tuple(map(_nugget, given))
-
-
-def _nugget(given: Json) -> Nugget:
-    if isinstance(given, str) and not blank(given):
-        return Nugget(given.strip())
-    text = given.get("text", given.get("nugget")) if isinstance(given, Mapping) else None
-    importance = given.get("importance", "vital") if isinstance(given, Mapping) else None
-    if not isinstance(text, str) or blank(text) or importance not in {"vital", "okay"}:
-        raise ValueError(f"{given!r} is no nugget; {_HOW} (importance is vital or okay)")
-    return Nugget(text.strip(), importance == "vital")
+    found = []
+    for one in given:
+        known = one if isinstance(one, Mapping) else {"text": one}
+        text, importance = known.get("text", known.get("nugget")), known.get("importance", "vital")
+        if not isinstance(text, str) or blank(text) or importance not in {"vital", "okay"}:
+            raise ValueError(f"{one!r} is no nugget; {_HOW} (importance is vital or okay)")
+        found.append(Nugget(text.strip(), importance == "vital"))
+    return tuple(found)
 
 
 _NUGGETS: MeasureOptions = {

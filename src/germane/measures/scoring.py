@@ -262,7 +262,6 @@ class Block:
     notes: Counter[str] = field(default_factory=Counter)
     _labels: dict[_Reading, dict[int, int]] = field(default_factory=dict)
     _direct: dict[tuple[int, str], int | Outcome] = field(default_factory=dict)
-    _graded: dict[tuple[int, str], int] = field(default_factory=dict)
     _wanted: dict[Measure, list[tuple[int, Grader]]] = field(default_factory=dict)
     _programs: list[Program[Any]] = field(default_factory=list)
     owners: list[ProgramOwner] = field(default_factory=list)
@@ -278,19 +277,18 @@ class Block:
             if plan is None:
                 plan = plans[id(job.graders)] = [self._plan(grader) for grader in job.graders]
             for grader, reading, depth, wanted in plan:
-                if grader.by is not None:
-                    assert job.case is not None
-                    self._graded[index, grader.name] = self._add(
-                        grader.by.grade(job.case), index, [grader.measure]
-                    )
-                elif (refusal := applicable(grader.measure, job.sample, self.settings)) is not None:
-                    self._direct[index, grader.name] = refusal
-                elif reading is None:
-                    program = program_of(grader.measure, job.sample, self.settings)
-                    self._direct[index, grader.name] = self._add(program, index, [grader.measure])
-                else:
+                refusal = None if grader.by else applicable(grader.measure, job.sample, self.settings)
+                if reading is not None and refusal is None:
                     depths.setdefault(reading, []).append(depth)
                     wanted.append((index, grader))
+                    continue
+                self._direct[index, grader.name] = refusal or self._add(
+                    grader.by.grade(job.case)
+                    if grader.by
+                    else program_of(grader.measure, job.sample, self.settings),
+                    index,
+                    [grader.measure],
+                )
             for reading, cuts in depths.items():
                 self._labels.setdefault(reading, {})[index] = self._add_labels(reading, cuts, index)
         return self._programs
@@ -326,9 +324,8 @@ class Block:
         """For each job: the outcome of each of its graders, by the grader's name."""
         found: list[dict[str, Outcome]] = [{} for _ in self.jobs]
         for (index, name), direct in self._direct.items():
-            found[index][name] = direct if isinstance(direct, Outcome) else results[direct]
-        for (index, name), result in self.graded(results).items():
-            found[index][name] = result.outcome
+            result = direct if isinstance(direct, Outcome) else results[direct]
+            found[index][name] = result if isinstance(result, Outcome) else result.outcome
         labelled = {reading: self._labelled(reading, results) for reading in self._labels}
         mixed = {index for one in labelled.values() for index in one.mixed}
         if mixed:
@@ -346,7 +343,8 @@ class Block:
 
     def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], CaseResultLike]:
         """What graders that are no measures found, by the place of the job and the grader's name."""
-        return {key: results[program] for key, program in self._graded.items()}
+        programs = {key: results[one] for key, one in self._direct.items() if isinstance(one, int)}
+        return {key: found for key, found in programs.items() if not isinstance(found, Outcome)}
 
     def _labelled(self, reading: _Reading, results: Sequence[Any]) -> _Labelled:
         at = self._labels[reading]
@@ -425,7 +423,10 @@ class _Labelled:
         found = ok(_mean(own))
         if self.reading.source != "best":
             return found
-        return replace(found, why=_share_of_people(self.read(measure, index)))
+        labels = self.read(measure, index)
+        human = sum(isinstance(label, PlaceLabel) and label.source == "human" for label in labels)
+        mixed = "mixed: " if human < len(labels) else ""
+        return replace(found, why=f"{mixed}{human / len(labels):.0%} human" if human else None)
 
     def read(self, measure: Measure, index: int) -> list[PlaceLabel | Unanswered | None]:
         """The labels of the places that the measure reads."""
@@ -459,12 +460,6 @@ class _Labelled:
 def _mean(values: Sequence[float]) -> float:
     """The mean over the sample's rankings; 0 where it made no search."""
     return values[0] if len(values) == 1 else fsum(values) / len(values) if values else 0.0
-
-
-def _share_of_people(labels: Sequence[PlaceLabel | Unanswered | None]) -> str | None:
-    human = sum(isinstance(label, PlaceLabel) and label.source == "human" for label in labels)
-    mixed = "mixed: " if human < len(labels) else ""
-    return f"{mixed}{human / len(labels):.0%} human" if human else None
 
 
 def _noted(grader: Grader, outcome: Outcome, labelled: _Labelled, index: int) -> Outcome:

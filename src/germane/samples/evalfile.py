@@ -79,8 +79,12 @@ class GraderSpec:
     name: str
     spec: Json
     named: bool = False
-    place: Place
     at: Callable[[Sequence[int | str]], Place] = field(compare=False)
+
+    @property
+    def place(self) -> Place:
+        """Where it starts."""
+        return self.at(())
 
 
 def _spec(node: Node) -> GraderSpec:
@@ -88,7 +92,7 @@ def _spec(node: Node) -> GraderSpec:
         if node.text is None or node.is_null():
             fix = "write type: context_precision@5"
             raise InputError(f"a grader is {node.kind}", fix=fix, place=node.place)
-        return GraderSpec(name=node.text, spec=node.text, place=node.place, at=node.at)
+        return GraderSpec(name=node.text, spec=node.text, at=node.at)
     pairs = node.pairs.items()
     known = {fold(key): inner.text for key, inner in pairs if inner.text and not inner.is_null()}
     kind = known.get("type")
@@ -97,7 +101,7 @@ def _spec(node: Node) -> GraderSpec:
     usual = f"{usual}-{known['value']}" if "value" in known else usual
     texts = {"name", "type"}
     spec = freeze({key: inner.text if fold(key) in texts else inner.json() for key, inner in pairs})
-    return GraderSpec(name=name or usual, named=name is not None, spec=spec, place=node.place, at=node.at)
+    return GraderSpec(name=name or usual, named=name is not None, spec=spec, at=node.at)
 
 
 def _node(value: Any) -> Node:
@@ -113,7 +117,7 @@ def _measures(nodes: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
     found: list[GraderSpec] = []
     for node in nodes:
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
-        found += [GraderSpec(name=name, spec=name, place=node.place, at=node.at) for name in names]
+        found += [GraderSpec(name=name, spec=name, at=node.at) for name in names]
         found += [] if names else [_spec(node)]
     return tuple(found)
 
@@ -127,7 +131,7 @@ def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
         inside = path[1:] if tuple(path[:1]) == ("rubrics",) else ()
         return nodes[inside[0]].at(inside[1:]) if inside and isinstance(inside[0], int) else nodes[0].place
 
-    return GraderSpec(name="rubrics", spec=spec, place=nodes[0].place, at=at)
+    return GraderSpec(name="rubrics", spec=spec, at=at)
 
 
 def _rubrics(items: Any) -> tuple[GraderSpec, ...]:
@@ -578,8 +582,7 @@ class CaseEntry(GraderLists):
     conversation_id: str | None = None
     target: str | None = None
     rubrics: Annotated[
-        tuple[GraderSpec, ...],
-        PlainValidator(_rubrics, json_schema_input_type=list[str | dict[str, Any]]),
+        tuple[GraderSpec, ...], PlainValidator(_rubrics, json_schema_input_type=list[str | dict[str, Any]])
     ] = ()
     metadata: JsonMapping = FrozenDict()
     vars: JsonMapping = FrozenDict()

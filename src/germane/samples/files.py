@@ -110,9 +110,8 @@ def line_limit() -> int:
     """How many bytes a line may have; InputError where GERMANE_MAX_LINE is no number of megabytes."""
     given = os.environ.get("GERMANE_MAX_LINE") or str(LINE_LIMIT)
     if not given.isdecimal() or int(given) == 0:
-        raise InputError(
-            f"the longest line, {given!r}, is no number of megabytes", fix=f"write e.g. {LINE_LIMIT}"
-        )
+        problem = f"the longest line, {given!r}, is no number of megabytes"
+        raise InputError(problem, fix=f"write e.g. {LINE_LIMIT}")
     return int(given) << 20
 
 
@@ -196,9 +195,7 @@ class BadRows:
 
     def _listed(self) -> str:
         more = self.count - len(self._first)
-        return "\n".join(
-            [*(f"  {fault}" for fault in self._first), *([f"  and {more} more"] if more else [])]
-        )
+        return "\n".join(f"  {line}" for line in (*self._first, *[f"and {more} more"] * bool(more)))
 
 
 class _Zstandard(io.RawIOBase):
@@ -239,12 +236,9 @@ def decoded(line: bytes, name: str, number: int) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as fault:
-        column = len(line[: fault.start].decode()) + 1
-        raise InputError(
-            f"the byte 0x{line[fault.start]:02x} is not UTF-8",
-            fix="save the file as UTF-8",
-            place=Place(name, number, column),
-        ) from None
+        place = Place(name, number, len(line[: fault.start].decode()) + 1)
+        problem = f"the byte 0x{line[fault.start]:02x} is not UTF-8"
+        raise InputError(problem, fix="save the file as UTF-8", place=place) from None
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -369,9 +363,8 @@ class JsonFault(ValueError):
 
     def error(self, path: str | Path, text: str, first_line: int = 1, fix: str = "") -> InputError:
         """The error that the user reads, of a text that starts at `first_line` of a file."""
-        return InputError(
-            self.problem, fix=fix or self.fix, place=place_in(path, text, self.offset, first_line)
-        )
+        place = place_in(path, text, self.offset, first_line)
+        return InputError(self.problem, fix=fix or self.fix, place=place)
 
 
 class _Refused(ValueError):
@@ -407,9 +400,8 @@ def decode(text: str, *, infinite: bool = False) -> Json:
     except RecursionError:
         raise _too_deep(text) from None
     except ValueError:
-        raise JsonFault(
-            "a number has too many digits", "write it as a string", _longest_number(text)
-        ) from None
+        longest = max(_TOKEN.finditer(text), key=lambda one: len(one[0]) * one[0].lstrip("-").isdigit())
+        raise JsonFault("a number has too many digits", "write it as a string", longest.start()) from None
     return whole(value) if "\\" in text and "\\u" in text else value
 
 
@@ -424,9 +416,8 @@ def whole(value: Json) -> Json:
 
 def _syntax(error: json.JSONDecodeError) -> JsonFault:
     if not error.doc[error.pos :].strip():
-        return JsonFault(
-            "the JSON ends too early", "close every string, list and object", len(error.doc.rstrip())
-        )
+        end = len(error.doc.rstrip())
+        return JsonFault("the JSON ends too early", "close every string, list and object", end)
     hint = next((fix for start, fix in _HINTS.items() if error.msg.startswith(start)), "")
     return JsonFault(f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}", hint, error.pos)
 
@@ -452,15 +443,8 @@ def _too_deep(text: str) -> JsonFault:
         depth += (match[0] in "[{") - (match[0] in "]}")
         if depth > MAX_DEPTH:
             break
-    return JsonFault(
-        f"the JSON is nested more than {MAX_DEPTH} levels deep", "write it flatter", match.start()
-    )
-
-
-def _longest_number(text: str) -> int:
-    return max(
-        _TOKEN.finditer(text), key=lambda match: len(match[0]) if match[0].lstrip("-").isdigit() else 0
-    ).start()
+    problem = f"the JSON is nested more than {MAX_DEPTH} levels deep"
+    return JsonFault(problem, "write it flatter", match.start())
 
 
 def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:

@@ -12,6 +12,7 @@ from germane.samples.files import shown_name
 from germane.types import Json
 
 _PLAIN = frozenset({str, int, bool, type(None)})
+_JSON = (str, int, float, list, dict, type(None))
 LIST = 'put it into a list: evaluate([{"query": "...", "contexts": [...]}], ...)'
 
 
@@ -23,7 +24,7 @@ def records(source: Any) -> Iterator[Any]:
     """
     if isinstance(source, bytes):
         raise InputError("this is bytes, and a list of samples is needed", fix=LIST)
-    return map(_row, _records(source))
+    return (dict(_known(row)) if isinstance(row, Mapping) else row for row in _records(source))
 
 
 _BATCH = 1 << 18
@@ -77,10 +78,6 @@ def _exchanged(source: Any) -> Iterable[Any]:
     return pl.DataFrame(source).iter_rows(named=True)
 
 
-def _row(row: Any) -> Any:
-    return dict(_known(row)) if isinstance(row, Mapping) else row
-
-
 def _known(row: Mapping[Any, Any]) -> Iterator[tuple[str, Json]]:
     for key, value in row.items():
         plain = value if type(value) in _PLAIN else _plain(value)
@@ -117,15 +114,11 @@ def document(value: Any) -> dict[str, Json] | None:
         return None
     name = getattr(node, "id", None) or getattr(node, "node_id", None) or getattr(node, "id_", None)
     metadata = getattr(node, "metadata", None) or getattr(node, "meta", None) or {}
+    known = {str(key): _plain(item) for key, item in metadata.items()}
     made = {
         "text": text or "",
         "id": None if name is None else str(name),
         "score": _plain(getattr(value, "score", None)),
-        "metadata": {str(key): _as_json(item) for key, item in metadata.items()} or None,
+        "metadata": {key: one if isinstance(one, _JSON) else str(one) for key, one in known.items()} or None,
     }
     return {key: item for key, item in made.items() if item is not None}
-
-
-def _as_json(value: Any) -> Json:
-    plain = _plain(value)
-    return plain if isinstance(plain, str | int | float | list | dict | None) else str(plain)

@@ -85,23 +85,24 @@ def _made(kind: type[T], model: type[BaseModel], text_field: str | None = None) 
     return PlainValidator(read, json_schema_input_type=shape)
 
 
+def _about(description: str, default: Any = None, *, example: Json = None) -> Any:
+    """A field with its description in the published schema; `...` as its default: it is needed."""
+    return Field(default, description=description, examples=None if example is None else [example])
+
+
 class PassageLine(BaseModel):
     """A retrieved passage as people write it; keys without a meaning here become its metadata."""
 
     model_config = _aliased(_PASSAGE_ALIASES)
 
-    text: str | None = Field(None, description="the passage")
-    id: Id | None = Field(None, description="the id of its document")
-    score: Number | None = Field(None, description="the retriever's own score")
-    grade: Whole | None = Field(
-        None, description="a person's grade of its relevance, 0 to 3 or in grade_scale"
-    )
-    relevant: StrictBool | None = Field(
-        None, description="a person's yes or no; another scale than grade: one of the two"
-    )
+    text: str | None = _about("the passage")
+    id: Id | None = _about("the id of its document")
+    score: Number | None = _about("the retriever's own score")
+    grade: Whole | None = _about("a person's grade of its relevance, 0 to 3 or in grade_scale")
+    relevant: StrictBool | None = _about("a person's yes or no; another scale than grade: one of the two")
     metadata: JsonObject = Field(default_factory=FrozenDict, description="anything else that is known of it")
-    start: Offset | None = Field(None, description="where it starts in its document, in characters")
-    end: Offset | None = Field(None, description="where it ends in its document, in characters")
+    start: Offset | None = _about("where it starts in its document, in characters")
+    end: Offset | None = _about("where it ends in its document, in characters")
 
     @model_validator(mode="before")
     @classmethod
@@ -198,10 +199,10 @@ class CallLine(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    query: str | None = Field(None, description="what was searched for")
-    contexts: Contexts = Field(description="what came back, best first")
-    ms: Number | None = Field(None, description="how long it took, in milliseconds")
-    source: str | None = Field(None, description="which tool or index was asked")
+    query: str | None = _about("what was searched for")
+    contexts: Contexts = _about("what came back, best first", ...)
+    ms: Number | None = _about("how long it took, in milliseconds")
+    source: str | None = _about("which tool or index was asked")
 
 
 class EvidenceLine(BaseModel):
@@ -209,10 +210,10 @@ class EvidenceLine(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    quote: str | None = Field(None, description="the words themselves")
-    doc: Id | None = Field(None, description="the document they stand in")
-    start: Offset | None = Field(None, description="where they start in the document, in characters")
-    end: Offset | None = Field(None, description="where they end")
+    quote: str | None = _about("the words themselves")
+    doc: Id | None = _about("the document they stand in")
+    start: Offset | None = _about("where they start in the document, in characters")
+    end: Offset | None = _about("where they end")
 
     @model_validator(mode="after")
     def _located(self) -> EvidenceLine:
@@ -301,6 +302,16 @@ def _ordered(scale: tuple[int, int]) -> tuple[int, int]:
 
 
 _DocumentId = Annotated[str, Field(min_length=1)]
+_Grades = dict[_DocumentId, Whole]
+_Qrels = Annotated[
+    _Grades,
+    BeforeValidator(_qrels, json_schema_input_type=_Grades | tuple[Id, ...]),
+    AfterValidator(FrozenDict),
+]
+_Question = Annotated[str, AfterValidator(_question), Schema({"type": "string", "pattern": r"\S"})]
+_Calls = tuple[Annotated[Call, _made(Call, CallLine)], ...]
+_Evidence = tuple[Annotated[Evidence, _made(Evidence, EvidenceLine, "quote")], ...]
+_Scale = Annotated[tuple[Whole, Whole], AfterValidator(_ordered)]
 
 
 class SampleLine(BaseModel):
@@ -308,61 +319,41 @@ class SampleLine(BaseModel):
 
     model_config = _aliased(ALIASES)
 
-    id: Id | None = Field(None, description="names the case; without one, the number of its line")
-    query: Annotated[str, AfterValidator(_question), Schema({"type": "string", "pattern": r"\S"})] = Field(
-        description="what was asked", examples=["the question that was asked"]
+    id: Id | None = _about("names the case; without one, the number of its line")
+    query: _Question = _about("what was asked", ..., example="the question that was asked")
+    system: str = _about("which retrieval system answered", "")
+    trial: Offset = _about("which repetition, from 0", 0)
+    contexts: Contexts | None = _about(
+        "what was retrieved, best first; [] = nothing, absent = not known",
+        example=["...", {"id": "d7", "text": "..."}],
     )
-    system: str = Field("", description="which retrieval system answered")
-    trial: Offset = Field(0, description="which repetition, from 0")
-    contexts: Contexts | None = Field(
-        None,
-        description="what was retrieved, best first; [] = nothing, absent = not known",
-        examples=[["...", {"id": "d7", "text": "..."}]],
+    retrieved_context_ids: tuple[Id, ...] | None = _about(
+        "the document ids of the contexts, in their order", example=["d1", "d2"]
     )
-    retrieved_context_ids: tuple[Id, ...] | None = Field(
-        None, description="the document ids of the contexts, in their order", examples=[["d1", "d2"]]
+    calls: _Calls | None = _about(
+        "the searches of an agent, one ranking each", example=[{"query": "...", "contexts": ["..."]}]
     )
-    calls: tuple[Annotated[Call, _made(Call, CallLine)], ...] | None = Field(
-        None,
-        description="the searches of an agent, one ranking each",
-        examples=[[{"query": "...", "contexts": ["..."]}]],
+    reference: str | None = _about("the answer that is known to be right")
+    criterion: str | None = _about("what a good answer does; never a reference answer")
+    response: str | None = _about("what the system answered")
+    qrels: _Qrels | None = _about(
+        "gold documents and their grades; 0 or less = not relevant", example={"d7": 2, "d9": 0}
     )
-    reference: str | None = Field(None, description="the answer that is known to be right")
-    criterion: str | None = Field(None, description="what a good answer does; never a reference answer")
-    response: str | None = Field(None, description="what the system answered")
-    qrels: (
-        Annotated[
-            dict[_DocumentId, Whole],
-            BeforeValidator(_qrels, json_schema_input_type=dict[_DocumentId, Whole] | tuple[Id, ...]),
-            AfterValidator(FrozenDict),
-        ]
-        | None
-    ) = Field(
-        None,
-        description="gold documents and their grades; 0 or less = not relevant",
-        examples=[{"d7": 2, "d9": 0}],
+    gold: tuple[tuple[Id, ...], ...] | None = _about(
+        "groups of ids: every group must be hit, any id of it will do", example=[["d1", "d7"], ["d3"]]
     )
-    gold: tuple[tuple[Id, ...], ...] | None = Field(
-        None,
-        description="groups of ids: every group must be hit, any id of it will do",
-        examples=[[["d1", "d7"], ["d3"]]],
+    evidence: _Evidence | None = _about(
+        "pieces of gold text; they survive re-chunking", example=[{"quote": "..."}]
     )
-    evidence: tuple[Annotated[Evidence, _made(Evidence, EvidenceLine, "quote")], ...] | None = Field(
-        None, description="pieces of gold text; they survive re-chunking", examples=[[{"quote": "..."}]]
-    )
-    answerable: StrictBool | None = Field(None, description="false: nothing in the corpus answers it")
-    forbidden: tuple[Id, ...] = Field((), description="documents that must not come back", examples=[["d9"]])
-    history: Messages = Field(
-        (), description="what was said before", examples=[[{"role": "user", "content": "..."}]]
-    )
-    messages: Messages = Field((), description="what the system said, with its tool calls")
-    error: str | None = Field(None, description="why the system gave no usable answer")
-    tags: tuple[str, ...] = Field((), description="words to filter and group by", examples=[["tax", "2024"]])
-    cluster: str | None = Field(
-        None, description="names the cases that belong together in statistics; without one, the id"
-    )
-    grade_scale: Annotated[tuple[Whole, Whole], AfterValidator(_ordered)] | None = Field(
-        None, description="the lowest and the highest grade of a context, if not 0 and 3", examples=[[0, 4]]
+    answerable: StrictBool | None = _about("false: nothing in the corpus answers it")
+    forbidden: tuple[Id, ...] = _about("documents that must not come back", (), example=["d9"])
+    history: Messages = _about("what was said before", (), example=[{"role": "user", "content": "..."}])
+    messages: Messages = _about("what the system said, with its tool calls", ())
+    error: str | None = _about("why the system gave no usable answer")
+    tags: tuple[str, ...] = _about("words to filter and group by", (), example=["tax", "2024"])
+    cluster: str | None = _about("names the cases that belong together in statistics; without one, the id")
+    grade_scale: _Scale | None = _about(
+        "the lowest and the highest grade of a context, if not 0 and 3", example=[0, 4]
     )
     metadata: JsonObject = Field(default_factory=FrozenDict, description="anything else that is known of it")
 

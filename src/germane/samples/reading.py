@@ -173,7 +173,9 @@ def samples_from(
     rows: Iterable[Mapping[str, Json] | Sample], *, columns: Columns | None = None, warn: Warn | None = None
 ) -> Iterator[Sample]:
     """The samples that dicts describe, by the same rules as a line of JSONL; a Sample passes as it is."""
-    found = _samples(_numbered(rows), _row_reader(columns, warn), Place("samples"), "row")
+    shown = (whole(dict(row)) if isinstance(row, Mapping) else row for row in rows)
+    numbered = ((n, row, functools.partial(_at, Place("samples", n))) for n, row in enumerate(shown, 1))
+    found = _samples(numbered, _row_reader(columns, warn), Place("samples"), "row")
     return cast("Iterator[Sample]", found)
 
 
@@ -187,12 +189,6 @@ def _format(path: Path) -> tuple[Reader, str]:
         fix = f"name it {' or '.join(READERS)}"
         raise InputError("this is no format of samples that can be read", fix=fix, place=Place(str(path)))
     return READERS[suffix]
-
-
-def _numbered(rows: Iterable[Mapping[str, Json] | Sample]) -> Iterator[Row]:
-    for number, row in enumerate(rows, 1):
-        shown = whole(dict(row)) if isinstance(row, Mapping) else row
-        yield number, shown, functools.partial(_at, Place("samples", number))
 
 
 def _at(place: Place, _: Sequence[Step]) -> Place:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
@@ -190,19 +190,15 @@ def _with_ids(contexts: tuple[Context, ...] | None, ids: tuple[str, ...]) -> tup
 def _misgraded(values: dict[str, Any], row: dict[str, Json]) -> Wrong | None:
     """The first context whose grade is outside the sample's scale."""
     low, high = scale = values["grade_scale"] or (0, 3)
-    for path, contexts in _lists(values):
+    called = enumerate(values["calls"] or ())
+    lists = [(("calls", number, "contexts"), call.contexts) for number, call in called]
+    for path, contexts in [(("contexts",), values["contexts"] or ()), *lists]:
         for place, context in enumerate(contexts):
             if (grade := context.grade) is not None and not low <= grade <= high:
                 fix = _GRADES if scale == (0, 3) else f"write a grade from {low} to {high}"
                 own = [key for key in row if SPELLINGS.get(key) == path[0] and row[key] is not None]
                 return Wrong(f"is {say(grade)}", fix, *own[:1], *path[1:], place, "grade")
     return None
-
-
-def _lists(values: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], tuple[Context, ...]]]:
-    yield ("contexts",), values["contexts"] or ()
-    for number, call in enumerate(values["calls"] or ()):
-        yield ("calls", number, "contexts"), call.contexts
 
 
 _SETTERS = [(field.name, getattr(Sample, field.name).__set__) for field in fields(Sample)]

@@ -150,9 +150,7 @@ def _object(value: Json) -> FrozenDict:
 
 
 Id = Annotated[
-    str,
-    PlainValidator(_id),
-    Schema({"anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}]}),
+    str, PlainValidator(_id), Schema({"anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}]})
 ]
 Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(no_word)]
 Whole = Annotated[int, BeforeValidator(no_word)]

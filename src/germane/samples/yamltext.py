@@ -105,11 +105,13 @@ class Node:
         raise InputError(f"{text[:40]} is no finite number", fix=fix, place=self.place)
 
     def at(self, path: Sequence[Step]) -> Place:
-        """The place of what stands at a path below it (of a key, where it ends in one), as far as that is there."""
-        steps, found = self.follow(path)
-        if steps and len(steps) == len(path) and isinstance(steps[-1], str):
-            return self.follow(path[:-1])[1].keys[steps[-1]]
-        return found.place
+        """The place of what stands at a path below it, or of the last thing on the way that is there."""
+        step = path[0] if path else None
+        if isinstance(step, int) and self.items and step < len(self.items):
+            return self.items[step].at(path[1:])
+        if isinstance(step, str) and self.pairs and step in self.pairs:
+            return self.pairs[step].at(path[1:]) if path[1:] else self.keys[step]
+        return self.place
 
     def follow(self, path: Sequence[Step]) -> tuple[tuple[Step, ...], Node]:
         """The value at a path of a model's fields, as far as it is there: the steps taken, and its node."""

@@ -46,10 +46,7 @@ class CliTarget(Target):
     The command sees an allow-list of the environment's variables, and those that `env` names or sets.
     """
 
-    aliases: ClassVar = {
-        "command_template": ("command",),
-        "timeout": ("timeout_seconds",),
-    }
+    aliases: ClassVar = {"command_template": ("command",), "timeout": ("timeout_seconds",)}
 
     command_template: str = ""
     cwd: str = ""

@@ -28,11 +28,7 @@ NAMES = (".agentv/targets.yaml", "targets.yaml", ".agentv/targets.yml", "targets
 
 
 def open_target(
-    name: str,
-    where: str | Path,
-    *,
-    environ: Mapping[str, str] | None = None,
-    warn: Warn | None = None,
+    name: str, where: str | Path, *, environ: Mapping[str, str] | None = None, warn: Warn | None = None
 ) -> Target:
     """The target of that name, ready to answer.
 
