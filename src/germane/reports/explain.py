@@ -93,30 +93,11 @@ def _outcome(score: Score) -> Outcome:
     return Outcome(score.value, score.status, score.why, score.bounds)
 
 
-<<<<<<< HEAD
 def _known(name: str) -> Measure | None:
     """The measure of this name; None for a name that an eval file gave."""
     with suppress(InputError):
         return Measure.parse(name)
     return None
-=======
-def _is_known(name: str) -> bool:
-    try:
-        return Measure.parse(name).definition.family != "graded"
-    except InputError:
-        return False
-
-
-def explain(
-    sample: Sample, measure: Measure, outcome: Outcome, answers: Recorded, settings: Settings
-) -> Explanation:
-    """Why a sample's score is what it is."""
-    if measure.definition.family == "ranked":
-        lists, exchange = replay(labels_for(measure, sample, settings), answers.look_up)
-        return explain_ranked(measure, outcome, lists, votes_in(exchange, answers))
-    derived, exchange = replay(program_of(measure, sample, settings), answers.look_up)
-    return explain_judged(measure, outcome, derived, exchange, votes_in(exchange, answers))
->>>>>>> main
 
 
 def votes_in(exchange: Exchange, answers: Recorded) -> list[dict[str, Json]]:
@@ -288,7 +269,7 @@ class Explainer:
         votes = votes_in(exchange, self._answers)
         if ranks:
             return explain_ranked(measure, outcome, derived, votes), derived, exchange
-        return explain_judged(measure, outcome, sample, exchange, derived, votes), (), exchange
+        return explain_judged(measure, outcome, derived, exchange, votes), (), exchange
 
     def facts(self, sample: Sample, scores: Sequence[Score], *, changes: bool = True) -> Facts:
         """What is known of a sample and of these of its scores, as JSON.
@@ -338,15 +319,6 @@ class Explainer:
             row["numbers"] = numbers_of(measure, lists, sample, score.value)
             if changes and score.value is not None:
                 row["changes"] = list(_what_if(measure, lists, sample, score.value))
-<<<<<<< HEAD
-=======
-        else:
-            derived, exchange = replay(program_of(measure, sample, self._settings), self._answers.look_up)
-            asked += exchange
-            votes = votes_in(exchange, self._answers)
-            found = explain_judged(measure, outcome, derived, exchange, votes)
-            row["panel"] = [dict(one) for one in found.details.get("panel", ())]
->>>>>>> main
         row |= {"reasoning": found.reasoning, "band": found.band}
         if measure is None or measure.definition.family != "ranked":
             row |= {"hits": list(found.hits), "misses": list(found.misses)}
