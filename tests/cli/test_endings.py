@@ -1,6 +1,7 @@
 """How the command line ends when something is the matter with its streams, and where it says what went wrong."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -100,3 +101,44 @@ def test_without_debug_there_is_no_traceback(cli: Cli) -> None:
     assert (
         cli("ledger", "stats", "--ledger", "none.sqlite").err == "germane: there is no ledger none.sqlite\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-o", "/proc/nowhere/r.html"), "cannot be written|/proc/nowhere"),
+        (("-o", "d.jsonl/r.html"), "d.jsonl is a file; name a file in a folder"),
+        (("-o", "folder.md"), "folder.md is a folder; name a file"),
+        (("-o", "/proc/nowhere"), r"/proc/nowhere: .*; name a folder that can be written"),
+    ],
+)
+def test_what_cannot_be_written_is_said_with_its_name(
+    inside: Cli, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    """One message without the number of an error; exit code 2."""
+    write_jsonl(
+        tmp_path / "d.jsonl", {"query": "q", "qrels": {"a": 1}, "contexts": [{"id": "a", "text": "t"}]}
+    )
+    (tmp_path / "folder.md").mkdir()
+    done = inside("run", "d.jsonl", "-m", "RR", *words)
+    assert done.code == 2
+    assert re.search(said, done.err), done.err
+    assert "Errno" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("report", "nowhere"), "there is no report folder nowhere"),
+        (("sweep", "nowhere"), "nowhere: there is no such file or folder"),
+        (("ledger", "stats", "--ledger", "d.jsonl"), "if it never was a ledger: name another file"),
+    ],
+)
+def test_what_is_not_there_or_another_thing_is_said(
+    inside: Cli, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    """A path that leads nowhere is not called damaged, nor of a wrong format."""
+    (tmp_path / "d.jsonl").write_text('{"query": "this is a file of samples, and no ledger"}\n')
+    done = inside(*words)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert said in done.err

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from germane.errors import Interrupted, JudgeError, LedgerError
-from germane.judges.judge import Judge, LocalJudge, Reply
+from germane.judges.judge import Judge, LocalJudge, Reply, as_judge
 from germane.judges.panel import PanelJudge
 from germane.judging.pool import Pool
 from germane.ledger.store import SQLiteLedger
@@ -303,7 +303,7 @@ class Odd(Counting):
         odd = {
             "none": None,
             "few": [],
-            "dicts": [{"grade": 2}],
+            "texts": ["relevant"],
             "object": [Reply(payload={"grade": object()})],
         }
         return odd[self.wrong]  # type: ignore[return-value]
@@ -318,6 +318,17 @@ class Odd(Counting):
         return ways.get(self.wrong, groups)
 
 
+def answers_of(judge: object, questions: Sequence[AnyQuestion]) -> list[Judgement]:
+    """What a plain object answers as a judge."""
+
+    async def run() -> list[Judgement]:
+        whole = as_judge(judge)
+        async with Pool(lambda _: whole) as pool:
+            return [answer.judgement for answer in await pool.judge(questions)]
+
+    return asyncio.run(run())
+
+
 class TestSomebodysOwnJudge:
     @pytest.mark.parametrize(
         ("wrong", "why"),
@@ -326,7 +337,7 @@ class TestSomebodysOwnJudge:
             ("cancels", "cancelled its own work"),
             ("none", "must return a list of replies, not NoneType"),
             ("few", "0 replies came to 1 questions"),
-            ("dicts", "must return Reply objects, not dict"),
+            ("texts", "must return Reply objects or their payloads as dicts, not str"),
             ("object", "not JSON serializable"),
         ],
     )
@@ -343,6 +354,33 @@ class TestSomebodysOwnJudge:
         assert error is not None
         assert "the judge counting" in error
         assert why in error
+
+    def test_a_plain_dict_is_the_payload_of_a_reply(self) -> None:
+        """It is read as the payload is; one that the question cannot read is an error of that question."""
+
+        class Plain:
+            name = "plain"
+
+            async def answer(self, questions: tuple[AnyQuestion, ...]) -> list[dict[str, object]]:
+                return [
+                    {"grade": 3, "reasoning": ""} if "passage 1" in one.about else {} for one in questions
+                ]
+
+        right, wrong = answers_of(Plain(), [relevance(1), relevance(2)])
+        assert (right.error, wrong.answer) == (None, None)
+        assert wrong.error is not None
+
+    def test_an_answer_that_is_no_coroutine_is_said_so(self) -> None:
+        """The message says what to write."""
+
+        class Sync:
+            name = "sync"
+
+            def answer(self, _questions: tuple[AnyQuestion, ...]) -> list[Reply]:
+                return [Reply(payload={"grade": 3})]
+
+        (judgement,) = answers_of(Sync(), [relevance(1)])
+        assert "write `async def answer(self, questions)`" in str(judgement.error)
 
     @pytest.mark.parametrize("wrong", ["drops", "twice", "copies"])
     def test_groups_of_other_questions_are_refused(self, wrong: str) -> None:

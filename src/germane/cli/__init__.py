@@ -71,11 +71,24 @@ def _flushed(code: int) -> int:
     return code
 
 
+def _words(error: BaseException) -> str:
+    """The message; that of the operating system as the file and what is wrong with it."""
+    if not isinstance(error, OSError) or error.filename is None:
+        return str(error)
+    path = str(error.filename)
+    fix = (
+        "name a folder that can be written"
+        if not os.access(path, os.F_OK)
+        else "check the path and its permissions"
+    )
+    return f"{path}: {error.strerror}; {fix}"
+
+
 def _said(error: BaseException) -> int:
     if isinstance(error, BrokenPipeError):
         return READER_LEFT
     with suppress(OSError):  # whoever does not read has the exit code
         if os.environ.get("GERMANE_DEBUG"):
             import_module("traceback").print_exc()
-        print(f"germane: {clean_lines(str(error))}", file=sys.stderr)
+        print(f"germane: {clean_lines(_words(error))}", file=sys.stderr)
     return 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -306,9 +307,16 @@ def _only_replayed(replay: str | None, others: Mapping[str, object]) -> None:
 
 
 def _writable(path: Path) -> None:
-    """An unknown report format is said before anything is spent, not after."""
+    """A report that cannot be written is said before anything is spent, not after."""
     from germane.errors import InputError
     from germane.reports.formats import FORMATS
 
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path}: no report format ends in {path.suffix}", fix=f"use {', '.join(FORMATS)}")
+    there = next(one for one in (path, *path.parents) if one.exists())
+    if there == path and path.is_dir():
+        raise InputError(f"{path} is a folder", fix="name a file: -o report.html")
+    if there != path and not there.is_dir():
+        raise InputError(f"{there} is a file", fix="name a file in a folder: -o reports/report.html")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{path} cannot be written", fix="name a file in a folder that can be written")

@@ -72,7 +72,7 @@ class Judge:
         return int(self.stored)
 
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
-        """One reply per question, in their order.
+        """One reply per question, in their order; a plain dict is the payload of one: `{"grade": 2, "reasoning": ""}`.
 
         A failure is a Reply with an error; JudgeError is raised only where the judge cannot be used at all.
         """

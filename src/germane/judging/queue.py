@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -206,7 +207,8 @@ async def replies_of(judge: Judge, group: Group) -> Sequence[Reply]:
     somebody else cancelled.
     """
     try:
-        replies = await judge.answer(tuple([one.question for one in group.pending]))
+        coming: object = judge.answer(tuple([one.question for one in group.pending]))
+        replies = await coming if inspect.isawaitable(coming) else _NO_COROUTINE
     except AnswerError as error:
         wrong = str(error)
     except GermaneError:
@@ -219,18 +221,27 @@ async def replies_of(judge: Judge, group: Group) -> Sequence[Reply]:
         _log.debug("the judge %s failed", judge.name, exc_info=True)
         wrong = f"{type(error).__name__}: {error}"
     else:
+        if isinstance(replies, list | tuple):  # a plain mapping is a payload
+            replies = [Reply(payload=one) if isinstance(one, Mapping) else one for one in replies]
         if not (wrong := _wrong(replies, len(group.pending))):
-            return replies
+            return cast("Sequence[Reply]", replies)
     return [Reply(error=f"the judge {judge.name} failed: {wrong}") for _ in group.pending]
+
+
+_NO_COROUTINE = object()
 
 
 def _wrong(replies: object, count: int) -> str:
     """Why these are not one reply per question; "" where they are."""
+    if replies is _NO_COROUTINE:
+        return "answer() is no coroutine: write `async def answer(self, questions)`"
     if not isinstance(replies, Sequence):
         return f"answer() must return a list of replies, not {type(replies).__name__}"
     for reply in replies:
         if not (isinstance(reply, Reply) and isinstance(reply.usage, Usage)):
-            return f"answer() must return Reply objects, not {type(reply).__name__}"
+            return (
+                f"answer() must return Reply objects or their payloads as dicts, not {type(reply).__name__}"
+            )
         if not isinstance(provenance := cast("object", reply.provenance), Mapping):
             return f"a reply's provenance is a mapping, not {type(provenance).__name__}"
         used = cast(

@@ -187,7 +187,8 @@ def is_damage(error: Exception) -> bool:
 def explain(error: Exception, path: Path) -> LedgerError:
     """A fault of the ledger's file as a LedgerError that says what to do."""
     if is_damage(error):
-        return LedgerError(f"the ledger {path} is damaged: {error}; {recovery(path)}")
+        other = " (if it never was a ledger: name another file)" if "not a database" in str(error) else ""
+        return LedgerError(f"the ledger {path} is damaged: {error}{other}; {recovery(path)}")
     return LedgerError(f"the ledger {path} cannot be used: {error}{_HINTS.get(_code(error), '')}")
 
 

@@ -88,6 +88,7 @@ def opened(path: str | Path, *, limited: bool = True) -> Iterator[BinaryIO]:
         raise InputError(problem, fix="make it again", place=Place(name)) from None
     except OSError as fault:
         fix = "check the path" if isinstance(fault, FileNotFoundError) else ""
+        fix = "name a file in it" if isinstance(fault, IsADirectoryError) else fix
         raise InputError(f"cannot be read: {fault.strerror or fault}", fix=fix, place=Place(name)) from None
 
 

@@ -185,6 +185,8 @@ def _row_reader(columns: Columns | None, warn: Warn | None, prefix: str = "") ->
 
 def _format(path: Path) -> tuple[Reader, str]:
     suffix = ".jsonl" if str(path) == "-" else suffix_of(path)
+    if suffix not in READERS and not path.exists():
+        raise InputError("there is no such file or folder", fix="check the path", place=Place(str(path)))
     if suffix not in READERS:
         fix = f"name it {' or '.join(READERS)}"
         raise InputError("this is no format of samples that can be read", fix=fix, place=Place(str(path)))

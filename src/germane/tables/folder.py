@@ -461,6 +461,8 @@ def _open(path: Path, how: int) -> IO[bytes]:
 def read_manifest(path: Path) -> dict[str, Json]:
     """The manifest of a report folder, finished or not; InputError where there is none, or it is of another version."""
     file = path / _MANIFEST
+    if not path.exists():
+        raise InputError(f"there is no report folder {path}", fix="name a folder that `germane run` wrote")
     if not file.is_file():
         raise InputError(
             f"{path} is no report folder: it has no {_MANIFEST}", fix="name a folder that `germane run` wrote"
