@@ -368,7 +368,7 @@ def test_defaults_and_variables(read):
     assert two.reference_answer == '{"number": 7}'
     assert [Path(name).name for name in two.input_files] == ["shared.md", "own.md"]
     assert len(three.input_messages) == 1
-    assert (three.input_files, three.graders) == ((), ())
+    assert (three.input_files, [grader.name for grader in three.graders]) == ((), ["llm_judge"])
     assert one.graders[0].spec["prompt"] == "{{topic}} {{output}}"
 
 

@@ -14,7 +14,7 @@ from germane.judges.panel import panel_of
 from germane.ledger.store import find_ledger, place_from
 from germane.measures.scoring import Grader
 from germane.questions.question import AnyQuestion
-from germane.questions.script import ScriptGrade
+from germane.questions.script import Script
 from germane.types import Json
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Router:
 
     def __call__(self, question: AnyQuestion) -> Judge:
         """The judge of this question."""
-        if isinstance(question, ScriptGrade):
+        if isinstance(question, Script):
             if self._scripts is None:
                 from germane.judges.script import ScriptJudge
 

@@ -23,7 +23,7 @@ from germane.measures.labels import Settings
 from germane.measures.scoring import Block, Grader, Job, reading_of
 from germane.questions.asking import Answer, Program, answered
 from germane.questions.question import AnyQuestion
-from germane.questions.script import ScriptGrade
+from germane.questions.script import Script
 from germane.types import Context, Json, Judgement, Usage
 
 _NOTHING = Usage(cost_usd=0.0)
@@ -300,7 +300,7 @@ class Forecaster:
 
     def _put(self, question: AnyQuestion, judge: Judge, *, estimated: bool) -> list[_Forecast]:
         """A question to a judge; to the members of a panel whose answer is not known. Scripts are not run."""
-        judge = self._scripts if isinstance(question, ScriptGrade) else judge
+        judge = self._scripts if isinstance(question, Script) else judge
         key = self._key_of(question, judge)
         answer = self._answer(question, judge, key)
         if answer is None and isinstance(judge, PanelJudge):

@@ -241,7 +241,7 @@ class Suite:
         names, wanted = set(allowed), set[tuple[str, Path]]()
         for file in self.files.values():
             for spec in (*file.measures, *(one for case in file.cases for one in case.graders)):
-                if spec.name not in names and (command := code_in(spec.spec)):
+                if spec.name not in names and (command := code_in(spec.spec, file.path.parent)):
                     problem = f"the grader {spec.name} runs {command!r}, and this file is not trusted"
                     raise InputError(problem, fix=f"look at it, then: --allow {spec.name}", place=spec.place)
             targets = self.targets or {*file.targets, *(case.target for case in file.cases)}

@@ -19,14 +19,24 @@ from germane.graders.evidence import (
     message_json,
     question_of,
     reference_of,
+    script_document,
     tool_calls,
 )
-from germane.graders.grader import CaseGrader, Flag, GraderResult, Number, Share, verdict_of
+from germane.graders.grader import (
+    CaseGrader,
+    Flag,
+    GraderResult,
+    Number,
+    Share,
+    verdict_of,
+)
 from germane.questions import PayloadModel, Question, Reason, Text, Whole, YesNo, voting
 from germane.questions.asking import Program, ask
 from germane.questions.prompts import Wording, variables_in
+from germane.questions.script import ScriptText
 from germane.samples.evalfile import Case
-from germane.types import FrozenDict, Json
+from germane.samples.yamltext import JsonMapping
+from germane.types import FrozenDict, Json, freeze
 
 A = TypeVar("A")
 Zero1 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
@@ -294,6 +304,35 @@ def _spread(ranges: Mapping[str, Json]) -> list[dict[str, Json]]:
     return [{"score_range": (start, end), "outcome": text} for (start, text), end in pairs]
 
 
+class PromptCommand(BaseModel):
+    """A program of the user's that writes the prompt: the case is on its stdin as scripts get it, the prompt on its stdout.
+
+    Attributes:
+        command: A list is the program and its arguments, a text runs through `sh -lc`.
+        cwd: Where it starts.
+        env: Names of variables that it gets beside PATH, HOME, LANG and the like.
+        config: What the document holds under `config`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: str | tuple[str, ...]
+    cwd: str = "."
+    env: tuple[str, ...] = ()
+    config: JsonMapping = Field(default_factory=FrozenDict)
+
+    def question(self, case: Case, grader: str) -> ScriptText:
+        """What is run for a case."""
+        sample = case.sample
+        return ScriptText(
+            command=self.command,
+            document=freeze(script_document(case, self.config)),
+            cwd=self.cwd,
+            env=self.env,
+            of=(sample.id, sample.system, str(sample.trial), grader),
+        )
+
+
 class LLMGrader(CaseGrader):
     """A model grades the answer: free form with a score from 0 to 1, or against a rubric.
 
@@ -304,13 +343,13 @@ class LLMGrader(CaseGrader):
         prompt: A template with variables (`{{candidate_answer}}`, `{{question}}`, `{{expected_outcome}}`,
             `{{reference_answer}}`, `{{input_messages}}`, `{{output_messages}}`, `{{expected_messages}}`; AgentV 4's
             `{{output}}`, `{{input}}`, `{{criteria}}`, `{{expected_output}}`, `{{metadata}}`, `{{tool_calls}}`,
-            `{{rubrics}}`), or, without any, what a good answer does.
+            `{{rubrics}}`), or, without any, what a good answer does; or a program that writes the template.
         rubrics: The items of a rubric.
     """
 
     type: ClassVar[str] = "llm_judge"
 
-    prompt: str | None = None
+    prompt: str | PromptCommand | None = None
     rubrics: tuple[RubricItem, ...] = ()
 
     @model_validator(mode="after")
@@ -337,8 +376,12 @@ class LLMGrader(CaseGrader):
     def compute(self, case: Case) -> Program[GraderResult]:
         """Ask once, and read the answer."""
         values = self._values(case)
-        own = self.prompt if self.prompt and variables_in(self.prompt) & values.keys() else None
-        if self.prompt and own is None:
+        own = None
+        if isinstance(self.prompt, PromptCommand):
+            own = yield from ask(self.prompt.question(case, self.label))
+        elif self.prompt and variables_in(self.prompt) & values.keys():
+            own = self.prompt
+        elif self.prompt:
             values["criteria"] = values["expected_outcome"] = self.prompt.strip()
         if not self.rubrics:
             template = own or prompt_text("llm_judge")

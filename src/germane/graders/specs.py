@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from pydantic import BaseModel
 
@@ -16,7 +17,7 @@ from germane.graders.composite import Aggregator, Composite
 from germane.graders.field_accuracy import FieldAccuracy, FieldRule
 from germane.graders.grader import CaseGrader, ParameterError
 from germane.graders.limits import Cost, ExecutionMetrics, Latency, TokenUsage
-from germane.graders.llm_grader import LLMGrader, RubricItem, ScoreRange
+from germane.graders.llm_grader import LLMGrader, PromptCommand, RubricItem, ScoreRange
 from germane.graders.measure_grader import MeasureGrader
 from germane.graders.text_assertion import Test, TextAssertion
 from germane.graders.tool_trajectory import ExpectedCall, SkillTrigger, ToolTrajectory
@@ -56,7 +57,10 @@ _ALIASES = {
 _KEYS: dict[type[BaseModel], dict[str, str]] = {
     CodeGrader: {"command": "script", "timeout_seconds": "timeout"},
     LLMGrader: {"value": "prompt", "rubric": "rubrics", "threshold": "min_score"},
-    Cost: {"threshold": "budget"},
+    PromptCommand: {"script": "command"},
+    Latency: {"max_ms": "threshold"},
+    TokenUsage: {"max_total_tokens": "max_total"},
+    Cost: {"threshold": "budget", "max_usd": "budget"},
     Composite: {"evaluators": "graders", "assertions": "graders", "assert": "graders", "members": "graders"},
     TextAssertion: {"values": "value"},
     MeasureGrader: {"threshold": "min_score", "strict_mode": "strict", "retrieval_context": "contexts",
@@ -68,7 +72,14 @@ _KEYS: dict[type[BaseModel], dict[str, str]] = {
 }  # fmt: skip
 """Other names of keys. Case, `_` and `-` never count."""
 _NOUNS = {FieldRule: "a field", ExpectedCall: "an expected call", RubricItem: "an item of the rubric",
-          ScoreRange: "a score range", Aggregator: "the aggregator"}  # fmt: skip
+          ScoreRange: "a score range", Aggregator: "the aggregator", PromptCommand: "a prompt"}  # fmt: skip
+_UNREAD = {
+    "preprocessors": "convert the files in the target, or in a code_judge: graders read text",
+    "model": "name the judge: --judge openai:MODEL",
+    "temperature": "name the judge's: --temperature",
+    "maxsteps": "remove it: a judge answers in one step",
+}
+"""Keys of AgentV's graders that have no meaning here, and what to write instead."""
 _INSIDE: dict[tuple[type[BaseModel], str], type[BaseModel]] = {
     (FieldAccuracy, "fields"): FieldRule,
     (ToolTrajectory, "expected"): ExpectedCall,
@@ -186,27 +197,56 @@ def graders_of_specs(
     return tuple(found.values())
 
 
-def code_in(spec: Json) -> str:
+_OWN_TYPES = ("assertions", "graders", "judges")
+
+
+def own_type(name: str, folder: Path) -> Path | None:
+    """The script of a type of the user's own: `.agentv/assertions/NAME.ts` (.js, .mts, .mjs) in the folder or above.
+
+    Types that germane has cannot be replaced.
+    """
+    name = name.strip()
+    name = name[4:] if name.startswith(("not_", "not-")) else name
+    known = any(fold(name) == fold(one.name) for one in definitions()) or is_grader(name)
+    if known or not name.replace("-", "").replace("_", "").isalnum():
+        return None
+    folder = folder.resolve()
+    files = (
+        one / ".agentv" / kind / f"{name}.{suffix}"
+        for kind in _OWN_TYPES
+        for one in (folder, *folder.parents)
+        for suffix in ("ts", "js", "mts", "mjs")
+    )
+    return next((file for file in files if file.is_file()), None)
+
+
+def code_in(spec: Json, folder: Path | None = None) -> str:
     """What a grader's mapping would run: a script, or a Python file with a measure; "" where it runs nothing.
 
-    Members of composites and their aggregators count too.
+    Members of composites, their aggregators and commands that write prompts count too; with the eval file's `folder` the
+    types of the user's own.
     """
     if isinstance(spec, str):
         return spec if ".py:" in spec else ""
     if isinstance(spec, list | tuple):
-        return next(filter(None, map(code_in, spec)), "")
+        return next(filter(None, (code_in(one, folder) for one in spec)), "")
     if not isinstance(spec, Mapping):
         return ""
     folded = {fold(str(key)): value for key, value in spec.items()}
     for name in ("type", "measure", "metric", "name"):
-        if isinstance(kind := folded.get(name), str) and ".py:" in kind:
-            return str(kind)
+        if isinstance(kind := folded.get(name), str):
+            named = name != "name" or "type" not in folded
+            own = own_type(kind, folder) if folder is not None and named else None
+            if own or ".py:" in kind:
+                return str(own or kind)
     for name in ("script", "command", "path"):
         if folded.get(name) and (name != "path" or is_grader(str(folded.get("type"))) == "code_judge"):
             command = folded[name]
             return command if isinstance(command, str) else " ".join(map(str, command))
     inside = ("evaluators", "graders", "assertions", "assert", "members", "aggregator", "config")
-    return next(filter(None, (code_in(folded.get(name)) for name in inside)), "")
+    held = [folded.get(name) for name in inside]
+    held += [one for name in ("prompt", "value") if isinstance(one := folded.get(name), Mapping)]
+    return next(filter(None, (code_in(one, folder) for one in held)), "")
 
 
 def is_grader(name: str) -> str:
@@ -260,7 +300,8 @@ class _Reader:
         canonical = is_grader(name)
         common = {"compatibility": self.where.compatibility, **({"negate": True} if negate else {})}
         if not canonical:
-            return self._measured(name, common)
+            script = own_type(name, self.where.folder)
+            return self._own(name, script, common) if script else self._measured(name, common)
         if canonical not in _TYPES:
             return self._made(TextAssertion, {**common, "test": canonical})
         if canonical == "code_judge":
@@ -347,7 +388,7 @@ class _Reader:
         if not key.startswith(("$", "x-", "_")):
             near = nearest(key, known)
             fix = f"did you mean {near!r}?" if near else "remove it"
-            self.where.notice(f"{what} has no key {key!r}: it is ignored", fix, path)
+            self.where.notice(f"{what} has no key {key!r}: it is ignored", _UNREAD.get(fold(key), fix), path)
 
     def _measured(self, text: str, common: Mapping[str, Any]) -> CaseGrader:
         self._open_config()
@@ -370,6 +411,8 @@ class _Reader:
         elif target is True:
             fixed["max_calls"] = MAX_CALLS
         config = self.take("config")
+        if unread := self.given.pop("preprocessors", None):
+            self._unknown("code_judge", (), unread[0])
         passed = {}
         for folded in [one for one in self.given if one not in _spellings(CodeGrader)]:
             path, value = self.given.pop(folded)
@@ -384,6 +427,13 @@ class _Reader:
             problem, _, instead = hint.partition(": write ")
             self.where.notice(problem, f"write {instead}", self.path)
         return grader
+
+    def _own(self, name: str, script: Path, common: Mapping[str, Any]) -> CaseGrader:
+        """A type of the user's own: its script, run by bun as AgentV does, by node where there is only that."""
+        program = ("node",) if shutil.which("node") and not shutil.which("bun") else ("bun", "run")
+        self.given["script"] = (self.path, (*program, str(script)))
+        self.given.setdefault("name", (self.path, name))
+        return self._scripted(common)
 
     def _modelled(self, common: Mapping[str, Any]) -> CaseGrader:
         criteria = self.take("criteria")
@@ -401,7 +451,9 @@ class _Reader:
         return self._made(LLMGrader, common)
 
     def _prompt(self, value: Json, path: Path_) -> Json:
-        """A prompt: a text, or the text of the file that `file://` or a name with .md or .txt names."""
+        """A prompt: a text, or the text of the file that `file://` or a name with .md or .txt names; or a command."""
+        if isinstance(value, Mapping):
+            return self._prompt_command(value, path)
         place = self.where.place(path)
         if not isinstance(value, str):
             fix = "write the prompt, or file://prompts/grade.md"
@@ -416,6 +468,22 @@ class _Reader:
             why = getattr(fault, "strerror", None) or "it is not UTF-8 text"
             problem = f"the prompt {name} in {self.where.folder} cannot be read: {why}"
             raise InputError(problem, fix="check the path", place=place) from None
+
+    def _prompt_command(self, value: Mapping[str, Json], path: Path_) -> Json:
+        """A command that writes the prompt; it starts where its last word is a file, as AgentV has it."""
+        found = cast("dict[str, Any]", self._fitted(PromptCommand, value, path))
+        command = found.get("command")
+        folder = self.where.folder.resolve()
+        if isinstance(command, list | tuple) and command and all(isinstance(one, str) for one in command):
+            file = folder / command[-1]
+            if not file.is_file():
+                problem = f"prompt: there is no file {command[-1]!r} in {folder}"
+                raise InputError(problem, fix="end the command with its script", place=self.where.place(path))
+            return {**found, "command": (*command[:-1], str(file)), "cwd": str(file.parent)}
+        if not isinstance(command, str) or not command.strip():
+            fix = "write prompt: {command: [python3, prompt.py]}, or a text"
+            raise InputError("prompt has no command", fix=fix, place=self.where.place(path))
+        return {**found, "cwd": str(folder)}
 
     def _composed(self, common: Mapping[str, Any], *, whole: bool) -> CaseGrader:
         """A composite; an assert-set is one whose members must all pass, or whose mean must reach its threshold."""
@@ -458,6 +526,9 @@ def _named(text: str, where: Where, *, lenient: bool = False) -> Measure:
         if any(fold(head) == fold(one.name) for one in definitions()) or ".py:" in text:
             raise
         near = nearest(head, [*types(), *_ALIASES])
-        known = f"name a measure (`germane measures` lists them) or one of {', '.join(_TYPES)}"
+        if fold(head) == "inlineassert":
+            problem = "inline-assert is a function of a TypeScript eval, and these are not read"
+            raise InputError(problem, fix="write it as a program: type: code-grader") from None
+        known = f"name a measure (`germane measures` lists them), one of {', '.join(_TYPES)}, or a script in .agentv/assertions"
         fix = f"did you mean {near!r}?" if near else error.fix if "did you mean" in error.fix else known
         raise InputError(f"there is no grader or measure of type {text!r}", fix=fix).at(error.place) from None

@@ -13,18 +13,19 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeAlias
 
 from germane.errors import AnswerError
 from germane.judges.judge import LocalJudge, Reply
 from germane.judges.loopback import AskJudge, Loopback
 from germane.processes import MAX_STDOUT, ChildProcess, Finished, child_environment, misplaced
 from germane.questions import AnyQuestion
-from germane.questions.script import ScriptGrade
+from germane.questions.script import Script
 from germane.types import FrozenDict, Json
 
 __all__ = ["ScriptJudge"]
 
+AnyScript: TypeAlias = Script[Any]
 TAIL = 2000
 """Characters of a program's stderr that an error shows: the last ones."""
 NO_JUDGE = "the script asks for a judge (target: max_calls), and none is named: --judge openai:gpt-4o-mini"
@@ -62,7 +63,7 @@ class ScriptJudge(LocalJudge):
         return ThreadPoolExecutor(self.concurrency, thread_name_prefix="germane-script")
 
     async def _run(self, question: AnyQuestion) -> Reply:
-        if not isinstance(question, ScriptGrade):
+        if not isinstance(question, Script):
             return Reply(error=f"a script cannot answer a question of kind {question.kind}")
         if question.max_calls is None:
             return await self._start(question, {})
@@ -80,7 +81,7 @@ class ScriptJudge(LocalJudge):
             provenance=FrozenDict({**reply.provenance, "target_proxy": FrozenDict(calls)}),
         )
 
-    async def _start(self, question: ScriptGrade, own: Mapping[str, str]) -> Reply:
+    async def _start(self, question: AnyScript, own: Mapping[str, str]) -> Reply:
         document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
         environment = child_environment(question.env, own)
         try:
@@ -93,7 +94,7 @@ class ScriptJudge(LocalJudge):
         return _reply(question, await child.finished(question.timeout, self._threads))
 
 
-def _reply(question: ScriptGrade, finished: Finished) -> Reply:
+def _reply(question: AnyScript, finished: Finished) -> Reply:
     """What a program that has ended says, or what was wrong with it."""
     command, stderr = shlex.join(question.argv), finished.tail(TAIL)
     if finished.timed_out:
@@ -110,7 +111,7 @@ def _reply(question: ScriptGrade, finished: Finished) -> Reply:
     if finished.code:
         return _failed(question, *_exited(question, finished.code, stderr), finished)
     try:
-        payload: Any = json.loads(finished.stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
+        payload = question.printed(finished.stdout)
         question.read(payload)
     except (ValueError, RecursionError, AnswerError) as fault:
         if question.agentv:
@@ -122,7 +123,7 @@ def _reply(question: ScriptGrade, finished: Finished) -> Reply:
     return Reply(payload=payload, ms=finished.ms, provenance=_of(question))
 
 
-def _exited(question: ScriptGrade, code: int, stderr: str) -> tuple[str, str]:
+def _exited(question: AnyScript, code: int, stderr: str) -> tuple[str, str]:
     """What is said of a program that ended with an error: by us, and by AgentV."""
     hint = misplaced(question.command, question.cwd)
     if hint is None and code == 127:
@@ -146,7 +147,7 @@ def _withheld(stderr: str, passed: Sequence[str]) -> str:
     return next((name for name in _NAME.findall(stderr) if name in os.environ and name not in known), "")
 
 
-def _failed(question: ScriptGrade, why: str, theirs: str, finished: Finished | None = None) -> Reply:
+def _failed(question: AnyScript, why: str, theirs: str, finished: Finished | None = None) -> Reply:
     """An error, or AgentV's score of 0."""
     ms = None if finished is None else finished.ms
     if not question.agentv:
@@ -167,5 +168,5 @@ def _agentv_payload(stdout: bytes) -> dict[str, Json]:
     return {**found, "score": score if number else 0, "assertions": []}
 
 
-def _of(question: ScriptGrade) -> FrozenDict:
+def _of(question: AnyScript) -> FrozenDict:
     return FrozenDict(of=question.of) if question.of else FrozenDict()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 from pydantic import StrictStr
 
@@ -14,6 +14,8 @@ from germane.questions.payload import PayloadModel
 from germane.questions.prompts import Wording
 from germane.questions.question import Question
 from germane.types import FrozenDict, Json
+
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +31,12 @@ class ScriptResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptGrade(Question[ScriptResult]):
-    """Grade this case with this command: a list is argv, a string runs through `sh -lc`.
+class Script(Question[A], Generic[A]):
+    """What this command prints about this document: a list is argv, a string runs through `sh -lc`.
 
     `max_calls` (not None) lends the program the evaluation's judge for so many calls. With `agentv` a program that fails
     or prints no score scores 0, as with AgentV.
     """
-
-    kind: ClassVar[str] = "script"
 
     command: str | tuple[str, ...]
     document: FrozenDict
@@ -62,6 +62,22 @@ class ScriptGrade(Question[ScriptResult]):
         """Command, place and document."""
         return {"argv": list(self.argv), "cwd": self.cwd, "document": self.document}
 
+    def checked(self, payload: Json) -> Json:
+        """The whole document: a program may say more than is read."""
+        self.read(payload)
+        return payload
+
+    def printed(self, stdout: bytes) -> Json:
+        """The payload that a program printed; ValueError where it is none."""
+        return json.loads(stdout.decode("utf-8-sig"), parse_constant=lambda _: None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptGrade(Script[ScriptResult]):
+    """Grade this case with this command."""
+
+    kind: ClassVar[str] = "script"
+
     def schema(self) -> dict[str, Json]:
         """What the protocol asks of a program."""
         return {"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]}
@@ -70,14 +86,34 @@ class ScriptGrade(Question[ScriptResult]):
         """The result, with the score clamped to 0..1 as the protocol has it."""
         return read_result(payload)
 
-    def checked(self, payload: Json) -> Json:
-        """The whole document: a program may say more than is scored."""
-        self.read(payload)
-        return payload
-
     def typical(self) -> Json:
         """A score."""
         return {"score": 0.5, "hits": [], "misses": [], "reasoning": ""}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptText(Script[str]):
+    """The prompt that this command writes for this case."""
+
+    kind: ClassVar[str] = "script_prompt"
+
+    def schema(self) -> dict[str, Json]:
+        """`{text}`."""
+        return {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+
+    def printed(self, stdout: bytes) -> Json:
+        """All that was printed is the text."""
+        return {"text": stdout.decode("utf-8-sig").strip()}
+
+    def read(self, payload: Json) -> str:
+        """The text; AnswerError where there is none."""
+        if not (isinstance(payload, Mapping) and isinstance(payload.get("text"), str) and payload["text"]):
+            raise AnswerError("the script printed no prompt")
+        return str(payload["text"])
+
+    def typical(self) -> Json:
+        """A prompt of ordinary length."""
+        return {"text": "Is this a good answer to the question? " * 10}
 
 
 def read_result(payload: Json) -> ScriptResult:

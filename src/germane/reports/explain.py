@@ -26,7 +26,7 @@ from germane.measures.scoring import depth_of, is_relevant, labels_for, program_
 from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.questions.script import ScriptGrade
+from germane.questions.script import Script
 from germane.reports.summary import MeasureSummary
 from germane.tables.folder import Tables
 from germane.tables.labels import LabelBook, passage_of, relevance_item
@@ -83,7 +83,7 @@ class StoredJudge:
 
     def __call__(self, question: AnyQuestion) -> Judge:
         """Itself, and the script judge for scripts."""
-        return self._scripts if isinstance(question, ScriptGrade) else self  # type: ignore[return-value]
+        return self._scripts if isinstance(question, Script) else self  # type: ignore[return-value]
 
     def prompt_hash(self, question: AnyQuestion) -> str:
         """The hash of the wording that the report's questions were asked with."""

@@ -243,6 +243,21 @@ def _trials(value: Any) -> int | None:
 Trials = Annotated[int | None, PlainValidator(_trials, json_schema_input_type=int)]
 
 
+_UNREAD = {
+    "workspace": "nothing is set up: let the target's command make its workspace",
+    "preprocessors": "convert the files in the target, or in a code_judge: graders read text",
+    "suite": "write tags: [NAME]",
+    "dependson": "cases run on their own: remove it, or make them one case",
+    "ondependencyfailure": "cases run on their own: remove it",
+    "workers": "germane run --jobs N",
+    "cache": "remove it: answers of judges are kept in the ledger, --no-cache asks again",
+    "budgetusd": "germane run --max-cost DOLLARS",
+    "failonerror": "germane run --max-unmeasured 0",
+}
+"""Keys of AgentV that have no meaning here, and what to write instead."""
+_TURNS = "a conversation of several turns is not run"
+
+
 class Execution(GraderLists):
     """What `execution:` of a file or a case sets.
 
@@ -254,6 +269,7 @@ class Execution(GraderLists):
     """
 
     what = "execution"
+    unread = _UNREAD
 
     target: str | None = None
     targets: Annotated[tuple[str, ...], BeforeValidator(as_list)] = ()
@@ -380,6 +396,7 @@ class EvalFile(GraderLists):
     """
 
     what = "an eval file"
+    unread = _UNREAD
     aliases: ClassVar = {**GraderLists.aliases, "targets_file": ("targets",)}
     computed = ("path", "cases", "targets")
     nodes = ("defaults", "input")  # until the case is read that gets them
@@ -563,6 +580,7 @@ class CaseEntry(GraderLists):
     """
 
     what = "a case"
+    unread = _UNREAD
     aliases: ClassVar = {
         **GraderLists.aliases,
         "question": ("query",),
@@ -598,9 +616,13 @@ class CaseEntry(GraderLists):
         values["others"] = others
         warn = (info.context or {}).get("warn")
         for key in others:
+            if fold(key) == "turns":
+                fix = "write a case for each turn, with the messages before it under input:"
+                raise InputError(_TURNS, fix=fix, place=node.keys[key])
             if key not in SPELLINGS and key != "note" and warn is not None:
                 near = nearest(key, [*SPELLINGS, *cls.spellings()])
                 fix = f"did you mean {near!r}?" if near else "put it under metadata:"
+                fix = cls.unread.get(fold(key), fix)
                 warn(Notice(f"a case has no key {key!r}: it is kept as metadata", fix, node.keys[key]))
 
 
@@ -654,7 +676,7 @@ def _case(
     files = tuple(dict.fromkeys((*files, *(str((folder / name).resolve()) for name in named))))
     return Case(
         sample=sample,
-        graders=_graders(entry, file, faults, replaced=replaced),
+        graders=_graders(entry, file, node.place, faults, replaced=replaced),
         target=entry.target or (entry.execution.target if entry.execution else None),
         place=node.place,
         question=query,
@@ -696,15 +718,21 @@ def _completed(node: Node, file: EvalFile) -> Node:
 
 
 def _graders(
-    entry: CaseEntry, file: EvalFile, faults: list[InputError] | None, *, replaced: bool
+    entry: CaseEntry, file: EvalFile, place: Place, faults: list[InputError] | None, *, replaced: bool
 ) -> tuple[GraderSpec, ...]:
-    """The graders of a case: its own, with the file's; no mapping of its own voids the file's."""
+    """The graders of a case: its own, with the file's; no mapping of its own voids the file's.
+
+    A case without any that says what a good answer does is graded by a model.
+    """
     execution = entry.execution or Execution()
     own = by_name((*entry.graders(faults), *execution.graders(faults)), faults)
     if not (execution.skip_defaults or (own and replaced)):
         names = {grader.name for grader in own}
         own = (*(grader for grader in file.measures if grader.name not in names), *own)
-    return by_name((*own, *entry.rubrics), faults)
+    found = by_name((*own, *entry.rubrics), faults)
+    if not found and entry.criterion:  # AgentV asks a model whether the answer does what the case says
+        return (GraderSpec(name="llm_judge", spec=freeze({"type": "llm_judge"}), at=lambda _: place),)
+    return found
 
 
 def _asked(question: str | None, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:

@@ -360,7 +360,8 @@ class YamlModel(BaseModel):
     """A mapping of a YAML file. Keys may be snake_case, camelCase or kebab-case; null counts as absent.
 
     `what` names the mapping in messages, `aliases` are other names of its fields, `computed` fields that no key
-    may set, `nodes` fields that stay nodes, `ignored` keys that are known and have no effect. The context of the validation has `folder`, which
+    may set, `nodes` fields that stay nodes, `ignored` keys that are known and have no effect, `unread` keys of AgentV
+    with what to write instead. The context of the validation has `folder`, which
     paths are relative to, and `warn`, which gets a Notice for every unknown key.
     """
 
@@ -370,6 +371,7 @@ class YamlModel(BaseModel):
     computed: ClassVar[tuple[str, ...]] = ()
     nodes: ClassVar[tuple[str, ...]] = ()
     ignored: ClassVar[tuple[str, ...]] = ()
+    unread: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def complete(
@@ -381,7 +383,7 @@ class YamlModel(BaseModel):
         for key in others:
             if warn is not None and not key.startswith(("$", "x-", "_")):
                 near = nearest(key, cls.spellings())
-                fix = f"did you mean {near!r}?" if near else "remove it"
+                fix = cls.unread.get(fold(key)) or (f"did you mean {near!r}?" if near else "remove it")
                 warn(Notice(f"{cls.what} has no key {key!r}: it is ignored", fix, node.keys[key]))
 
     @classmethod

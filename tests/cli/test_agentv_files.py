@@ -1,0 +1,218 @@
+"""Eval files as users of AgentV 4 write them: every type that it knows, programs of the user's own, and what is not read."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from germane.testing import ModelServer
+
+from .conftest import Cli
+
+FILE = """
+tests:
+  - id: steam
+    criteria: Says that it rises.
+    input: Why does steam rise?
+    expected_output: Heat.
+    response: Steam rises.
+    assertions:
+      - {GRADER}
+"""
+EXAMPLES = {
+    "code-grader": "command: [cat]",
+    "code_grader": "script: [cat]",
+    "llm-grader": "prompt: Is it so?",
+    "llm_grader": "rubrics: [{id: a, outcome: It is}]",
+    "rubrics": "criteria: [It is]",
+    "rubric": "rubrics: [{id: a, outcome: It is}]",
+    "composite": "assertions: [{name: a, type: is-json}], aggregator: {type: weighted_average}",
+    "tool-trajectory": "mode: any_order, minimums: {search: 1}",
+    "tool_trajectory": "mode: in_order, expected: [{tool: search}]",
+    "field-accuracy": "fields: [{path: a, match: exact}]",
+    "field_accuracy": "fields: [{path: a, match: date, formats: [YYYY-MM-DD]}]",
+    "latency": "threshold: 5",
+    "cost": "budget: 1",
+    "token-usage": "max_total: 5",
+    "token_usage": "max_input: 5",
+    "execution-metrics": "max_tool_calls: 5",
+    "execution_metrics": "max_tokens: 5",
+    "skill-trigger": "skill: steam",
+    "contains": "value: a",
+    "contains-any": "value: [a]",
+    "contains-all": "value: [a]",
+    "icontains": "value: a",
+    "icontains-any": "value: [a]",
+    "icontains-all": "value: [a]",
+    "starts-with": "value: a",
+    "ends-with": "value: a",
+    "regex": "value: a",
+    "is-json": "",
+    "is_json": "",
+    "equals": "value: a",
+}
+"""The types of AgentV 4.42.4: those of its eval-schema.json, and those that it also runs."""
+
+
+def table() -> dict[str, str]:
+    """The table of types in docs/graders.md."""
+    text = (Path(__file__).parents[2] / "docs" / "graders.md").read_text("utf-8")
+    rows = re.findall(
+        r"^\| (`[^|]+) \| ([^|]+) \|$", text.partition("## Every type of AgentV 4.42.4")[2], re.MULTILINE
+    )
+    return {name: what for names, what in rows for name in re.findall(r"`([\w-]+)`", names)}
+
+
+def test_the_table_of_types_is_whole() -> None:
+    """It holds every type that runs, and the one that does not."""
+    assert table().keys() == EXAMPLES.keys() | {"inline-assert", "llm_judge", "code_judge"}
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_every_type_of_agentv_is_read_without_a_warning(inside: Cli, tmp_path: Path, kind: str) -> None:
+    """As AgentV's schema has it, beside the keys that all of them have."""
+    own = f"type: {kind}, name: g, weight: 2, required: true, min_score: 0.5, negate: true, {EXAMPLES[kind]}"
+    (tmp_path / "e.yaml").write_text(FILE.replace("GRADER", own.removesuffix(", ")))
+    ran = inside("validate", "e.yaml")
+    assert (ran.code, ran.err) == (0, "1 file: valid\n")
+
+
+@pytest.mark.parametrize(
+    ("grader", "said"),
+    [
+        ("type: inline-assert", "e.yaml:9:9: inline-assert is a function of a TypeScript eval, and these are not read"),
+        ("type: word-count", "e.yaml:9:9: there is no grader or measure of type 'word-count'"),
+        ("type: llm-grader, prompt: {command: [python3, none.py]}", "prompt: there is no file 'none.py' in "),
+        ("type: llm-grader, prompt: {config: {a: 1}}", "e.yaml:9:28: prompt has no command"),
+        ("type: llm-grader, preprocessors: [{type: xlsx, command: [a]}]", "e.yaml:9:28: llm_judge has no key 'preprocessors'"),
+        ("type: code-grader, command: cat, preprocessors: [{type: xlsx}]", "e.yaml:9:43: code_judge has no key 'preprocessors'"),
+        ("type: llm-grader, model: gpt-5", "no key 'model': it is ignored; name the judge"),
+        ("type: composite, assertions: [{type: is-json}], aggregator: {type: all_or_nothing}", "write 'weighted_average'"),
+    ],
+)  # fmt: skip
+def test_what_does_not_run_is_named_with_its_place(
+    inside: Cli, tmp_path: Path, grader: str, said: str
+) -> None:
+    """One sentence, and what to write instead."""
+    (tmp_path / "e.yaml").write_text(FILE.replace("GRADER", grader))
+    ran = inside("validate", "e.yaml")
+    assert said in ran.out + ran.err
+    assert ";" in (ran.out + ran.err).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (
+            "turns: [{input: hi}]",
+            "e.yaml:4:5: a conversation of several turns is not run; write a case for each turn",
+        ),
+        ("workspace: {template: a}", "no key 'workspace': it is kept as metadata; nothing is set up"),
+        ("depends_on: [a]", "cases run on their own"),
+        ("execution: {workers: 3}", "execution has no key 'workers': it is ignored; germane run --jobs N"),
+    ],
+)
+def test_keys_of_a_case_that_have_no_meaning_here(inside: Cli, tmp_path: Path, key: str, said: str) -> None:
+    """A conversation of several turns is an error: graded by its first question it would say something else."""
+    (tmp_path / "e.yaml").write_text(
+        f"tests:\n  - id: a\n    input: hi\n    {key}\n    assertions: [It is.]\n"
+    )
+    ran = inside("validate", "e.yaml")
+    assert said in ran.out + ran.err
+
+
+BUN = """#!/bin/sh
+shift
+exec python3 "$1"
+"""
+WORDS = """
+import json, sys
+case = json.load(sys.stdin)
+open("ran", "w").close()
+print(json.dumps({"score": 1 if len(case["output"].split()) >= case["config"]["least"] else 0}))
+"""
+PROMPT = """
+import json, os, sys
+case = json.load(sys.stdin)
+open("ran", "w").close()
+print("Be", case["config"]["how"], "about {{output}}", os.environ.get("SECRET", ""))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Programs of the user's own; Python stands in for bun."""
+    for name, text in {
+        ".agentv/assertions/word-count.ts": WORDS,
+        "evals/p.py": PROMPT,
+        "bin/bun": BUN,
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "bin/bun").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    monkeypatch.setenv("SECRET", "hush")
+    return tmp_path
+
+
+def test_a_type_of_the_user_s_own_is_its_script(cli: Cli, folder: Path) -> None:
+    """It is found above the eval file, and gets its keys as config."""
+    (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", "type: word-count, least: 3"))
+    ran = cli("run", "evals/e.yaml", "--json")
+    assert {row["measure"]: row["value"] for row in ran.json["scores"]} == {"word-count": 0.0}, ran.err
+    (folder / "evals/ran").unlink()
+    refused = cli("run", "evals/e.yaml", "--untrusted", "--force")
+    assert refused.code == 2
+    assert "e.yaml:9:9: the grader word-count runs" in refused.err
+    (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", "type: not-word-count, least: 3"))
+    assert cli("run", "evals/e.yaml", "--untrusted", "--force").code == 2
+    assert cli("run", "evals/e.yaml", "--dry-run").code == 0
+    assert not (folder / "evals/ran").exists()
+
+
+def test_a_program_may_write_the_prompt(cli: Cli, folder: Path) -> None:
+    """It gets the case and its config, and no keys; what it prints is asked, with the variables in it."""
+    grader = "type: llm-grader, prompt: {command: [python3, p.py], config: {how: kind}}"
+    (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", grader))
+    verdict = {"score": 0.7, "hits": [], "misses": [], "reasoning": "So so."}
+    with ModelServer(answer={"llm_judge": verdict}) as server:
+        words = ("run", "evals/e.yaml", "--judge", "openai:test", "--base-url", server.url, "--json")
+        dry = cli(*words[:-1], "--dry-run", env={"OPENAI_API_KEY": "test"})
+        refused = cli(*words, "--untrusted", env={"OPENAI_API_KEY": "test"})
+        assert not (folder / "evals/ran").exists()
+        ran = cli(*words, env={"OPENAI_API_KEY": "test"})
+        again = cli(*words, "--force", env={"OPENAI_API_KEY": "test"})
+        sent = json.dumps([asked.json for asked in server.asked])
+    assert dry.code == 0, dry.err
+    assert "runs 'python3 p.py'" in refused.err
+    assert [row["value"] for row in ran.json["scores"]] == [0.7], ran.err
+    assert "Be kind about Steam rises." in sent
+    assert "hush" not in sent
+    assert (ran.json["judge"]["calls"], again.json["judge"]["calls"]) == (1, 0)
+
+
+def test_a_program_that_writes_no_prompt_is_an_error(cli: Cli, folder: Path) -> None:
+    """Not a score of 0."""
+    (folder / "evals/p.py").write_text("")
+    grader = "type: llm-grader, prompt: {command: [python3, p.py]}"
+    (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", grader))
+    ran = cli("run", "evals/e.yaml", "--judge", "lexical", "--json")
+    (score,) = ran.json["scores"]
+    assert (score["status"], score["value"]) == ("error", None)
+    assert "the script printed no prompt" in score["why"]
+
+
+def test_a_case_without_assertions_is_graded_by_its_criteria(cli: Cli, folder: Path) -> None:
+    """A model is asked, as AgentV does."""
+    (folder / "evals/e.yaml").write_text(FILE.partition("    assertions")[0])
+    with ModelServer(
+        answer={"llm_judge": {"score": 0.9, "hits": [], "misses": [], "reasoning": "Yes."}}
+    ) as server:
+        ran = cli("run", "evals/e.yaml", "--judge", "openai:test", "--base-url", server.url, "--json",
+                  env={"OPENAI_API_KEY": "test"})  # fmt: skip
+        sent = json.dumps([asked.json for asked in server.asked])
+    assert {row["measure"]: row["value"] for row in ran.json["scores"]} == {"llm_judge": 0.9}, ran.err
+    assert "Says that it rises." in sent
