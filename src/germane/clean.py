@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-__all__ = ["cell", "clean", "clean_json", "clean_lines", "html_table", "shorten"]
+__all__ = [
+    "cell",
+    "clean",
+    "clean_json",
+    "clean_lines",
+    "html_table",
+    "markdown_table",
+    "markdown_text",
+    "shorten",
+]
 
 _COMMAND = re.compile(r"::(?=[A-Za-z-]+[^:]*::)|##(?=[A-Za-z]*\[)")
 """How a command of a continuous integration server begins: GitHub's (both kinds), Azure's ##vso[, TeamCity's."""
@@ -62,3 +71,20 @@ def html_table(heads: Iterable[str], rows: Iterable[Iterable[object]], lines: It
     )
     below = "".join(f"<p>{escape(clean(line))}</p>" for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+
+
+def markdown_table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """The lines of a table in Markdown; its cells are Markdown already."""
+    yield f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}\n"
+    yield from (f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def markdown_text(text: str, most: int = 200) -> str:
+    """The shortened text for Markdown: nothing in it is markup, or what GitHub takes for a person or an issue."""
+    shown = shorten(text, most)
+    for char in "\\|`*_<>[]~$":
+        shown = shown.replace(char, f"\\{char}")
+    return _REFERENCE.sub(lambda found: f"&#{ord(found[0])};", shown)
+
+
+_REFERENCE = re.compile(r"(?<![\w&])[@#](?=\w)")

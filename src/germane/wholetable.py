@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["HangingText", "WholeTable"]
+__all__ = ["HangingText", "WholeTable", "plain_text"]
 
 _LEAST, _MOST = 8, 20
 """How narrow a column of names may become before the table turns into one record per line of it: its longest word, but
 at least and at most so many signs."""
 _PIECE = re.compile(r"\s+|[-+]\d[\d.]*|[^\s_(,=\-/:@]*[_,=\-/:]*|\(|@")
+
+
+def plain_text(shown: RenderableType, width: int) -> str:
+    """What a console of this width would show, as plain text without colour."""
+    out = io.StringIO()
+    console = Console(
+        file=out, width=width, no_color=True, highlight=False, legacy_windows=False, force_jupyter=False
+    )
+    console.print(shown)
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
 
 
 class WholeTable(Table):

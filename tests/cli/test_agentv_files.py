@@ -89,6 +89,7 @@ def test_every_type_of_agentv_is_read_without_a_warning(inside: Cli, tmp_path: P
         ("type: llm-grader, prompt: {config: {a: 1}}", "e.yaml:9:28: prompt has no command"),
         ("type: llm-grader, preprocessors: [{type: xlsx, command: [a]}]", "e.yaml:9:28: llm_judge has no key 'preprocessors'"),
         ("type: code-grader, command: cat, preprocessors: [{type: xlsx}]", "e.yaml:9:43: code_judge has no key 'preprocessors'"),
+        ("type: llm-grader, target: other", "no key 'target': it is ignored; all graders of a run ask one judge"),
         ("type: llm-grader, model: gpt-5", "no key 'model': it is ignored; name the judge"),
         ("type: composite, assertions: [{type: is-json}], aggregator: {type: all_or_nothing}", "write 'weighted_average'"),
     ],
@@ -112,6 +113,10 @@ def test_what_does_not_run_is_named_with_its_place(
         ),
         ("workspace: {template: a}", "no key 'workspace': it is kept as metadata; nothing is set up"),
         ("depends_on: [a]", "cases run on their own"),
+        (
+            "execution: {threshold: 0.9}",
+            "execution has no key 'threshold': it is ignored; nothing is gated by it",
+        ),
         ("execution: {workers: 3}", "execution has no key 'workers': it is ignored; germane run --jobs N"),
     ],
 )

@@ -83,6 +83,7 @@ def test_a_missing_answer_stays_missing_when_the_run_is_continued(
     assert inside(*words, "--replay", "answers.jsonl", *loose).code == 3
     assert inside("run", "--resume", "again", "-q").code == 3
     assert inside("score", "again", "--fail-under", "max(context_recall)>=0").code == 3
+    assert inside("score", "again", "-m", "context_recall").code == 3
 
 
 def test_another_judge_has_no_answers(inside: Cli, recorded: tuple[list[str], Ran]) -> None:

@@ -6,7 +6,7 @@ from scipy import stats
 
 from germane.errors import InputError
 from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
-from germane.statistics.sampling import draw_by_group, draw_clusters, draw_stratified, neyman_allocation
+from germane.statistics.sampling import draw_clusters, draw_stratified, neyman_allocation
 
 SIZE = 600
 
@@ -102,7 +102,7 @@ def test_designs_cover_the_mean_of_the_set(design: str) -> None:
         if design == "random":
             places = rng.choice(SIZE, 90, replace=False)
         elif design == "by query":
-            places, options["probabilities"] = draw_by_group(queries, 120, rng)
+            places, options["probabilities"] = draw_stratified(queries, np.full(60, 2), rng)
             options["strata"] = queries
         elif design == "stratified":
             sizes = np.bincount(judge.astype(int))
@@ -191,7 +191,7 @@ def test_a_grade_stands_in_for_a_yes_or_no() -> None:
     rng = np.random.default_rng(7)
     plain, by_grade = [], []
     for _ in range(50):
-        labels = labelled((people >= 2).astype(float), draw_by_group(queries, 240, rng)[0])
+        labels = labelled((people >= 2).astype(float), draw_stratified(queries, np.full(60, 4), rng)[0])
         judged = (judge >= 2).astype(float)
         one = corrected_query_mean(judged, labels, queries, value_range=(0, 1))
         other = corrected_query_mean(judged, labels, queries, proxy=judge, value_range=(0, 1))

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import InputError
-from germane.statistics.sampling import draw_by_group, draw_clusters, draw_stratified, neyman_allocation
+from germane.statistics.sampling import draw_clusters, draw_stratified, neyman_allocation
 
 
 def test_neyman_allocation_follows_size_and_deviation() -> None:
@@ -69,27 +69,6 @@ def test_stratified_draws_have_the_stated_probabilities() -> None:
     assert drawn / 3000 == pytest.approx(chance, abs=0.04)
     with pytest.raises(InputError, match="cannot draw"):
         draw_stratified(strata, [5, 0, 0], rng)
-
-
-def test_each_query_gets_a_few() -> None:
-    """Ten labels over queries of 1, 5 and 6 passages: 1 + 4 or 5 + 5 or 4, each unit with its probability."""
-    groups = np.repeat([0, 1, 2], [1, 5, 6])
-    rng, drawn = np.random.default_rng(1), np.zeros(12)
-    for _ in range(3000):
-        places, chance = draw_by_group(groups, 10, rng)
-        counts = np.bincount(groups[places], minlength=3)
-        assert counts[0] == 1
-        assert sorted(counts[1:]) == [4, 5]
-        drawn[places] += 1
-    assert chance == pytest.approx(np.repeat([1, 0.9, 0.75], [1, 5, 6]))
-    assert drawn / 3000 == pytest.approx(chance, abs=0.04)
-
-
-def test_a_budget_below_one_per_query_leaves_queries_out() -> None:
-    """Two labels over three queries, each drawn with the same probability."""
-    places, chance = draw_by_group([0, 0, 1, 1, 2, 2], 2, np.random.default_rng(2))
-    assert len(places) == 2
-    assert chance == pytest.approx([1 / 3] * 6)
 
 
 def test_whole_queries_are_drawn() -> None:

@@ -14,15 +14,13 @@ from germane.comparison.formats import comparison_document, comparison_html, com
 from germane.comparison.pairing import Compared, Pair, Side, measures_in_common, pairs_of
 from germane.comparison.parts import covered, how_judged, mixed_scores, moved_queries, verdicts_of
 from germane.comparison.regression import parse_margins
-from germane.comparison.result import ComparisonData, MeasureComparison, canonical_name
+from germane.comparison.result import ComparisonData, MeasureComparison, adjusted
 from germane.comparison.schema import ComparisonDocument
 from germane.errors import InputError
 from germane.measures.declaration import parse_measures
 from germane.reports.data import ReportData, slices_of
 from germane.reports.report import Report
-from germane.statistics.comparison import Decision, holm
-
-__all__ = ["Comparison", "compare", "comparison_of"]
+from germane.reports.summary import canonical_name
 
 
 class Comparison(ComparisonData):
@@ -114,7 +112,11 @@ def compare(
                 notes.append(
                     f"{pair.a.name}'s verdicts cover {seen['covered']} of {pair.b.name}'s {seen['items']} items"
                 )
-    rows = _adjusted([replace(one, decision=_decision(one, margins)) for one in rows], first)
+    decided = (
+        replace(one, decision=one.decide(margins[one.measure])) if one.measure in margins else one
+        for one in rows
+    )
+    rows = adjusted(decided, first)
     for pair in pairs:
         rows += _slices(pair, names, by)
     moved = {pair.b.name: moved_queries(pair, first[0]) for pair in pairs}
@@ -221,18 +223,6 @@ def _split(pair: Pair, rows: Sequence[MeasureComparison]) -> list[MeasureCompari
             replace(one, parts=parts, verdicts=verdicts_of((pair.a, pair.b), one.measure), parts_why=why)
         )
     return found
-
-
-def _decision(one: MeasureComparison, margins: Mapping[str, float]) -> Decision | None:
-    return one.decide(margins[one.measure]) if one.measure in margins else None
-
-
-def _adjusted(rows: list[MeasureComparison], primary: Sequence[str]) -> list[MeasureComparison]:
-    """The rows with p-values adjusted over the primary measures of all systems."""
-    at = [number for number, one in enumerate(rows) if one.measure in primary and one.p is not None]
-    for number, p in zip(at, holm([rows[number].p or 0.0 for number in at]), strict=True):
-        rows[number] = replace(rows[number], p_holm=p)
-    return rows
 
 
 def _slices(pair: Pair, names: Sequence[str], by: str | None) -> list[MeasureComparison]:

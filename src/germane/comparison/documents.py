@@ -15,8 +15,6 @@ from germane.tables.part import Part
 from germane.tables.scores import ScoreTable
 from germane.types import Json, Score
 
-__all__ = ["find_report"]
-
 _MANIFEST = "manifest.json"
 
 

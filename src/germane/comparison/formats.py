@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from germane.clean import cell, clean, html_table, shorten
@@ -18,20 +17,11 @@ from germane.comparison.planning import Overlap, Ranked, RankedSystems
 from germane.comparison.result import ComparisonData, MeasureComparison, MovedQuery, higher_is_better
 from germane.comparison.schema import ComparedLine, ComparisonDocument, MovedLine, PartsLine
 from germane.errors import InputError
-from germane.reports.summary import interval_in_words
+from germane.reports.ranking import TextTable
+from germane.reports.schema import line_of
+from germane.reports.summary import in_digits, interval_in_words
 from germane.types import Json
-from germane.wholetable import WholeTable
-
-__all__ = [
-    "COMPARISON_FORMATS",
-    "comparison_document",
-    "comparison_html",
-    "comparison_text",
-    "overlap_text",
-    "ranking_text",
-    "render_comparison",
-    "write_comparison",
-]
+from germane.wholetable import plain_text
 
 _SHOWN = 10
 """Ids and items that are named before the others are only counted."""
@@ -45,45 +35,28 @@ _COLOUR = {"pass": "green", "fail": "red", "undecided": "yellow"}
 
 def comparison_text(found: ComparisonData, width: int = 120) -> str:
     """The comparison as plain text."""
-    out = io.StringIO()
-    console = Console(file=out, width=width, no_color=True, highlight=False, legacy_windows=False)
-    console.print(render_comparison(found))
-    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+    return plain_text(render_comparison(found), width)
 
 
 def comparison_html(found: ComparisonData) -> str:
     """The comparison as a table for a notebook."""
-    heads = [
-        "slice",
-        "measure",
-        "system",
-        "baseline",
-        "mean",
-        "difference",
-        "interval",
-        "p",
-        "win/tie/loss",
-        "n",
-    ]
+    heads = ["slice", "measure", "system", "baseline", "mean", *_NUMBERS[:3], *_NUMBERS[4:]]
     rows = [
         [
             one.slice or "all",
             one.measure,
             one.b,
-            "-" if one.mean_a is None else f"{one.mean_a:.4f}",
-            "-" if one.mean_b is None else f"{one.mean_b:.4f}",
-            _signed(one.difference),
-            _ends(one),
-            _p(one.p),
-            f"{one.wins}/{one.ties}/{one.losses}",
-            _count(one),
+            in_digits(one.mean_a),
+            in_digits(one.mean_b),
+            *_cells(one, adjusted=False),
         ]
         for one in found.comparisons
     ]
-    shown = rows if any(one.slice for one in found.comparisons) else [row[1:] for row in rows]
+    if not any(one.slice for one in found.comparisons):
+        heads, rows = heads[1:], [row[1:] for row in rows]
     lines = [line for one in _whole(found) for line in _remarks(found, one)]
     verdict = [] if found.verdict is None else [f"verdict  {_WORDS[found.verdict]}"]
-    return html_table(heads if shown is rows else heads[1:], shown, [*lines, *found.notes, *verdict])
+    return html_table(heads, rows, [*lines, *found.notes, *verdict])
 
 
 def render_comparison(found: ComparisonData) -> RenderableType:
@@ -93,13 +66,13 @@ def render_comparison(found: ComparisonData) -> RenderableType:
 
 def _parts(found: ComparisonData) -> Iterator[RenderableType]:
     yield from map(Text, _titles(found))
-    yield _table(found, _whole(found))
+    yield _table(found, _whole(found)).rich()
     for one in _whole(found):
         for line in _remarks(found, one):
             yield Text(f"  {line}", style="dim")
     slices = [one for one in found.comparisons if one.slice]
     if slices:
-        yield _table(found, slices, slices=True)
+        yield _table(found, slices, slices=True).rich()
         yield Text("  p-values of slices are not adjusted", style="dim")
     for system in found.held:
         yield from _moved(found, system)
@@ -130,61 +103,47 @@ def _heads(found: ComparisonData) -> tuple[str, ...]:
     return ("baseline", "new") if len(names) == 2 and max(map(len, names)) > _LONGEST_HEAD else names
 
 
-def _table(found: ComparisonData, rows: Sequence[MeasureComparison], *, slices: bool = False) -> Table:
-    table = WholeTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    several = len(found.systems) > 2
-    adjusted = any(one.p_holm is not None and one.p_holm != one.p for one in rows)
-    for heading, wanted in (("slice", slices), ("measure", True), ("system", several)):
-        if wanted:
-            table.add_column(heading)
-    means = ("mean",) if several else _heads(found)
-    for heading in (
-        *means,
-        "difference",
-        "interval",
-        "p",
-        *(["p (Holm)"] if adjusted else []),
-        "win/tie/loss",
-    ):
-        table.add_column(Text(heading), justify="right", no_wrap=heading == "interval")
-    table.add_column("n", justify="right")
-    shown: set[tuple[str, str, str]] = set()
-    places = {
-        name: place for place, name in enumerate(dict.fromkeys((one.slice, one.measure) for one in rows))
-    }
-    for one in sorted(rows, key=lambda row: places[row.slice, row.measure]):
-        names = [Text(clean(one.slice))] if slices else []
-        names.append(Text(clean(one.measure)))
-        best = _best(rows, one)
-        if several and (one.slice, one.measure, one.a) not in shown:
-            shown.add((one.slice, one.measure, one.a))
-            empty = [""] * (4 + adjusted + 1)
-            table.add_row(*names, Text(clean(one.a)), _number(one.mean_a, best=best), *empty)
-        if several:
-            names.append(Text(clean(one.b)))
-        values = [one.mean_b] if several else [one.mean_a, one.mean_b]
-        cells = [_number(value, best=best) for value in values]
-        cells += [Text(_signed(one.difference)), Text(_ends(one))]
-        cells += [Text(_p(one.p)), *([Text(_p(one.p_holm))] if adjusted else [])]
-        cells += [Text(f"{one.wins}/{one.ties}/{one.losses}"), Text(_count(one))]
-        table.add_row(*names, *cells)
+def _table(
+    found: ComparisonData, rows: Sequence[MeasureComparison], *, slices: bool = False, file: bool = False
+) -> TextTable:
+    """A line per comparison; with several systems one for each, the first one's above.
+
+    `file`: a line for each system always, with every column, and the slice beside the name of the measure.
+    """
+    several = file or len(found.systems) > 2
+    adjusted = file or any(one.p_holm is not None and one.p_holm != one.p for one in rows)
+    heads = [*(["slice"] if slices else []), "measure", *(["system"] if several else [])]
+    numbers = [name for name in _NUMBERS if adjusted or name != "p (Holm)"]
+    table = TextTable([*heads, *(("mean",) if several else _heads(found)), *numbers], names=len(heads))
+    groups: dict[tuple[str, str], list[MeasureComparison]] = {}
+    for one in rows:
+        groups.setdefault((one.slice, one.measure), []).append(one)
+    for (part, measure), alike in groups.items():
+        values = [mean for one in alike for mean in (one.mean_a, one.mean_b) if mean is not None]
+        best = (max if higher_is_better(alike[0].type) else min)(values, default=None)
+        titles = [*([part] if slices else []), f"{measure} [{part}]" if file and part else measure]
+        lines: dict[str, tuple[list[float | None], list[str]]] = {}
+        for one in alike:
+            cells = _cells(one, adjusted=adjusted)
+            if several:
+                lines.setdefault(one.a, ([one.mean_a], [""] * len(numbers)))
+                lines[one.b] = [one.mean_b], cells
+            else:
+                lines[""] = [one.mean_a, one.mean_b], cells
+        for system, (means, cells) in lines.items():
+            names = [*titles, *([system] if several else [])]
+            bold = {at for at, mean in enumerate(means, len(heads)) if mean is not None and mean == best}
+            table.add([*map(clean, names), *map(in_digits, means), *cells], bold)
     return table
 
 
-def _best(rows: Iterable[MeasureComparison], of: MeasureComparison) -> float | None:
-    """The best mean of any system on the measure."""
-    alike = [one for one in rows if (one.measure, one.slice) == (of.measure, of.slice)]
-    means = [mean for one in alike for mean in (one.mean_a, one.mean_b) if mean is not None]
-    return (max if higher_is_better(of.type) else min)(means, default=None)
+_NUMBERS = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
 
 
-def _number(value: float | None, *, best: float | None) -> Text:
-    shown = "-" if value is None else f"{value:.4f}"
-    return Text(shown, style="bold" if value is not None and value == best else "")
-
-
-def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.4f}"
+def _cells(one: MeasureComparison, *, adjusted: bool) -> list[str]:
+    wins = f"{one.wins}/{one.ties}/{one.losses}"
+    holm = [_p(one.p_holm)] if adjusted else []
+    return [in_digits(one.difference, "+"), _ends(one), _p(one.p), *holm, wins, _count(one)]
 
 
 def _ends(one: MeasureComparison) -> str:
@@ -301,7 +260,7 @@ def ranking_text(found: RankedSystems) -> str:
 def _behind(one: Ranked) -> str:
     if one.behind is None:
         return ""
-    shown = f"  {_signed(one.behind.difference)} ({_ends(one.behind)})  p {_p(one.behind.p_holm)}"
+    shown = f"  {in_digits(one.behind.difference, '+')} ({_ends(one.behind)})  p {_p(one.behind.p_holm)}"
     return shown + ("" if one.behind.distinguishable else "  not distinguishable")
 
 
@@ -348,59 +307,35 @@ def comparison_document(found: ComparisonData) -> ComparisonDocument:
 
 
 def _row(one: MeasureComparison) -> ComparedLine:
-    parts: PartsLine | None = None
-    if one.parts is not None:
-        parts = {
-            "retrieval": one.parts.retrieval,
-            "judge": one.parts.verdicts if one.verdicts == "judge" else 0.0,
-            "labels": one.parts.verdicts if one.verdicts == "labels" else 0.0,
-            "n": one.parts.n,
-            "share": one.parts.share,
-        }
-    decision = one.decision
-    return {
-        "a": one.a,
-        "b": one.b,
-        "measure": one.measure,
-        "type": one.type,
-        "n": one.n,
-        "due": one.due,
-        "mean_a": one.mean_a,
-        "mean_b": one.mean_b,
-        "difference": one.difference,
-        "interval": list(one.interval.ends) if one.interval.ends else None,
-        "interval_method": one.interval.method if one.interval.ends else None,
-        "interval_why": one.interval.why or None,
-        "level": one.interval.level,
-        "units": one.interval.n,
-        "p": one.p,
-        "p_holm": one.p_holm,
-        "test": one.test,
-        "wins": one.wins,
-        "ties": one.ties,
-        "losses": one.losses,
-        "mde": one.mde,
-        "needed": one.needed,
-        "decision": decision.verdict if decision else None,
-        "margin": decision.margin if decision else None,
-        "needed_to_decide": decision.needed if decision else None,
-        "parts": parts,
-        "parts_why": one.parts_why or None,
-    }
+    parts, ends, decision = one.parts, one.interval.ends, one.decision
+    found: ComparedLine = line_of(
+        ComparedLine,
+        one,
+        interval=list(ends) if ends else None,
+        interval_method=one.interval.method if ends else None,
+        interval_why=one.interval.why or None,
+        level=one.interval.level,
+        units=one.interval.n,
+        decision=decision and decision.verdict,
+        margin=decision and decision.margin,
+        needed_to_decide=decision and decision.needed,
+        parts=parts
+        and line_of(
+            PartsLine,
+            parts,
+            judge=parts.verdicts if one.verdicts == "judge" else 0.0,
+            labels=parts.verdicts if one.verdicts == "labels" else 0.0,
+        ),
+        parts_why=one.parts_why or None,
+    )
+    return found
 
 
 def _moved_row(one: MovedQuery) -> MovedLine:
-    lists = one.lists
-    return {
-        "sample": one.sample,
-        "query": one.query,
-        "a": one.a,
-        "b": one.b,
-        "change": one.change,
-        "added": list(lists.added) if lists is not None else None,
-        "dropped": list(lists.dropped) if lists is not None else None,
-        "moved": list(lists.moved) if lists is not None else None,
-    }
+    names = ("added", "dropped", "moved")
+    lists = {name: None if one.lists is None else list(getattr(one.lists, name)) for name in names}
+    found: MovedLine = line_of(MovedLine, one, **lists)
+    return found
 
 
 def _json(found: ComparisonData) -> str:
@@ -423,76 +358,26 @@ def _csv(found: ComparisonData) -> str:
     return out.getvalue()
 
 
-_HEAD = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
-
-
-def _cells(one: MeasureComparison) -> list[str]:
-    wins = f"{one.wins}/{one.ties}/{one.losses}"
-    return [_signed(one.difference), _ends(one), _p(one.p), _p(one.p_holm), wins, _count(one)]
-
-
-def _lines(found: ComparisonData, bold: str) -> Iterator[list[str]]:
-    """Rows of (measure, system, mean, ...), the first system's line of each measure first; the best mean is bold."""
-    for one in {(one.measure, one.slice): one for one in found.comparisons}.values():
-        alike = [o for o in found.comparisons if (o.measure, o.slice) == (one.measure, one.slice)]
-        best = _best(alike, one)
-        title = f"{one.measure} [{one.slice}]" if one.slice else one.measure
-
-        def mean(value: float | None, best: float | None = best) -> str:
-            shown = "-" if value is None else f"{value:.4f}"
-            return bold.replace("@", shown) if value is not None and value == best else shown
-
-        shown: set[str] = set()
-        for other in alike:
-            if other.a not in shown:
-                shown.add(other.a)
-                yield [title, other.a, mean(other.mean_a), *[""] * len(_HEAD)]
-            yield [title, other.b, mean(other.mean_b), *_cells(other)]
-
-
 def _markdown(found: ComparisonData) -> str:
-    head = ["measure", "system", "mean", *_HEAD]
-    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-    for title, system, mean, *more in _lines(found, "**@**"):
-        lines.append(f"| {' | '.join([_escaped(title), _escaped(system), mean, *more])} |")
-    lines.append("")
-    lines += [f"- {_escaped(line)}" for one in _whole(found) for line in _remarks(found, one)]
+    table = _table(found, found.comparisons, file=True)
+    lines = [table.markdown(_safe, rule="---")]
+    lines += [f"- {_safe(line)}" for one in _whole(found) for line in _remarks(found, one)]
     for system, cases in found.only_in.items():
         if cases:
-            lines.append(f"- only in {_escaped(system)}: {len(cases)} ({_escaped(_some(cases))})")
-    lines += [f"- {_escaped(line)}" for line in (*_orders(found), *found.notes)]
+            lines.append(f"- only in {_safe(system)}: {len(cases)} ({_safe(_some(cases))})")
+    lines += [f"- {_safe(line)}" for line in (*_orders(found), *found.notes)]
     if found.verdict is not None:
         lines += ["", f"**{_WORDS[found.verdict].capitalize()}** (exit code {found.exit_code})", ""]
-        lines += [f"- {_escaped(_decided(found, one))}" for one in found.comparisons if one.decision]
+        lines += [f"- {_safe(_decided(found, one))}" for one in found.comparisons if one.decision]
     return "\n".join(lines) + "\n"
 
 
-def _escaped(text: str) -> str:
-    shown = shorten(text, 300)
-    for char in "\\|`*_<>[]":
-        shown = shown.replace(char, f"\\{char}")
-    return shown
+def _safe(text: str) -> str:
+    return re.sub(r"[\\|`*_<>\[\]]", r"\\\g<0>", shorten(text, 300))
 
 
 def _latex(found: ComparisonData) -> str:
-    head = ["measure", "system", "mean", *_HEAD]
-    lines = [
-        r"\begin{tabular}{ll" + "r" * (len(head) - 2) + "}",
-        r"\hline",
-        " & ".join(head) + r" \\",
-        r"\hline",
-    ]
-    for title, system, mean, *more in _lines(found, r"\textbf{@}"):
-        lines.append(" & ".join([_tex(title), _tex(system), mean, *map(_tex, more)]) + r" \\")
-    return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
-
-
-_TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-
-
-def _tex(text: str) -> str:
-    escaped = {**_TEX, **{char: f"\\{char}" for char in "&%$#_{}"}}
-    return "".join(escaped.get(char, char) for char in clean(text))
+    return _table(found, found.comparisons, file=True).latex(("hline",) * 3)
 
 
 def _text(found: ComparisonData) -> str:

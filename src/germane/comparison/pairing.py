@@ -24,8 +24,6 @@ from germane.statistics.intervals import Units, group_cases
 from germane.tables.cases import CaseScores, CaseValues
 from germane.types import Sample
 
-__all__ = ["Compared", "Pair", "Side", "measures_in_common", "pairs_of", "sides_of"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

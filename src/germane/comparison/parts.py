@@ -23,8 +23,6 @@ from germane.reports.explain import settings_of
 from germane.statistics.ranking import list_changes
 from germane.types import Context, Json, Judgement, Sample
 
-__all__ = ["covered", "how_judged", "mixed_scores", "moved_queries", "verdicts_of"]
-
 Floats = NDArray[np.float64]
 
 MOST_SPLIT = 20_000

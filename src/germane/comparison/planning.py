@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from math import fsum, sqrt
 
 import numpy as np
 
 from germane.comparison.pairing import Compared, Pair, sides_of
-from germane.comparison.result import MeasureComparison, higher_is_better
+from germane.comparison.result import MeasureComparison, adjusted, higher_is_better
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.data import ReportData
-from germane.reports.schema import RankingLine
+from germane.reports.schema import RankedLine, RankingLine, line_of
 from germane.reports.summary import MeasureSummary
-from germane.statistics.comparison import holm
 from germane.statistics.power import detectable_difference, power_of, units_needed
 from germane.statistics.ranking import kendall_tau, overlap_at, rank_biased_overlap, top_half_tau
 from germane.types import Json
-
-__all__ = [
-    "Overlap",
-    "PowerPlan",
-    "QueryOverlap",
-    "Ranked",
-    "RankedSystems",
-    "overlap",
-    "plan_power",
-    "rank_systems",
-]
 
 POWER = 0.8
 """Probability with which a difference is to be detected."""
@@ -233,25 +221,24 @@ class RankedSystems:
 
     def as_json(self) -> RankingLine:
         """For `--json`."""
-        return {
-            "measure": self.measure,
-            "systems": [
-                {
-                    "system": one.system,
-                    "mean": one.summary.mean,
-                    "interval": list(one.summary.interval) if one.summary.interval else None,
-                    "difference": one.behind.difference if one.behind else None,
-                    "difference_interval": list(one.behind.interval.ends)
-                    if one.behind and one.behind.interval.ends
-                    else None,
-                    "p_holm": one.behind.p_holm if one.behind else None,
-                    "mde": one.behind.mde if one.behind else None,
-                    "distinguishable": one.behind.distinguishable if one.behind else None,
-                }
-                for one in self.systems
-            ],
-            "orders": {name: {"tau": tau, "top_half": top} for name, (tau, top) in self.orders.items()},
-        }
+        systems = []
+        for one in self.systems:
+            behind = one.behind
+            known = {
+                name: getattr(behind, name, None)
+                for name in ("difference", "p_holm", "mde", "distinguishable")
+            }
+            ends = behind.interval.ends if behind else None
+            interval = list(one.summary.interval) if one.summary.interval else None
+            systems.append(
+                line_of(
+                    RankedLine, one.summary, **known,
+                    interval=interval, difference_interval=list(ends) if ends else None,
+                )
+            )  # fmt: skip
+        orders = {name: {"tau": tau, "top_half": top} for name, (tau, top) in self.orders.items()}
+        found: RankingLine = line_of(RankingLine, self, systems=systems, orders=orders)
+        return found
 
 
 def rank_systems(report: ReportData, measure: str | None = None) -> RankedSystems:
@@ -270,10 +257,7 @@ def rank_systems(report: ReportData, measure: str | None = None) -> RankedSystem
     order = sorted(summaries, key=lambda one: sign * (one.mean or 0.0))
     sides = sides_of([Compared(report)], [one.system for one in order])
     clusters = report.tables.clusters()
-    found = [Pair(sides[0], side, clusters).compare(name) for side in sides[1:]]
-    tested = [one for one in found if one.p is not None]
-    adjusted = iter(holm([one.p or 0.0 for one in tested]))
-    behind = [one if one.p is None else replace(one, p_holm=next(adjusted)) for one in found]
+    behind = adjusted((Pair(sides[0], side, clusters).compare(name) for side in sides[1:]), [name])
     return RankedSystems(
         measure=name,
         systems=[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from germane.comparison.documents import find_report
@@ -14,10 +13,8 @@ from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateResult, Outcome
 from germane.reports.report import Report
-from germane.reports.summary import interval_in_words
+from germane.reports.summary import in_digits, interval_in_words
 from germane.statistics.comparison import Decision, decide_change
-
-__all__ = ["change_gates", "find_baseline", "parse_margins", "regressions", "settle_changes"]
 
 _OUTCOME: Mapping[str, Outcome] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 
@@ -84,22 +81,13 @@ def _change(name: str, gate: Gate, pair: Pair, measure: str) -> GateResult:
     if other := _other_judge(pair, measure):
         return GateResult(name, "undecided", other, stand_in)
     found = pair.compare(measure)
-    interval = found.interval
-    shifted = replace(
-        interval,
-        mean=None if interval.mean is None else interval.mean - gate.limit,
-        ends=interval.ends and (interval.ends[0] - gate.limit, interval.ends[1] - gate.limit),
-    )
-    if gate.op in {"<", "<="}:
-        ends = shifted.ends and (-shifted.ends[1], -shifted.ends[0])
-        shifted = replace(shifted, mean=None if shifted.mean is None else -shifted.mean, ends=ends)
-    decision = decide_change(shifted, 0.0)
+    shifted = found.interval.shifted(-gate.limit)
+    decision = decide_change(shifted.turned() if gate.op in {"<", "<="} else shifted, 0.0)
     return GateResult(name, _OUTCOME[decision.verdict], _detail(found, decision), stand_in)
 
 
 def _detail(found: MeasureComparison, decision: Decision) -> str:
-    change = "-" if found.difference is None else f"{found.difference:+.4f}"
-    detail = f"change {change} ({interval_in_words(found.interval.ends, sign='+')}) over {found.n} queries"
+    detail = f"change {in_digits(found.difference, '+')} ({interval_in_words(found.interval.ends, sign='+')}) over {found.n} queries"
     if decision.needed:
         detail += f"; {decision.needed:,} would decide it"
     return detail

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -10,25 +10,10 @@ import numpy as np
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.statistics.comparison import Decision, DifferenceParts, decide_change
+from germane.reports.summary import canonical_name
+from germane.statistics.comparison import Decision, DifferenceParts, decide_change, holm
 from germane.statistics.intervals import Interval
 from germane.statistics.ranking import ListChanges, kendall_tau, top_half_tau
-
-__all__ = [
-    "ComparisonData",
-    "MeasureComparison",
-    "MovedQuery",
-    "canonical_name",
-    "higher_is_better",
-]
-
-
-def canonical_name(name: str) -> str:
-    """The canonical spelling of a measure; a name that an eval file gave stays as it is."""
-    try:
-        return str(Measure.parse(name))
-    except InputError:
-        return name.strip()
 
 
 def higher_is_better(canonical: str) -> bool:
@@ -37,14 +22,6 @@ def higher_is_better(canonical: str) -> bool:
         return Measure.parse(canonical).definition.better == "higher"
     except InputError:
         return True
-
-
-def oriented(interval: Interval, canonical: str) -> Interval:
-    """The interval of a difference, turned round where lower is better."""
-    if higher_is_better(canonical):
-        return interval
-    ends = interval.ends and (-interval.ends[1], -interval.ends[0])
-    return replace(interval, mean=None if interval.mean is None else -interval.mean, ends=ends)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +68,17 @@ class MeasureComparison:
 
     def decide(self, margin: float) -> Decision:
         """Whether B is worse than A by the margin or more."""
-        return decide_change(oriented(self.interval, self.type), margin)
+        better = higher_is_better(self.type)
+        return decide_change(self.interval if better else self.interval.turned(), margin)
+
+
+def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
+    """The rows with p-values adjusted by Holm over these measures of all systems."""
+    found = list(rows)
+    at = [number for number, one in enumerate(found) if one.measure in primary and one.p is not None]
+    for number, p in zip(at, holm([found[number].p or 0.0 for number in at]), strict=True):
+        found[number] = replace(found[number], p_holm=p)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

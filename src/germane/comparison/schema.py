@@ -10,9 +10,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from germane.reports.schema import OrderLine, Pair
-
-__all__ = ["ComparisonDocument", "comparison_schema"]
+from germane.reports.schema import OrderLine, Pair, schema_of
 
 Outcome = Literal["pass", "fail", "undecided"]
 
@@ -115,10 +113,7 @@ class ComparisonDocument(TypedDict):
 
 def comparison_schema() -> dict[str, object]:
     """The JSON Schema of the document."""
-    from pydantic import TypeAdapter
-
-    schema = TypeAdapter(ComparisonDocument).json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return schema_of(ComparisonDocument)
 
 
 if __name__ == "__main__":

@@ -188,7 +188,8 @@ def rescore(
         kept = {name: value for name, value in manifest.items() if name not in _OF_ROWS}
         limit = manifest.get("max_unmeasured", 0.05)
         made = {**kept, "judge": entry, **({} if by is None else {"by": by})}
-        scored = Report.build(target, made, gates=parsed, max_unmeasured=limit)
+        over = manifest.get("over", "")  # what a replayed ledger lacked, it lacks still
+        scored = Report.build(target, made, gates=parsed, max_unmeasured=limit, over=over)
         if answers.unknown:
             _require_verdicts(scored.summaries, source)
         if folder is not None:

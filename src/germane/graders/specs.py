@@ -75,6 +75,7 @@ _NOUNS = {FieldRule: "a field", ExpectedCall: "an expected call", RubricItem: "a
           ScoreRange: "a score range", Aggregator: "the aggregator", PromptCommand: "a prompt"}  # fmt: skip
 _UNREAD = {
     "preprocessors": "convert the files in the target, or in a code_judge: graders read text",
+    "target": "all graders of a run ask one judge: --judge openai:MODEL",
     "model": "name the judge: --judge openai:MODEL",
     "temperature": "name the judge's: --temperature",
     "maxsteps": "remove it: a judge answers in one step",

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from germane.clean import shorten
+from germane.clean import markdown_table, shorten
 from germane.labelling.setmeans import set_means
 from germane.measures.labels import HELPS
 from germane.reports.data import ReportData
@@ -29,8 +29,6 @@ from germane.statistics.intervals import Interval
 from germane.statistics.ranking import kendall_tau, top_half_tau
 from germane.tables.labels import Label, LabelBook, by_people
 from germane.types import Json, Judgement
-
-__all__ = ["audit_judge", "audit_lines"]
 
 Grades: TypeAlias = Mapping[str, tuple[float, str]]
 """The judge's grade of each item, and its scale."""
@@ -173,13 +171,8 @@ def _line(kind: str, scale: str, found: JudgeAgreement) -> dict[str, Json]:
     return {
         "kind": kind,
         "scale": scale,
-        "n": found.n,
-        "queries": found.queries,
-        "raw": found.raw,
-        "base_rate": found.base_rate,
-        "kappa": found.kappa,
-        "kappa_quadratic": found.kappa_quadratic,
-        "alpha_ordinal": found.alpha_ordinal,
+        **{name: getattr(found, name) for name in ("n", "queries", "raw", "base_rate")},
+        **{name: getattr(found, name) for name in ("kappa", "kappa_quadratic", "alpha_ordinal")},
         "confusion": {
             "grades": list(found.confusion.grades),
             "people_by_judge": found.confusion.table.tolist(),
@@ -411,19 +404,11 @@ def audit_lines(found: Mapping[str, Json]) -> Iterator[str]:
         "How it was asked", found["asked"], ("kind", "aspect", "value", "n", "mean", "labelled", "raw")
     )
     rows = [
-        {
-            "measure": one["measure"],
-            "system": one["system"] or "-",
-            "judged": one["judged"],
-            "corrected": "-" if one["corrected"] is None else _interval(one["corrected"]),
-            "labels": None if one["corrected"] is None else one["corrected"]["labels"],
-            "why": one["why"] or "",
-        }
+        {**one, **_in_words(one["corrected"]), "system": one["system"] or "-", "why": one["why"] or ""}
         for one in found["corrected"]
     ]
     yield from _table("Corrected means", rows, ("measure", "system", "judged", "corrected", "labels", "why"))
-    sets = [{**one, "corrected": "-" if one["corrected"] is None else _interval(one["corrected"]),
-             "labels": None if one["corrected"] is None else one["corrected"]["labels"]} for one in found["passages"]]  # fmt: skip
+    sets = [{**one, **_in_words(one["corrected"])} for one in found["passages"]]
     yield from _table(
         "Means over everything that was judged, each thing once", sets,
         ("kind", "value", "total", "judged", "corrected", "labels", "why"),
@@ -434,6 +419,12 @@ def audit_lines(found: Mapping[str, Json]) -> Iterator[str]:
     if found["warnings"]:
         yield "\n## Warnings\n"
         yield from (f"- {_text(warning)}" for warning in found["warnings"])
+
+
+def _in_words(corrected: Mapping[str, Json] | None) -> dict[str, Json]:
+    if corrected is None:
+        return {"corrected": "-", "labels": None}
+    return {"corrected": _interval(corrected), "labels": corrected["labels"]}
 
 
 def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
@@ -460,9 +451,8 @@ def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
 def _table(title: str, rows: Sequence[Mapping[str, Json]], names: Sequence[str]) -> Iterator[str]:
     if rows:
         yield f"\n## {title}\n"
-        yield f"| {' | '.join(name.replace('_', ' ') for name in names)} |\n|{' --- |' * len(names)}"
-        for row in rows:
-            yield f"| {' | '.join(_text(row[name]) for name in names)} |"
+        heads = [name.replace("_", " ") for name in names]
+        yield "".join(markdown_table(heads, ([_text(row[name]) for name in names] for row in rows)))[:-1]
 
 
 def _text(value: Json) -> str:

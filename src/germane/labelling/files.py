@@ -16,8 +16,6 @@ from germane.samples.trec import read_qrels
 from germane.tables.labels import Label, LabelBook, dump_label, load_label, passage_of, relevance_item
 from germane.types import Context, Json, Sample
 
-__all__ = ["ImportedLabels", "LabelFile", "export_labels", "import_labels"]
-
 _COLUMNS = (
     "sample",
     "system",

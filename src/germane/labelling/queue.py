@@ -24,8 +24,6 @@ from germane.statistics.sampling import chances_of_rounds, draw_clusters, draw_s
 from germane.tables.labels import passage_of, relevance_item
 from germane.types import FrozenDict, Sample
 
-__all__ = ["Design", "DrawnTask", "LabelQueue", "LabelTask", "QueueName", "label_tasks"]
-
 Ints: TypeAlias = NDArray[np.intp]
 Design: TypeAlias = Literal["passages", "queries"]
 QueueName: TypeAlias = Literal["random", "stratified", "targeted"]

@@ -13,8 +13,6 @@ from germane.measures.labels import HELPS
 from germane.tables.labels import Label
 from germane.types import Json
 
-__all__ = ["LabellingSession"]
-
 UNSURE, TAKEN_BACK = "unsure", "taken back"
 """The `reason` of a label without an answer."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import nan
@@ -11,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from germane.measures.labels import HELPS
+from germane.reports.correct import design_of, largest_draw
 from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
 from germane.statistics.intervals import cluster_codes
 from germane.tables.labels import Label, LabelBook
-from germane.types import FrozenDict, Json
-
-__all__ = ["set_means"]
+from germane.types import Json
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +40,8 @@ def set_means(
     yes_no = scales == {"binary"}
     if not items or (len(scales) > 1 and "binary" in scales):
         return
-    drawn, queue, design = _draw(labels)
+    mine, queue, design = largest_draw(labels) if labels else ([], "", "")
+    drawn = LabelBook(mine)
     known = [drawn.get(item) for item in items]
     of_case = cluster_codes([cases.get(item, item) for item in items], len(items))
     illegal = int(((grades < 0) | (grades > (1 if yes_no else 3))).sum())
@@ -63,20 +62,6 @@ def set_means(
         yield _line(kind, value, float(judged.mean()), len(items), found)
 
 
-def _draw(labels: Sequence[Label]) -> tuple[LabelBook, str, str]:
-    """The labels of the draw that has the most, with its queue and design."""
-    draws = Counter((label.queue, str(_design(label).get("design"))) for label in labels)
-    if not draws:
-        return LabelBook(), "", ""
-    (queue, design), _ = draws.most_common(1)[0]
-    mine = [one for one in labels if (one.queue, str(_design(one).get("design"))) == (queue, design)]
-    return LabelBook(mine), queue, design
-
-
-def _design(label: Label) -> FrozenDict:
-    return label.design or FrozenDict()
-
-
 def _value(label: Label, value: str) -> float:
     if label.scale == "binary":
         return nan if value == MEAN else float(bool(label.answer))
@@ -86,7 +71,7 @@ def _value(label: Label, value: str) -> float:
 def _moved(items: Sequence[str], grades: Floats, drawn: LabelBook) -> bool:
     """Whether an item stands in another stratum than the one that it was drawn from."""
     strata = ((drawn.get(item), grade) for item, grade in zip(items, grades.tolist(), strict=True))
-    return any(one and _design(one).get("stratum") != str(int(grade)) for one, grade in strata)
+    return any(one and design_of(one).get("stratum") != str(int(grade)) for one, grade in strata)
 
 
 def _corrected(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import fsum
 
 import numpy as np
 
 from germane.errors import InputError
-from germane.measures.measure import Measure
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateResult, Outcome, compare
-from germane.types import Sample, Score
-
-__all__ = ["check_by_case", "no_slices", "sample_slices"]
+from germane.reports.summary import range_of
+from germane.tables.cases import CaseScores
+from germane.tables.scores import ScoreTable
+from germane.types import Sample
 
 SMALLEST = 5
 """Cases that a slice must have for its mean to decide anything."""
@@ -27,28 +27,16 @@ Ends = tuple[float, float]
 def check_by_case(gate: Gate, report: ReportData) -> list[GateResult]:
     """One result per system; InputError where no measure of that name was computed, or no case is in any slice."""
     gate.check_named(name for summary in report.summaries for name in (summary.measure, summary.type))
-    results = []
+    results, cases = [], CaseScores(ScoreTable(report.scores()))
     for summary in report.summaries:
         if gate.measure in {summary.measure, summary.type}:
             name = f"{gate}" + (f" [{summary.system}]" if summary.system else "")
-            mine = (s for s in report.scores() if (s.measure, s.system) == (summary.measure, summary.system))
-            outcome, detail = _decided(gate, _cases(mine, summary.type), report)
+            found = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type))
+            names = (cases.cases[at] for at in found.case.tolist())
+            ends = zip(found.low.tolist(), found.high.tolist(), strict=True)
+            outcome, detail = _decided(gate, dict(zip(names, ends, strict=True)), report)
             results.append(GateResult(name, outcome, detail, summary.basis.stand_in))
     return results
-
-
-def _cases(scores: Iterable[Score], canonical: str) -> dict[str, Ends]:
-    """What each case is worth: the mean of its trials, at both ends where something is missing."""
-    span = Measure.remembered(canonical).definition.range
-    found: dict[str, list[Ends]] = {}
-    for score in scores:
-        if score.status != "skipped":
-            found.setdefault(score.sample, []).append(_ends(score, span))
-    return {name: _mean(ends) for name, ends in found.items()}
-
-
-def _ends(score: Score, span: Ends) -> Ends:
-    return (score.value, score.value) if score.value is not None else score.bounds or span
 
 
 def _mean(ends: Sequence[Ends]) -> Ends:

@@ -11,10 +11,9 @@ from germane.clean import clean, clean_lines, shorten
 from germane.reports.data import ReportData
 from germane.reports.gates import CaseResult
 from germane.reports.schema import ResultRow
+from germane.reports.summary import in_digits
 from germane.tables.scores import SampleKey
 from germane.types import Json
-
-__all__ = ["github_commands", "junit", "junit_of"]
 
 _NOT_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 _MOST = 10
@@ -73,9 +72,9 @@ def _gates(report: ReportData) -> list[str]:
 
 def _case(report: ReportData, case: CaseResult, words: Sequence[ResultRow]) -> str:
     name = f"{case.sample}{f' [{case.system}]' if case.system else ''}{f' trial {case.trial}' if case.trial else ''}"
-    lines = [f"verdict: {case.verdict}, score: {_value(case.score)}"]
+    lines = [f"verdict: {case.verdict}, score: {in_digits(case.score)}"]
     for score in report.tables.scores.of_sample((case.sample, case.system, case.trial)):
-        lines.append(f"{score.measure}: {_value(score.value)}{f' ({score.why})' if score.why else ''}")
+        lines.append(f"{score.measure}: {in_digits(score.value)}{f' ({score.why})' if score.why else ''}")
         for row in (row for row in words if row["measure"] == score.measure):
             lines += [f"  hit: {hit}" for hit in row["hits"]] + [f"  miss: {miss}" for miss in row["misses"]]
             lines += [f"  {row['reasoning']}"] if row["reasoning"] else []
@@ -110,10 +109,6 @@ def _attribute(text: str) -> str:
     return quoteattr(_NOT_XML.sub("", clean(text)))
 
 
-def _value(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
-
-
 def _place(report: ReportData, case: CaseResult) -> Sequence[Json] | None:
     places = report.manifest.get("places") or {}
     place: Sequence[Json] | None = places.get(case.sample)
@@ -134,7 +129,7 @@ def github_commands(report: ReportData, workspace: Path | None = None) -> Iterat
             if place
             else " title=germane"
         )
-        text = f"{case.sample}: {', '.join(case.failed_required)} below the threshold, score {_value(case.score)}"
+        text = f"{case.sample}: {', '.join(case.failed_required)} below the threshold, score {in_digits(case.score)}"
         yield f"::error{at}::{_data(text)}"
     for gate in report.verdict.gates:
         if gate.outcome != "passed" and not gate.gate.startswith("required "):

@@ -34,8 +34,6 @@ from germane.tables.labels import Label, LabelBook
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample
 
-__all__ = ["Corrections", "JudgedThing", "things_of"]
-
 Floats: TypeAlias = NDArray[np.float64]
 LookUp: TypeAlias = Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
 
@@ -286,9 +284,7 @@ class Corrections:
             return self._why_none(rows.kind)
         if np.isnan(rows.verdict).any():
             return "some verdicts are missing"
-        draws = Counter((label.queue, str(_design(label).get("design"))) for label in mine)
-        (queue, design), _ = draws.most_common(1)[0]
-        drawn = [one for one in mine if (one.queue, _design(one).get("design")) == (queue, design)]
+        drawn, queue, design = largest_draw(mine)
         book = LabelBook(drawn)
         other = {label.scale for label in book} - {"graded", "binary"}
         if other and rows.measure.settings.get("rel", 0) is None:
@@ -336,7 +332,7 @@ class Corrections:
         proxy = rows.verdict * scale
         if strata:
             names = [str(int(verdict)) for verdict in rows.verdict.tolist()]
-            told = {label.item: str(_design(label).get("stratum")) for label in strata}
+            told = {label.item: str(design_of(label).get("stratum")) for label in strata}
             if any(told.get(item, name) != name for item, name in zip(rows.items, names, strict=True)):
                 return "the judge's verdicts changed after labels were drawn from their strata"
             result = corrected_mean(
@@ -395,8 +391,19 @@ class Corrections:
         ]
 
 
-def _design(label: Label) -> FrozenDict:
+def design_of(label: Label) -> FrozenDict:
+    """How a label's item was drawn; {} where that is not known."""
     return label.design or FrozenDict()
+
+
+def largest_draw(labels: Sequence[Label]) -> tuple[list[Label], str, str]:
+    """The labels of the draw that has the most of them, with its queue and its design."""
+
+    def draw(label: Label) -> tuple[str, str]:
+        return label.queue, str(design_of(label).get("design"))
+
+    (queue, design), _ = Counter(map(draw, labels)).most_common(1)[0]
+    return [label for label in labels if draw(label) == (queue, design)], queue, design
 
 
 def _valued(measure: Measure, sample: Sample, settings: Settings) -> float:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.gates import CaseResult, Verdict, cases_of
-from germane.reports.summary import MeasureSummary, summarise
+from germane.reports.summary import MeasureSummary, canonical_name, summarise
 from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.items import ItemRow
@@ -25,9 +24,6 @@ from germane.types import Json, Judgement, Sample, Score
 
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
-    from germane.reports.schema import SliceLine
-
-__all__ = ["FileReport", "ReportData", "Slice", "slice_lines", "sliced", "slices_of"]
 
 
 class ReportData:
@@ -79,10 +75,7 @@ class ReportData:
 
     def __getitem__(self, name: str | Measure | tuple[str | Measure, str]) -> MeasureSummary:
         measure, system = name if isinstance(name, tuple) else (name, None)
-        wanted = {str(measure)}
-        if isinstance(measure, str):
-            with suppress(InputError):  # a name that an eval file gave, or none that there is
-                wanted.add(str(Measure.parse(measure)))
+        wanted = {str(measure), canonical_name(str(measure))}
         for summary in self.summaries:
             if not wanted.isdisjoint({summary.measure, summary.type}) and system in {None, summary.system}:
                 return summary
@@ -288,17 +281,10 @@ def sliced(report: ReportData, by: str) -> list[Slice]:
     return found
 
 
-def slice_lines(slices: Iterable[Slice]) -> list[SliceLine]:
-    """The slices as scripts read them: one line per slice and system."""
-    lines: list[SliceLine] = []
-    for one in slices:
-        systems = dict.fromkeys(summary.system for summary in one.summaries)
-        lines += [
-            {
-                "slice": one.name,
-                "system": system,
-                "measures": {s.measure: s.as_json() for s in one.summaries if s.system == system},
-            }
-            for system in systems
-        ]
-    return lines
+def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[dict[str, Any]]:
+    """The measures of each system as scripts read them, one line per system; `of` stands before in every line."""
+    lines: dict[str, dict[str, Any]] = {}
+    for one in summaries:
+        line = lines.setdefault(one.system, {**of, "system": one.system, "measures": {}})
+        line["measures"][one.measure] = one.as_json()
+    return list(lines.values()) or [{**of, "system": "", "measures": {}}]

@@ -7,14 +7,13 @@ import math
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 from germane.clean import clean, shorten
 from germane.encoding import canonical, digest
 from germane.errors import InputError
-from germane.judges.judge import Judge
 from germane.judges.panel import votes_on
-from germane.judges.script import ScriptJudge
 from germane.judging.driver import replay
 from germane.judging.recorded import Recorded
 from germane.measures import ranked
@@ -26,27 +25,11 @@ from germane.measures.scoring import depth_of, is_relevant, labels_for, program_
 from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.questions.script import Script
-from germane.reports.summary import MeasureSummary
+from germane.reports.summary import MeasureSummary, canonical_name, in_digits
 from germane.tables.folder import Tables
 from germane.tables.labels import LabelBook, passage_of, relevance_item
 from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
-
-__all__ = [
-    "Explainer",
-    "Facts",
-    "StoredJudge",
-    "explain",
-    "explain_query",
-    "explain_score",
-    "explained",
-    "lines_of",
-    "recorded",
-    "settings_of",
-    "strips",
-    "votes_in",
-]
 
 Facts: TypeAlias = dict[str, Any]
 """A JSON object of an explanation."""
@@ -71,25 +54,6 @@ class Explainable(Protocol):
         """The samples with these keys."""
 
 
-class StoredJudge:
-    """The identity of the judge that a report was made with: enough to find its judgements, unable to judge."""
-
-    def __init__(self, report: Explainable) -> None:
-        judge = report.manifest.get("judge") or {}
-        self.name = str(judge.get("source"))
-        self.identity = judge.get("identity") or {}
-        self._prompts = report.manifest.get("prompts") or {}
-        self._scripts = ScriptJudge()
-
-    def __call__(self, question: AnyQuestion) -> Judge:
-        """Itself, and the script judge for scripts."""
-        return self._scripts if isinstance(question, Script) else self  # type: ignore[return-value]
-
-    def prompt_hash(self, question: AnyQuestion) -> str:
-        """The hash of the wording that the report's questions were asked with."""
-        return str(self._prompts.get(question.prompt, ""))
-
-
 def settings_of(report: Explainable) -> Settings:
     """What relevance was judged against, and the labels of people that stand beside the samples."""
     people = LabelBook(report.tables.people())
@@ -103,16 +67,8 @@ def recorded(report: Explainable) -> Recorded:
 
 def explain_score(report: Explainable, score: Score) -> Explanation:
     """Why a score is what it is; KeyError where its sample is not in the report."""
-    outcome = Outcome(score.value, score.status, score.why, score.bounds)
-    measure = Measure.parse(score.type)
-    found = results_of(report).get((score.sample, score.system, str(score.trial), score.measure))
-    if found is not None:
-        return explain_graded(found, outcome)
     key = (score.sample, score.system, score.trial)
-    sample = report.samples_of([key]).get(key)
-    if sample is None:
-        raise KeyError(f"there is no sample {score.sample}")
-    return explain(sample, measure, outcome, recorded(report), settings_of(report))
+    return Explainer(report).of(score, report.samples_of([key]).get(key))[0]
 
 
 MOST_EXPLAINED = 5_000
@@ -123,46 +79,25 @@ def explained(report: Explainable) -> Iterator[tuple[Score, Explanation]]:
     """Every score with why it is what it is, in their order; nothing where the report is too large for that."""
     if len(report.tables.scores) > MOST_EXPLAINED:
         return
+    explainer = Explainer(report)
     samples = {(sample.id, sample.system, sample.trial): sample for sample in report.tables.samples}
-    answers, found, settings = recorded(report), results_of(report), settings_of(report)
     for score in report.tables.scores:
         sample = samples.get((score.sample, score.system, score.trial))
-        yield score, _explained(sample, score, settings, answers, found)
+        if explainer.derives(score, sample):
+            yield score, explainer.of(score, sample)[0]
+        else:
+            yield score, Explanation(outcome=_outcome(score), reasoning=score.why or "")
 
 
-def _explained(
-    sample: Sample | None,
-    score: Score,
-    settings: Settings,
-    answers: Recorded,
-    found: Mapping[tuple[str, ...], Mapping[str, Json]],
-) -> Explanation:
-    """Why a score is what it is, by what a grader said or by the program and its answers."""
-    outcome = Outcome(score.value, score.status, score.why, score.bounds)
-    graded = found.get((score.sample, score.system, str(score.trial), score.measure))
-    if graded is not None:
-        return explain_graded(graded, outcome)
-    if sample is None or score.status == "skipped" or not _is_known(score.type):
-        return Explanation(outcome=outcome, reasoning=score.why or "")
-    return explain(sample, Measure.parse(score.type), outcome, answers, settings)
+def _outcome(score: Score) -> Outcome:
+    return Outcome(score.value, score.status, score.why, score.bounds)
 
 
-def _is_known(name: str) -> bool:
-    try:
-        return Measure.parse(name).definition.family != "graded"
-    except InputError:
-        return False
-
-
-def explain(
-    sample: Sample, measure: Measure, outcome: Outcome, answers: Recorded, settings: Settings
-) -> Explanation:
-    """Why a sample's score is what it is."""
-    if measure.definition.family == "ranked":
-        lists, exchange = replay(labels_for(measure, sample, settings), answers.look_up)
-        return explain_ranked(measure, outcome, lists, votes_in(exchange, answers))
-    derived, exchange = replay(program_of(measure, sample, settings), answers.look_up)
-    return explain_judged(measure, outcome, derived, exchange, votes_in(exchange, answers))
+def _known(name: str) -> Measure | None:
+    """The measure of this name; None for a name that an eval file gave."""
+    with suppress(InputError):
+        return Measure.parse(name)
+    return None
 
 
 def votes_in(exchange: Exchange, answers: Recorded) -> list[dict[str, Json]]:
@@ -205,12 +140,6 @@ def explain_graded(result: Mapping[str, Json], outcome: Outcome) -> Explanation:
     )
 
 
-def labels_of(sample: Sample, measure: Measure, settings: Settings, answers: Recorded) -> tuple[Ranking, ...]:
-    """The labelled rankings that a ranked measure reads."""
-    lists, _ = replay(labels_for(measure, sample, settings), answers.look_up)
-    return lists
-
-
 def strips(report: Explainable, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
     """For each score: the rank strip of its sample, the score, the query."""
     measure = _strip_measure(report, scores[0].type)
@@ -228,7 +157,7 @@ def strips(report: Explainable, scores: Sequence[Score]) -> Iterator[tuple[str, 
         if sample is None:
             yield "", score, ""
         else:
-            lists = labels_of(sample, measure, settings, answers) if measure else ()
+            lists = replay(labels_for(measure, sample, settings), answers.look_up)[0] if measure else ()
             yield strip(lists, measure) if measure else "", score, sample.query
 
 
@@ -239,14 +168,9 @@ def _first_asked(program: Program[Any]) -> Sequence[AnyQuestion]:
 
 def _strip_measure(report: Explainable, first: str) -> Measure | None:
     """The measure itself if it is ranked, else the first ranked one of the report."""
-    for name in (first, *(summary.type for summary in report.summaries)):
-        try:
-            measure = Measure.parse(name)
-        except InputError:
-            continue
-        if measure.definition.family == "ranked":
-            return measure
-    return None
+    names = (first, *(summary.type for summary in report.summaries))
+    known = (_known(name) for name in names)
+    return next((one for one in known if one is not None and one.definition.family == "ranked"), None)
 
 
 def strip(lists: Iterable[Ranking], measure: Measure, most: int = 20) -> str:
@@ -269,14 +193,8 @@ def explain_query(report: Explainable, query: str, measure: str | None = None) -
 
     Raises InputError where the report holds no such sample or measure.
     """
-    sample, scores = _wanted(report, query, measure)
-    return Explainer(report).facts(sample, scores)
-
-
-def _wanted(report: Explainable, query: str, measure: str | None) -> tuple[Sample, list[Score]]:
-    """The sample, and its scores of the measure that is named; InputError where there are none."""
     sample = _find(report, query)
-    names = {None} if measure is None else {measure, _canonical(measure)}
+    names = {measure, measure and canonical_name(measure)}
     found = report.tables.scores.of_sample((sample.id, sample.system, sample.trial))
     scores = [
         score for score in found if measure is None or not names.isdisjoint({score.measure, score.type})
@@ -284,15 +202,7 @@ def _wanted(report: Explainable, query: str, measure: str | None) -> tuple[Sampl
     if not scores:
         have = ", ".join(dict.fromkeys(summary.measure for summary in report.summaries))
         raise InputError(f"{measure} was not measured for {sample.id}", fix=f"measured: {have}")
-    return sample, scores
-
-
-def _canonical(name: str) -> str:
-    """The canonical name of a measure; the name that an eval file gave as it is."""
-    try:
-        return str(Measure.parse(name))
-    except InputError:
-        return name
+    return Explainer(report).facts(sample, scores)
 
 
 def _find(report: Explainable, query: str) -> Sample:
@@ -326,8 +236,40 @@ class Explainer:
     def __init__(self, report: Explainable) -> None:
         self._report = report
         self._settings, self._answers = settings_of(report), recorded(report)
-        self._people = LabelBook(report.tables.labels)
         self._results = results_of(report)
+
+    @cached_property
+    def _people(self) -> LabelBook:
+        return LabelBook(self._report.tables.labels)
+
+    def _result(self, score: Score) -> Mapping[str, Json] | None:
+        """What a grader of an eval file found."""
+        return self._results.get((score.sample, score.system, str(score.trial), score.measure))
+
+    def derives(self, score: Score, sample: Sample | None) -> bool:
+        """Whether there is more to a score than its reason: a grader's result, or a measure's program to run again."""
+        measure = _known(score.type)
+        known = measure is not None and measure.definition.family != "graded"
+        return self._result(score) is not None or (sample is not None and score.status != "skipped" and known)
+
+    def of(self, score: Score, sample: Sample | None) -> tuple[Explanation, Sequence[Ranking], Exchange]:
+        """A score in words, with the rankings that it was computed from and what was asked for it.
+
+        KeyError where there is no sample, and no grader's result either.
+        """
+        result, outcome = self._result(score), _outcome(score)
+        if result is not None:
+            return explain_graded(result, outcome), (), ()
+        if sample is None:
+            raise KeyError(f"there is no sample {score.sample}")
+        measure = Measure.parse(score.type)
+        ranks = measure.definition.family == "ranked"
+        program: Program[Any] = (labels_for if ranks else program_of)(measure, sample, self._settings)
+        derived, exchange = replay(program, self._answers.look_up)
+        votes = votes_in(exchange, self._answers)
+        if ranks:
+            return explain_ranked(measure, outcome, derived, votes), derived, exchange
+        return explain_judged(measure, outcome, derived, exchange, votes), (), exchange
 
     def facts(self, sample: Sample, scores: Sequence[Score], *, changes: bool = True) -> Facts:
         """What is known of a sample and of these of its scores, as JSON.
@@ -363,31 +305,20 @@ class Explainer:
             "why": score.why,
             "bounds": list(score.bounds) if score.bounds else None,
         }
-        measure: Measure | None = None
-        with suppress(InputError):  # a name that an eval file gave
-            measure = Measure.parse(score.type)
+        if (measure := _known(score.type)) is not None:
             row["formula"] = measure.definition.formula
-        graded = self._results.get((score.sample, score.system, str(score.trial), score.measure))
-        unknown = measure is None or measure.definition.family == "graded"
-        if score.status == "skipped" or (graded is None and unknown):
+        if score.status == "skipped" or not self.derives(score, sample):
             return row
-        outcome = Outcome(score.value, score.status, score.why, score.bounds)
-        if graded is not None or measure is None:
-            found = explain_graded(graded or {}, outcome)
+        found, lists, exchange = self.of(score, sample)
+        asked += exchange
+        if measure is None or self._result(score) is not None:
             row["details"] = dict(found.details)
-        elif measure.definition.family == "ranked":
-            lists, exchange = replay(labels_for(measure, sample, self._settings), self._answers.look_up)
-            asked += exchange
-            found = explain_ranked(measure, outcome, lists, votes_in(exchange, self._answers))
+        elif measure.definition.family != "ranked":
+            row["panel"] = [dict(one) for one in found.details.get("panel", ())]
+        else:
             row["numbers"] = numbers_of(measure, lists, sample, score.value)
             if changes and score.value is not None:
                 row["changes"] = list(_what_if(measure, lists, sample, score.value))
-        else:
-            derived, exchange = replay(program_of(measure, sample, self._settings), self._answers.look_up)
-            asked += exchange
-            votes = votes_in(exchange, self._answers)
-            found = explain_judged(measure, outcome, derived, exchange, votes)
-            row["panel"] = [dict(one) for one in found.details.get("panel", ())]
         row |= {"reasoning": found.reasoning, "band": found.band}
         if measure is None or measure.definition.family != "ranked":
             row |= {"hits": list(found.hits), "misses": list(found.misses)}
@@ -607,7 +538,7 @@ def _sign_of(labels: Sequence[Facts]) -> str:
 
 
 def _measure_lines(row: Facts) -> Iterator[str]:
-    value = "-" if row["value"] is None else f"{row['value']:.4f}"
+    value = in_digits(row["value"])
     between = f"  between {row['bounds'][0]:.4f} and {row['bounds'][1]:.4f}" if row["bounds"] else ""
     yield f"{clean(row['measure'])} = {value}{between}" + (
         f"  {row['status']}: {clean(row['why'])}" if row["why"] else ""

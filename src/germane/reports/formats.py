@@ -15,16 +15,16 @@ from typing import cast
 from urllib.parse import quote
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from germane.clean import cell, clean, html_table, shorten
+from germane.clean import cell, clean, html_table, markdown_table, markdown_text, shorten
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.ci import junit, junit_of
 from germane.reports.correct import corrected_in_words
-from germane.reports.data import FileReport, ReportData, Slice, slice_lines, sliced
+from germane.reports.data import FileReport, ReportData, Slice, sliced, system_lines
 from germane.reports.explain import explained, strips
 from germane.reports.gates import CaseResult, worst_exit_code
 from germane.reports.manifest import circular, spent_in_words
@@ -36,34 +36,24 @@ from germane.reports.schema import (
     CaseRow,
     Document,
     Documents,
+    FileLine,
     JudgeLine,
     RankingLine,
     ResultRow,
     ScoreRow,
+    SliceLine,
     SystemLine,
 )
-from germane.reports.summary import MeasureSummary, asked_in_words
+from germane.reports.summary import MeasureSummary, asked_in_words, in_digits
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
-from germane.wholetable import HangingText, WholeTable
-
-__all__ = [
-    "FORMATS",
-    "failed_cases",
-    "headed",
-    "html",
-    "json_document",
-    "json_documents",
-    "notes_of",
-    "remarks_of",
-    "render",
-    "render_plain",
-    "write",
-    "write_several",
-]
+from germane.wholetable import HangingText, WholeTable, plain_text
 
 _WORST = 5
+
+COUNTS = ("skipped", "incomplete", "errors")
+"""The counts of scores without a value that stand beside a mean."""
 
 _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 """How the reason of a score that lacks some of its verdicts begins."""
@@ -71,35 +61,46 @@ _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 
 def render_plain(report: ReportData, width: int = 120) -> str:
     """The report as plain text, without colour."""
-    out = io.StringIO()
-    console = Console(
-        file=out, width=width, no_color=True, highlight=False, legacy_windows=False, force_jupyter=False
-    )
-    console.print(render(report))
-    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+    return plain_text(render(report), width)
 
 
 def render_html(report: ReportData) -> str:
     """The report as a table for a notebook: no script, no colour of its own, so that it is light or dark as its page."""
-    several, files = len(report.systems) > 1, report.files
-    heads = [*(["file"] if files else []), *(["system"] if several else [])]
-    heads += ["measure", "mean", "interval", "n", *COUNTS]
+    parts = report.files or (report,)
+    lines = [(getattr(part, "name", ""), summary) for part in parts for summary in part.summaries]
+    heads, rows = _cells(report, lines, "file" if report.files else "")
+    remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
+    below = [*remarks, *corrected_in_words(report.summaries), *report.verdict.lines()]
+    return html_table(heads, rows, below)
+
+
+def _cells(
+    report: ReportData,
+    lines: Sequence[tuple[str, MeasureSummary]],
+    first: str = "",
+    counts: Sequence[str] = COUNTS,
+) -> tuple[list[str], list[list[str]]]:
+    """The headings and a row per summary, whose name stands under a `first` heading where there is one."""
+    several = len(report.systems) > 1
+    heads = [
+        *filter(None, [first]),
+        *(["system"] if several else []),
+        "measure",
+        "mean",
+        "interval",
+        "n",
+        *counts,
+    ]
     rows = [
         [
-            *([part.name] if isinstance(part, FileReport) else []),
+            *([name] if first else []),
             *([s.system] if several else []),
-            s.measure,
-            s.in_words(),
-            s.interval_in_words(),
-            f"{s.n}/{s.total}",
-            *(str(getattr(s, name)) for name in COUNTS),
+            *(s.measure, s.in_words(), s.interval_in_words(), f"{s.n}/{s.total}"),
+            *(str(getattr(s, count)) for count in counts),
         ]
-        for part in files or (report,)
-        for s in part.summaries
+        for name, s in lines
     ]
-    remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
-    lines = [*remarks, *corrected_in_words(report.summaries), *report.verdict.lines()]
-    return html_table(heads, rows, lines)
+    return heads, rows
 
 
 def render(report: ReportData, *more: RenderableType) -> RenderableType:
@@ -135,37 +136,22 @@ def _measures(report: ReportData) -> Iterator[RenderableType]:
 
 def _table(report: ReportData, lines: Sequence[tuple[str, MeasureSummary]], first: str = "") -> Table:
     """A line per summary, under a `first` column where it has a heading; columns in which nothing stands are left out."""
-    table = WholeTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    several = len(report.systems) > 1
     counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
-    if first:
-        table.add_column(first)
-    if several:
-        table.add_column("system")
-    table.add_column("measure")
-    for name in ("mean", "interval", "n", *counts):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name, summary in lines:
-        row = [Text(clean(name))] if first else []
-        row += [Text(clean(summary.system) or "-")] if several else []
-        table.add_row(*row, Text(clean(summary.measure)), *_numbers(summary, counts))
+    heads, rows = _cells(report, lines, first, counts)
+    table = WholeTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    names = heads.index("mean")
+    for at, head in enumerate(heads):
+        table.add_column(head, justify="left" if at < names else "right")
+    for row in rows:
+        shown = [Text(clean(name) or "-") for name in row[:names]]
+        for head, count in zip(heads[names:], row[names:], strict=True):
+            none = head in COUNTS and count == "0"
+            shown.append(Text("-" if none else count, style="dim" if none else _STYLES.get(head, "")))
+        table.add_row(*shown)
     return table
 
 
-COUNTS = ("skipped", "incomplete", "errors")
-_COUNT_STYLE = {"skipped": "dim", "incomplete": "yellow", "errors": "red"}
-
-
-def _numbers(summary: MeasureSummary, counts: Sequence[str]) -> list[Text]:
-    shown = [
-        Text(summary.in_words(), style="bold"),
-        Text(summary.interval_in_words()),
-        Text(f"{summary.n}/{summary.total}"),
-    ]
-    for name in counts:
-        count = getattr(summary, name)
-        shown.append(Text(str(count or "-"), style=_COUNT_STYLE[name] if count else "dim"))
-    return shown
+_STYLES = {"mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
 
 
 def slices_shown(report: ReportData) -> tuple[Sequence[Slice], str]:
@@ -286,8 +272,7 @@ def _failed(report: ReportData) -> Iterator[Text]:
     if failed:
         yield Text(f"{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}", style="red")
     for case, rows in failed[:_WORST]:
-        score = "-" if case.score is None else f"{case.score:.4f}"
-        yield Text(f"  {score}  {shorten(_case_name(case), 60)}")
+        yield Text(f"  {in_digits(case.score)}  {shorten(_case_name(case), 60)}")
         for row in rows[:3]:
             yield Text(
                 f"          {clean(row['measure'])}: {shorten('; '.join(row['misses'][:2]), 100)}",
@@ -343,25 +328,17 @@ def json_document(
         "notes": list(notes_of(report)),
         "cases": [],
     }
-    systems: list[SystemLine] = [{"system": system, "measures": {}} for system in report.systems]
-    for summary in report.summaries:
-        systems[report.systems.index(summary.system)]["measures"][summary.measure] = summary.as_json()
+    systems = cast("list[SystemLine]", system_lines(report.summaries))
     if len(systems) == 1:
         document["measures"] = systems[0]["measures"]
     else:
         document["systems"] = systems
     if report.files:
-        document["files"] = [
-            {
-                "file": file.name,
-                "system": system,
-                "measures": {s.measure: s.as_json() for s in file.summaries if s.system == system},
-            }
-            for file in report.files
-            for system in file.systems
-        ]
+        files = (system_lines(file.summaries, file=file.name) for file in report.files)
+        document["files"] = cast("list[FileLine]", list(chain.from_iterable(files)))
     if slices := slices_shown(report)[0]:
-        document["slices"] = slice_lines(slices)
+        lines = (system_lines(one.summaries, slice=one.name) for one in slices)
+        document["slices"] = cast("list[SliceLine]", list(chain.from_iterable(lines)))
     if ranking:
         document["ranking"] = list(ranking)
     if scores:
@@ -478,28 +455,28 @@ def _row(values: Sequence[object]) -> str:
 
 def _markdown(report: ReportData) -> Iterator[str]:
     for part in report.files or (report,):
-        yield f"\n### {_escaped(part.name)}\n\n" if isinstance(part, FileReport) else ""
+        yield f"\n### {markdown_text(part.name)}\n\n" if isinstance(part, FileReport) else ""
         yield from _markdown_table(part, [("", summary) for summary in part.summaries])
     if slices := slices_shown(report)[0]:
         yield "\n"
         lines = [(one.name, summary) for one in slices for summary in one.summaries]
         yield from _markdown_table(report, lines, "slice")
     for remark, concerned in remarks_of(report):
-        yield f"\n{_escaped(remark)} ({_escaped(concerned)})\n"
+        yield f"\n{markdown_text(remark)} ({markdown_text(concerned)})\n"
     for line in corrected_in_words(report.summaries):
-        yield f"\n{_escaped(line)}\n"
+        yield f"\n{markdown_text(line)}\n"
     judge = report.manifest.get("judge") or {}
     if judge.get("source"):
-        yield f"\nJudge: {_escaped(judge['source'])}: {spent_in_words(judge)}.\n"
+        yield f"\nJudge: {markdown_text(judge['source'])}: {spent_in_words(judge)}.\n"
     for note in notes_of(report):
-        yield f"\n{_escaped(note, 1000)}\n"
+        yield f"\n{markdown_text(note, 1000)}\n"
     if judge.get("stand_in"):
-        yield f"\n> {_escaped(judge['stand_in'])}\n"
+        yield f"\n> {markdown_text(judge['stand_in'])}\n"
     words = _words(report)
     yield from _failed_in_markdown(report, words)
     yield from _cases_in_markdown(report, words)
     yield f"\n**{report.verdict.word.capitalize()}** (exit code {report.verdict.exit_code}): "
-    yield f"{_escaped('; '.join(report.verdict.reasons), 1000)}\n"
+    yield f"{markdown_text('; '.join(report.verdict.reasons), 1000)}\n"
 
 
 _MOST_FAILED = 20
@@ -526,13 +503,16 @@ def failed_cases(
 def _failed_in_markdown(report: ReportData, words: Words) -> Iterator[str]:
     failed = list(failed_cases(report, words))
     if failed:
-        yield f"\n{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}:\n\n| case | score | misses |\n| --- | --- | --- |\n"
-    for case, rows in failed[:_MOST_FAILED]:
-        said = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
-        score = "-" if case.score is None else f"{case.score:.4f}"
-        yield f"| {_escaped(_case_name(case))} | {score} | {_escaped(said, 300)} |\n"
+        yield f"\n{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}:\n\n"
+        yield from markdown_table(("case", "score", "misses"), map(_failed_row, failed[:_MOST_FAILED]))
     if len(failed) > _MOST_FAILED:
         yield f"\nand {len(failed) - _MOST_FAILED} more\n"
+
+
+def _failed_row(failed: tuple[CaseResult, Sequence[ResultRow]]) -> list[str]:
+    case, rows = failed
+    said = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
+    return [markdown_text(_case_name(case)), in_digits(case.score), markdown_text(said, 300)]
 
 
 _MOST_ROWS = 300
@@ -546,19 +526,22 @@ def _cases_in_markdown(report: ReportData, words: Words) -> Iterator[str]:
     if not found:
         return
     heads = ("case", "verdict", "grader", "score", "relevance by place", "hits", "misses", "reasoning")
-    yield f"\n<details><summary>{len(cases)} cases</summary>\n\n| {' | '.join(heads)} |\n|{' --- |' * len(heads)}\n"
-    for case, row in found[:_MOST_ROWS]:
-        checks = cast("list[dict[str, Json]]", row["details"].get("relevance_checks") or [])
-        cells = [
-            *(_case_name(case), case.verdict, row["measure"]),
-            row["status"] if row["score"] is None else f"{row['score']:.4f}",
-            ", ".join(f"{one['position']}: {_RELEVANCE[one['relevant']]}" for one in checks),
-            *("; ".join(row["hits"]), "; ".join(row["misses"]), row["reasoning"] or row["why"] or ""),
-        ]
-        yield f"| {' | '.join(_escaped(text, 300) for text in cells)} |\n"
+    yield f"\n<details><summary>{len(cases)} cases</summary>\n\n"
+    yield from markdown_table(heads, (_case_row(case, row) for case, row in found[:_MOST_ROWS]))
     if len(found) > _MOST_ROWS:
         yield f"\nand {len(found) - _MOST_ROWS} more: in JSON, JSONL and CSV\n"
     yield "\n</details>\n"
+
+
+def _case_row(case: CaseResult, row: ResultRow) -> list[str]:
+    checks = cast("list[dict[str, Json]]", row["details"].get("relevance_checks") or [])
+    cells = [
+        *(_case_name(case), case.verdict, row["measure"]),
+        row["status"] if row["score"] is None else in_digits(row["score"]),
+        ", ".join(f"{one['position']}: {_RELEVANCE[one['relevant']]}" for one in checks),
+        *("; ".join(row["hits"]), "; ".join(row["misses"]), row["reasoning"] or row["why"] or ""),
+    ]
+    return [markdown_text(text, 300) for text in cells]
 
 
 _RELEVANCE = {True: "relevant", False: "not relevant", None: "no verdict"}
@@ -572,26 +555,8 @@ def _case_name(case: CaseResult) -> str:
 def _markdown_table(
     report: ReportData, lines: Sequence[tuple[str, MeasureSummary]], first: str = ""
 ) -> Iterator[str]:
-    several = len(report.systems) > 1
-    head = [first] if first else []
-    head += [*(["system"] if several else []), "measure", "mean", "interval", "n", *COUNTS]
-    yield f"| {' | '.join(head)} |\n|{' --- |' * len(head)}\n"
-    for name, s in lines:
-        row = [_escaped(name)] if first else []
-        row += [_escaped(s.system)] if several else []
-        row += [_escaped(s.measure), s.in_words(), s.interval_in_words(), f"{s.n}/{s.total}"]
-        yield f"| {' | '.join([*row, str(s.skipped), str(s.incomplete), str(s.errors)])} |\n"
-
-
-def _escaped(text: str, most: int = 200) -> str:
-    shown = shorten(text, most)
-    for char in "\\|`*_<>[]~$":
-        shown = shown.replace(char, f"\\{char}")
-    return _REFERENCE.sub(lambda found: f"&#{ord(found[0])};", shown)
-
-
-_REFERENCE = re.compile(r"(?<![\w&])[@#](?=\w)")
-"""What GitHub takes for a person or an issue, who would be told of it."""
+    heads, rows = _cells(report, lines, first)
+    return markdown_table(heads, (map(markdown_text, row) for row in rows))
 
 
 def _text(report: ReportData) -> Iterator[str]:
@@ -697,7 +662,7 @@ def write_several(reports: Mapping[str, ReportData], path: Path) -> bool:
 
 def headed(name: str, report: ReportData, kind: str = ".md") -> Iterator[str]:
     """One of several reports as Markdown or text, under its name."""
-    yield f"\n## {_escaped(name)}\n\n" if kind == ".md" else f"\n{clean(name)}\n"
+    yield f"\n## {markdown_text(name)}\n\n" if kind == ".md" else f"\n{clean(name)}\n"
     yield from FORMATS[kind](report)
 
 
@@ -706,4 +671,4 @@ def _pictures(report: ReportData, path: Path, baseline: ReportData | None) -> It
     with suppress(InputError):
         charts = charts_of(report, baseline=baseline)
         path.write_text(document(charts), encoding="utf-8")
-        yield f"\n![{_escaped('; '.join(chart.title for chart in charts), 1000)}]({quote(path.name)})\n"
+        yield f"\n![{markdown_text('; '.join(chart.title for chart in charts), 1000)}]({quote(path.name)})\n"

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Literal
 from germane.clean import clean
 from germane.errors import InputError, Place
 from germane.measures.measure import Measure
-from germane.reports.summary import MeasureSummary
+from germane.reports.summary import MeasureSummary, canonical_name
 from germane.statistics.power import flip_of_mean
 from germane.tables.scores import SampleKey
 from germane.types import Json, Score
 
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
-
-__all__ = ["CaseResult", "Gate", "GateResult", "Verdict", "cases_of", "compare", "decide", "required_gates"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +209,7 @@ class Gate:
             raise InputError(f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=place)
         after = " ".join(by_case["after"].split()) if by_case else ""
         how = how if by_case else how.removesuffix("(mean") or "mean"
-        return cls(how, _canonical(match["measure"]), match["op"], number, place, after)
+        return cls(how, canonical_name(match["measure"]), match["op"], number, place, after)
 
     def check_named(self, measured: Iterable[str]) -> None:
         """InputError where the gate's measure is none of these names, or reads a mix of labels."""
@@ -219,7 +217,7 @@ class Gate:
         if self.measure not in names:
             have = ", ".join(names) or "none"
             inner = _FUNCTION.fullmatch(self.measure)
-            if inner and _canonical(inner[2]) in names:
+            if inner and canonical_name(inner[2]) in names:
                 problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {_FORMS}"
                 if inner[1] == "share":
                     problem, fix = (
@@ -259,13 +257,6 @@ class Gate:
     def __str__(self) -> str:
         closing = ")" if self.after else ")" * (self.how.count("(") + 1)
         return f"{self.how}({self.measure}{self.after}{closing}{self.op}{self.limit:g}"
-
-
-def _canonical(name: str) -> str:
-    try:
-        return str(Measure.parse(name))
-    except InputError:
-        return name.strip()
 
 
 def compare(op: str, value: float, limit: float) -> bool:

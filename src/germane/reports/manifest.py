@@ -15,16 +15,6 @@ from germane.measures.scoring import Grader
 from germane.types import Json, freeze
 from germane.version import __version__
 
-__all__ = [
-    "circular",
-    "dump_grader",
-    "judge_entry",
-    "load_grader",
-    "manifest_of",
-    "model_family",
-    "spent_in_words",
-]
-
 
 def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
     """How a report came to be; what its rows say of themselves is added when it is built."""

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from germane.clean import clean
+from germane.clean import cell, clean
 from germane.errors import InputError
 from germane.reports.data import ReportData, Slice
-from germane.reports.summary import MeasureSummary
+from germane.reports.summary import MeasureSummary, in_digits
 from germane.tables.columns import to_frame
 from germane.tables.scores import SampleKey
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-__all__ = [
-    "TextTable",
-    "check_output",
-    "means_table",
-    "per_query",
-    "print_queries",
-    "print_slices",
-    "print_table",
-    "print_trec",
-    "write",
-]
+    from rich.table import Table
 
 
 def print_table(report: ReportData, out: TextIO) -> None:
@@ -57,7 +46,7 @@ def means_table(report: ReportData) -> TextTable:
         table = TextTable(["measure", "mean", "interval", "n/N"], names=1)
         for (summary,) in lines:
             interval = summary.interval_in_words()
-            table.add([summary.measure, _mean(summary), interval, _count(summary)], bold={1})
+            table.add([summary.measure, in_digits(summary.mean), interval, _count(summary)], bold={1})
         return table
     table = TextTable(["measure", *map(clean, report.systems)], names=1)
     for line in lines:
@@ -92,7 +81,7 @@ def print_slices(report: ReportData, slices: Iterable[Slice], out: TextIO) -> No
     for one in slices:
         for summary in one.summaries:
             system = [clean(summary.system)] if named else []
-            numbers = [_mean(summary), summary.interval_in_words(), _count(summary)]
+            numbers = [in_digits(summary.mean), summary.interval_in_words(), _count(summary)]
             table.add([clean(one.name), *system, summary.measure, *numbers])
     table.print(out, console_of(out))
 
@@ -103,7 +92,7 @@ def print_queries(report: ReportData, out: TextIO) -> None:
     heads = [*(["system"] if named else []), "query"]
     table = TextTable([*heads, *report], names=len(heads))
     for (query, system, _), row in per_query(report):
-        cells = ["-" if value is None else f"{value:.4f}" for value in row]
+        cells = list(map(in_digits, row))
         table.add([*([clean(system)] if named else []), clean(query), *cells])
     table.print(out, console_of(out))
 
@@ -144,6 +133,8 @@ def write(report: ReportData, path: Path) -> None:
     suffix = path.suffix.lower()
     if suffix in {".md", ".tex"}:
         table = means_table(report)
+        if len(report.systems) == 1:  # nothing is the best of several
+            table.bold = [set()] * len(table.rows)
         path.write_text(table.markdown() if suffix == ".md" else table.latex(), encoding="utf-8")
         return
     rows = [(system, query, *values) for (query, system, _), values in per_query(report)]
@@ -156,13 +147,7 @@ def write(report: ReportData, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
-        writer.writerows([_safe(system), _safe(query), *values] for system, query, *values in rows)
-
-
-def _safe(text: object) -> str:
-    """A name that no spreadsheet takes for a formula."""
-    name = str(text)
-    return f"'{name}" if name[:1] in {"=", "+", "-", "@", "\t", "\r"} else name
+        writer.writerows([cell(system), cell(query), *values] for system, query, *values in rows)
 
 
 def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None]]]:
@@ -174,12 +159,12 @@ def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None
         yield key, [None if value != value else value for value in row]  # noqa: PLR0124 - NaN
 
 
-def _mean(summary: MeasureSummary) -> str:
-    return "-" if summary.mean is None else f"{summary.mean:.4f}"
-
-
 def _with_interval(summary: MeasureSummary) -> str:
-    return f"{_mean(summary)} ({summary.interval_in_words()})" if summary.interval else _mean(summary)
+    return (
+        f"{in_digits(summary.mean)} ({summary.interval_in_words()})"
+        if summary.interval
+        else in_digits(summary.mean)
+    )
 
 
 def _count(summary: MeasureSummary) -> str:
@@ -212,7 +197,7 @@ class TextTable:
     def print(self, out: TextIO, console: Console | None = None) -> None:
         """To a console with rules and weight, fitted to its width; else plain columns, never cut to a width."""
         if console is not None:
-            self._print_rich(console)
+            console.print(self.rich(show_edge=False, header_style="bold"))
             return
         widths = self._widths
         for row in (self.header, *self.rows):
@@ -222,55 +207,42 @@ class TextTable:
             )
             out.write("  ".join(cells).rstrip() + "\n")
 
-    def _print_rich(self, console: Console) -> None:
+    def rich(self, **options: Any) -> Table:
+        """The table for a rich console."""
         from rich.box import SIMPLE_HEAD
         from rich.text import Text
 
         from germane.wholetable import WholeTable
 
-        table = WholeTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+        table = WholeTable(box=SIMPLE_HEAD, pad_edge=False, **options)
         for at, head in enumerate(self.header):
             table.add_column(Text(head), justify="left" if at < self.names else "right")
         for row, bold in zip(self.rows, self.bold, strict=True):
             table.add_row(*(Text(cell, style="bold" if at in bold else "") for at, cell in enumerate(row)))
-        console.print(table)
+        return table
 
-    def markdown(self) -> str:
-        """The table in Markdown."""
-        lines = [self.header, ["---"] * self.names + ["---:"] * (len(self.header) - self.names)]
-        marked = [
-            [f"**{cell}**" if at in bold and self._compares else cell for at, cell in enumerate(row)]
-            for row, bold in zip(self.rows, self.bold, strict=True)
+    def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+        """The rows with their cells escaped, and what stands out put in the place of @ in `bold`."""
+        return [
+            [bold.replace("@", escape(cell)) if at in marked else escape(cell) for at, cell in enumerate(row)]
+            for row, marked in zip(self.rows, self.bold, strict=True)
         ]
-        escaped = ([cell.replace("|", "\\|") for cell in line] for line in (*lines, *marked))
-        return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
 
-    def latex(self) -> str:
-        """The table as LaTeX's tabular, in the rules of booktabs."""
-        marked = [
-            [
-                rf"\textbf{{{_tex(cell)}}}" if at in bold and self._compares else _tex(cell)
-                for at, cell in enumerate(row)
-            ]
-            for row, bold in zip(self.rows, self.bold, strict=True)
-        ]
+    def markdown(self, escape: Callable[[str], str] | None = None, rule: str = "---:") -> str:
+        """The table in Markdown; `rule` is what stands below the heading of a column of numbers."""
+        escape = escape or (lambda cell: cell.replace("|", "\\|"))
+        rules = ["---"] * self.names + [rule] * (len(self.header) - self.names)
+        lines = [list(map(escape, self.header)), rules, *self._written(escape, "**@**")]
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+    def latex(self, rules: tuple[str, str, str] = ("toprule", "midrule", "bottomrule")) -> str:
+        """The table as LaTeX's tabular, in the rules of booktabs or others."""
         layout = "l" * self.names + "r" * (len(self.header) - self.names)
-        head, *body = (" & ".join(line) + r" \\" for line in (list(map(_tex, self.header)), *marked))
-        lines = [
-            rf"\begin{{tabular}}{{{layout}}}",
-            r"\toprule",
-            head,
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-        return "\n".join(lines) + "\n"
-
-    @property
-    def _compares(self) -> bool:
-        """Whether there are several systems, of which one can be the best."""
-        return len(self.header) > 2 and list(self.header[1:]) != ["mean", "interval", "n/N"]
+        rows = [list(map(_tex, self.header)), *self._written(_tex, r"\textbf{@}")]
+        head, *body = (" & ".join(line) + r" \\" for line in rows)
+        top, middle, bottom = (f"\\{rule}" for rule in rules)
+        begin = rf"\begin{{tabular}}{{{layout}}}"
+        return "\n".join([begin, top, head, middle, *body, bottom, r"\end{tabular}"]) + "\n"
 
 
 _TEX = str.maketrans(
@@ -280,4 +252,4 @@ _TEX = str.maketrans(
 
 
 def _tex(text: str) -> str:
-    return text.translate(_TEX)
+    return clean(text).translate(_TEX)

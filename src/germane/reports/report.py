@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from germane.reports.correct import Corrections
     from germane.reports.schema import Document
 
-__all__ = ["Report", "panel_notes"]
-
 
 class Report(ReportData):
     """One evaluation: read its numbers, its worst queries, save it, score it again.
@@ -257,22 +255,24 @@ def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSumm
     summaries = [replace(summary, basis=bases.of(summary.type, summary.system)) for summary in found]
     if all(summary.basis.source != "judge" for summary in summaries):
         return summaries
-    if not len(tables.labels):
-        why = {False: "no human labels", True: "nothing was measured"}
-        return [
-            replace(one, corrected_why=why[one.mean is None]) if one.basis.source == "judge" else one
-            for one in summaries
-        ]
-    from germane.reports.correct import Corrections  # not at the top: `germane rank` starts without questions
+    corrections = None
+    if len(tables.labels):
+        from germane.reports.correct import (
+            Corrections,  # not at the top: `germane rank` starts without questions
+        )
 
-    corrections = Corrections(tables, manifest)
+        corrections = Corrections(tables, manifest)
     return [
         _corrected(summary, corrections) if summary.basis.source == "judge" else summary
         for summary in summaries
     ]
 
 
-def _corrected(summary: MeasureSummary, corrections: Corrections) -> MeasureSummary:
+def _corrected(summary: MeasureSummary, corrections: Corrections | None) -> MeasureSummary:
+    if corrections is None:
+        return replace(
+            summary, corrected_why="no human labels" if summary.mean is not None else "nothing was measured"
+        )
     corrected, why = corrections.of(summary)
     basis = replace(summary.basis, calibrated=summary.basis.calibrated or corrected is not None)
     return replace(summary, basis=basis, corrected=corrected, corrected_why=why)

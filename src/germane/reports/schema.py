@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
-
-__all__ = ["Document", "document_schema"]
 
 Pair = Annotated[list[float], "two numbers, the lower one first"]
 
@@ -239,12 +237,23 @@ class Documents(TypedDict):
     reports: dict[str, Document]
 
 
-def document_schema() -> dict[str, object]:
-    """The JSON Schema of the document."""
+def line_of(kind: Any, of: object, **more: object) -> Any:
+    """A line of this kind: each of its fields in order, from `more` or else from the attribute of that name."""
+    names = kind.__annotations__
+    return {name: more[name] if name in more else getattr(of, name) for name in names}
+
+
+def schema_of(kind: Any) -> dict[str, object]:
+    """The JSON Schema of a document."""
     from pydantic import TypeAdapter
 
-    schema = TypeAdapter(Document).json_schema()
+    schema = TypeAdapter(kind).json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def document_schema() -> dict[str, object]:
+    """The JSON Schema of the document."""
+    return schema_of(Document)
 
 
 if __name__ == "__main__":

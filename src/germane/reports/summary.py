@@ -22,19 +22,8 @@ from germane.tables.scores import STATUSES, ScoreTable
 from germane.types import FrozenDict, Json, Score
 
 if TYPE_CHECKING:
-    from germane.reports.schema import BasisLine, CorrectedLine, MeasureLine
+    from germane.reports.schema import BasisLine, MeasureLine
     from germane.statistics.correction import CorrectedMean
-
-__all__ = [
-    "Bases",
-    "Basis",
-    "MeasureSummary",
-    "asked_in_words",
-    "belonging",
-    "interval_in_words",
-    "range_of",
-    "summarise",
-]
 
 Source: TypeAlias = Literal["gold", "judge", "human", "best"]
 
@@ -89,21 +78,11 @@ class Basis:
 
     def as_json(self) -> BasisLine:
         """The basis as scripts read it."""
-        return {
-            "source": self.source,
-            "calibrated": self.calibrated,
-            "models": dict(self.models),
-            "modes": dict(self.modes),
-            "fused": self.fused,
-            "listed": self.listed,
-            "windowed": self.windowed,
-            "without_temperature": self.without_temperature,
-            "with_reference": self.with_reference,
-            "without_reference": self.without_reference,
-            "mixed": self.mixed,
-            "beside": dict(self.beside),
-            "remarks": list(self.remarks()),
-        }
+        from germane.reports.schema import BasisLine, line_of
+
+        counts = {name: dict(getattr(self, name)) for name in ("models", "modes", "beside")}
+        found: BasisLine = line_of(BasisLine, self, **counts, remarks=list(self.remarks()))
+        return found
 
 
 class Bases:
@@ -122,24 +101,17 @@ class Bases:
         if source in {"gold", "human"}:
             means = self._beside.get(system) or {}
             asked = {name for _, name in self._tables.scores.measures} if means else set()
-            names = (
-                [name for name in belonging(canonical) if name in means and name not in asked]
-                if means
-                else ()
-            )
+            names = belonging(canonical) if means else ()
+            names = [name for name in names if name in means and name not in asked]
             return Basis(source=source, beside=FrozenDict({name: means[name] for name in names}))
         kinds = self._reads.get(canonical) or (["relevance"] if source == "best" else list(self._asked))
         counts = [self._asked[kind] for kind in kinds if kind in self._asked]
-        how = asked_how(counts)
         return Basis(
             source=source,
             calibrated=False,
             models=_sum(counts, "model"),
             modes=_sum(counts, "mode"),
-            fused=how["fused"],
-            listed=how["listed"],
-            windowed=how["windowed"],
-            without_temperature=how["without_temperature"],
+            **asked_how(counts),
             with_reference=_total(counts, "with_reference"),
             without_reference=_total(counts, "without_reference"),
             mixed=self._mixed if source == "best" else None,
@@ -197,7 +169,7 @@ def belonging(canonical: str) -> list[str]:
     return list(map(str, found))
 
 
-def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """How many judgements shared a request, were in a list, in windows, or had no temperature."""
     found: Counter[str] = Counter(fused=0, listed=0, windowed=0, without_temperature=0)
     for count in counts:
@@ -311,24 +283,32 @@ class MeasureSummary:
 
     def as_json(self) -> MeasureLine:
         """The summary as scripts read it; bounds without an end (a count that could not be taken) are null."""
+        from germane.reports.schema import CorrectedLine, MeasureLine, line_of
+
         bounds = self.mean_bounds if self.mean_bounds and isfinite(self.mean_bounds[1]) else None
-        return {
-            "mean": self.mean,
-            "interval": list(self.interval) if self.interval else None,
-            "interval_method": self.interval_method,
-            "level": self.level,
-            "units": self.units,
-            "interval_why": self.interval_why or None,
-            "mean_bounds": list(bounds) if bounds else None,
-            "n": self.n,
-            "total": self.total,
-            "skipped": self.skipped,
-            "incomplete": self.incomplete,
-            "errors": self.errors,
-            "basis": self.basis.as_json(),
-            "corrected": _corrected_line(self.corrected),
-            "corrected_why": self.corrected_why or None,
-        }
+        one = self.corrected
+        corrected = None
+        if one is not None and one.mean is not None and one.ends is not None:
+            corrected = line_of(CorrectedLine, one, interval=list(one.ends))
+        found: MeasureLine = line_of(
+            MeasureLine,
+            self,
+            interval=list(self.interval) if self.interval else None,
+            interval_why=self.interval_why or None,
+            mean_bounds=list(bounds) if bounds else None,
+            basis=self.basis.as_json(),
+            corrected=corrected,
+            corrected_why=self.corrected_why or None,
+        )
+        return found
+
+
+def canonical_name(name: str) -> str:
+    """The canonical spelling of a measure; a name that an eval file gave stays as it is."""
+    try:
+        return str(Measure.parse(name))
+    except InputError:
+        return name.strip()
 
 
 def range_of(canonical: str) -> tuple[float, float]:
@@ -337,19 +317,6 @@ def range_of(canonical: str) -> tuple[float, float]:
         return Measure.parse(canonical).definition.range
     except InputError:
         return 0.0, 1.0
-
-
-def _corrected_line(found: CorrectedMean | None) -> CorrectedLine | None:
-    if found is None or found.mean is None or found.ends is None:
-        return None
-    return {
-        "mean": found.mean,
-        "interval": list(found.ends),
-        "method": found.method,
-        "labels": found.labels,
-        "queries": found.queries,
-        "ess": found.ess,
-    }
 
 
 def summarise(
@@ -471,6 +438,11 @@ def _reasons(codes: NDArray[np.int32], whys: list[str | None]) -> tuple[tuple[st
     found, counts = np.unique(codes[codes > 0], return_counts=True)
     reasons = zip((whys[code] or "" for code in found.tolist()), counts.tolist(), strict=True)
     return tuple(sorted(reasons, key=lambda reason: (-reason[1], reason[0]))[:_REASONS])
+
+
+def in_digits(value: float | None, sign: str = "") -> str:
+    """A number as it is printed, with four digits; "-" where there is none. `sign` "+": with its sign."""
+    return "-" if value is None else f"{value:{sign}.4f}"
 
 
 def interval_in_words(ends: tuple[float, float] | None, digits: int = 4, sign: str = "") -> str:

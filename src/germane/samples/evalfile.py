@@ -249,6 +249,7 @@ _UNREAD = {
     "suite": "write tags: [NAME]",
     "dependson": "cases run on their own: remove it, or make them one case",
     "ondependencyfailure": "cases run on their own: remove it",
+    "threshold": "nothing is gated by it: write required: 0.8 on graders, or gates: [mean(llm_judge)>=0.8]",
     "workers": "germane run --jobs N",
     "cache": "remove it: answers of judges are kept in the ledger, --no-cache asks again",
     "budgetusd": "germane run --max-cost DOLLARS",

@@ -12,17 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from germane.errors import InputError
 from germane.statistics.intervals import Interval, cluster_codes, mean_interval
 
-__all__ = [
-    "Confusion",
-    "JudgeAgreement",
-    "Spread",
-    "agreement",
-    "cohen_kappa",
-    "confusion",
-    "krippendorff_alpha",
-    "spread_between",
-]
-
 Floats = NDArray[np.float64]
 
 

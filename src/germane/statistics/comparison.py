@@ -15,18 +15,6 @@ from germane.statistics.distributions import normal_cdf
 from germane.statistics.intervals import Interval, group_cases, mean_interval
 from germane.statistics.power import detectable_difference, units_needed
 
-__all__ = [
-    "Decision",
-    "DifferenceParts",
-    "PairedDifference",
-    "SignFlipTest",
-    "decide_change",
-    "holm",
-    "paired_difference",
-    "sign_flip_test",
-    "split_difference",
-]
-
 Floats = NDArray[np.float64]
 
 EXACT, FLIPS, NORMAL_ABOVE = 13, 10_000, 20_000

@@ -29,8 +29,6 @@ from germane.errors import InputError
 from germane.statistics.distributions import t_quantile
 from germane.statistics.intervals import cluster_codes, mean_interval
 
-__all__ = ["CorrectedMean", "corrected_mean", "corrected_query_mean"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 

@@ -12,8 +12,6 @@ from statistics import NormalDist
 
 from germane.errors import InputError
 
-__all__ = ["beta_cdf", "beta_quantile", "normal_cdf", "normal_quantile", "t_cdf", "t_quantile"]
-
 _TINY = 1e-300
 _NORMAL = NormalDist()
 _LARGE_DF = 1e5

@@ -16,7 +16,7 @@ no range                                               Student t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite, log, sqrt
 
 import numpy as np
@@ -24,8 +24,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from germane.errors import InputError
 from germane.statistics.distributions import beta_quantile, t_cdf, t_quantile
-
-__all__ = ["Interval", "Units", "average_trials", "clopper_pearson", "group_cases", "mean_interval"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -65,6 +63,16 @@ class Interval:
     def half_width(self) -> float | None:
         """Half the length of the interval, or None."""
         return None if self.ends is None else (self.ends[1] - self.ends[0]) / 2
+
+    def shifted(self, by: float) -> Interval:
+        """The interval of the mean plus a number."""
+        mean = None if self.mean is None else self.mean + by
+        return replace(self, mean=mean, ends=self.ends and (self.ends[0] + by, self.ends[1] + by))
+
+    def turned(self) -> Interval:
+        """The interval of minus the mean."""
+        mean = None if self.mean is None else -self.mean
+        return replace(self, mean=mean, ends=self.ends and (-self.ends[1], -self.ends[0]))
 
 
 @dataclass(frozen=True, slots=True)

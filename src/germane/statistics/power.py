@@ -7,8 +7,6 @@ from math import ceil, inf, isfinite, sqrt
 from germane.errors import InputError
 from germane.statistics.distributions import normal_quantile, t_cdf, t_quantile
 
-__all__ = ["detectable_difference", "flip_of_mean", "power_of", "units_needed"]
-
 
 def detectable_difference(deviation: float, n: int, alpha: float = 0.05, power: float = 0.8) -> float:
     """Smallest true difference that a two-sided test at `alpha` on n units detects with probability `power`.

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike
 
 from germane.errors import InputError
 
-__all__ = ["ListChanges", "kendall_tau", "list_changes", "overlap_at", "rank_biased_overlap", "top_half_tau"]
-
 T = TypeVar("T", bound=Hashable)
 
 

@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from germane.errors import InputError
 from germane.statistics.intervals import cluster_codes
 
-__all__ = ["chances_of_rounds", "draw_by_group", "draw_clusters", "draw_stratified", "neyman_allocation"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
@@ -112,37 +110,6 @@ def draw_stratified(strata: ArrayLike, counts: ArrayLike, rng: np.random.Generat
     start = np.cumsum(sizes) - sizes
     chosen = order[np.arange(len(codes)) - start[codes[order]] < wanted[codes[order]]]
     return rng.permutation(chosen), (wanted / sizes)[codes]
-
-
-def draw_by_group(groups: ArrayLike, budget: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
-    """A few random units of every group, as even as the budget allows: passages of every query.
-
-    Each group gets budget / groups, those with fewer units all of theirs; what is left over goes to groups drawn at
-    random. A budget below one per group leaves groups out at random.
-
-    Args:
-        groups: Group of each unit, shape (N,).
-        budget: Units to draw.
-        rng: Source of randomness.
-
-    Returns:
-        As `draw_stratified`; the probabilities are those before the leftover was drawn, expected counts / sizes.
-    """
-    codes = cluster_codes(groups, len(np.asarray(groups)))
-    sizes = np.bincount(codes)
-    counts, left, chance = np.zeros(len(sizes), np.intp), min(int(budget), len(codes)), np.zeros(len(sizes))
-    while left:
-        room = np.flatnonzero(counts < sizes)
-        if left >= len(room):
-            counts[room] += 1
-            chance = counts.astype(float)
-            left -= len(room)
-        else:
-            chance[room] += left / len(room)
-            counts[rng.choice(room, left, replace=False)] += 1
-            left = 0
-    places, _ = draw_stratified(codes, counts, rng)
-    return places, (chance / sizes)[codes]
 
 
 def draw_clusters(clusters: ArrayLike, number: int, rng: np.random.Generator) -> tuple[Ints, Floats]:

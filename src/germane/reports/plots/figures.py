@@ -36,8 +36,6 @@ from germane.statistics.comparison import paired_difference
 from germane.tables.cases import CaseScores
 from germane.types import Sample
 
-__all__ = ["KINDS", "charts_of", "cutoffs", "differences", "ranks", "scatter", "write_charts"]
-
 _DEEPEST = 20
 """The last rank and cut-off that is drawn."""
 _CUTOFFS = (1, 2, 3, 4, 5, 7, 10, 15, 20)

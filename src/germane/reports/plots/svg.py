@@ -10,19 +10,6 @@ from math import ceil, floor, isfinite, log10
 
 from germane.clean import clean
 
-__all__ = [
-    "Chart",
-    "Frame",
-    "dark_colours",
-    "document",
-    "legend",
-    "marker",
-    "polyline",
-    "tag",
-    "text",
-    "ticks",
-]
-
 WIDTH, HEIGHT = 560, 300
 """The size of a chart, in pixels."""
 LEFT, RIGHT, TOP, BOTTOM = 56, 20, 18, 44
