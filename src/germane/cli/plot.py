@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from germane.cli.options import File, Files, Latest, Text, Words
-from germane.cli.values import latest, opened, say
+from germane.cli.values import say
 from germane.errors import InputError
 
 
@@ -37,6 +37,7 @@ def plot(
     that the report has something for.
     A .svg is light or dark as the system that shows it; a .png takes the extra `png`.
     """
+    from germane.cli.printing import latest, opened
     from germane.reports.plots.figures import KINDS, charts_of, write_charts
     from germane.reports.report import Report
 

@@ -29,6 +29,7 @@ from germane.reports import formats
 from germane.reports.ci import github_commands
 from germane.reports.data import ReportData
 from germane.reports.report import Report
+from germane.tables.folder import read_manifest
 from germane.types import Json
 from germane.wholetable import WholeTable
 
@@ -177,6 +178,26 @@ def print_json(report: ReportData) -> None:
             json.dumps(formats.json_document(report, ranking=ranking_lines(report)), ensure_ascii=False)
         )
     )
+
+
+def opened(folder: Path) -> Report:
+    """The report in a folder; of an interrupted run the part that is done."""
+    finished = read_manifest(folder).get("status") == "complete"
+    return Report.open(folder) if finished else Report.unfinished(folder)
+
+
+def latest() -> Path:
+    """The folder in germane-reports whose manifest was written last, of those that hold a score.
+
+    InputError where there is none.
+    """
+    parent = Path("germane-reports")
+    manifests = sorted(parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
+    found = next((file.parent for file in manifests if opened(file.parent).measures), None)
+    if found is None:
+        raise InputError(f"there is no report in {parent}", fix="name one: germane report REPORT")
+    print(f"the latest report: {clean(str(found))}", file=sys.stderr)
+    return found
 
 
 class _Warnings(logging.Handler):

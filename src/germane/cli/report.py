@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from germane.cli.options import AsJson, By, File, Files, Latest
-from germane.cli.values import latest, opened
 
 
 def report(
@@ -33,7 +32,7 @@ def report(
 
     Of an interrupted run it shows the part that is done.
     """
-    from germane.cli.printing import finish, write
+    from germane.cli.printing import finish, latest, opened, write
     from germane.comparison.compare import comparison_of
     from germane.reports.report import Report
 

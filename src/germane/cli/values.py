@@ -8,15 +8,10 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from germane.clean import clean, clean_json, clean_lines
+from germane.clean import clean_json, clean_lines
 from germane.errors import InputError
 from germane.types import Json
-
-if TYPE_CHECKING:
-    from germane.reports.report import Report
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
@@ -97,26 +92,3 @@ def prices(given: str | None) -> tuple[float, float] | None:
     if not (0 <= first < float("inf") and 0 <= second < float("inf")):
         raise InputError(f"--price {given!r} is not IN/OUT", fix="write --price 0.15/0.60")
     return first, second
-
-
-def opened(folder: Path) -> Report:
-    """The report in a folder; of an interrupted run the part that is done."""
-    from germane.reports.report import Report
-    from germane.tables.folder import read_manifest
-
-    finished = read_manifest(folder).get("status") == "complete"
-    return Report.open(folder) if finished else Report.unfinished(folder)
-
-
-def latest() -> Path:
-    """The folder in germane-reports whose manifest was written last, of those that hold a score.
-
-    InputError where there is none.
-    """
-    parent = Path("germane-reports")
-    manifests = sorted(parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
-    found = next((file.parent for file in manifests if opened(file.parent).measures), None)
-    if found is None:
-        raise InputError(f"there is no report in {parent}", fix="name one: germane report REPORT")
-    print(f"the latest report: {clean(str(found))}", file=sys.stderr)
-    return found
