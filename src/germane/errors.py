@@ -93,6 +93,10 @@ class JudgeError(GermaneError):
     """A judge cannot be used at all: no key, no such model, the endpoint is dead."""
 
 
+class MissingKey(JudgeError):
+    """A judge needs an API key and has none: nothing was asked."""
+
+
 class AnswerError(GermaneError):
     """One answer of a judge is unusable: not JSON, out of range, the wrong count or ids."""
 

@@ -142,3 +142,17 @@ def test_what_is_not_there_or_another_thing_is_said(
     done = inside(*words)
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert said in done.err
+
+
+def test_a_judge_without_a_key_leaves_no_report(
+    inside: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was asked, so there is nothing to continue."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    row = {"query": "When?", "contexts": ["At noon."], "reference": "At noon."}
+    data = write_jsonl(tmp_path / "s.jsonl", row)
+    done = inside("run", data, "-m", "context_precision", "--judge", "openai:gpt-4o-mini")
+    assert done.code == 2
+    assert "needs a key: set OPENAI_API_KEY" in done.err
+    assert "--resume" not in done.err
+    assert not list(tmp_path.glob("germane-reports/*"))

@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from germane.comparison.regression import find_baseline, settle_changes
-from germane.errors import GermaneError, InputError, Interrupted, JudgeError, LedgerError, LimitReached
+from germane.errors import (
+    GermaneError,
+    InputError,
+    Interrupted,
+    JudgeError,
+    LedgerError,
+    LimitReached,
+    MissingKey,
+)
 from germane.evaluation.answers import PlannedCase, answered, answers_at_hand, models_of
 from germane.evaluation.choice import Router
 from germane.evaluation.forecast import Expectation, Forecast, Forecaster
@@ -153,13 +161,16 @@ class _Run:
             session.write("running", self._made(session))
             asyncio.run(self._work(cases, session))
             report = self._report(session)
-        except (Interrupted, JudgeError, LedgerError, OSError) as failure:
-            raise self._stopped(failure, session) from None
         except InputError:
-            session.close()
-            if not session.existed and cases is None:  # nothing was asked: a bad line came first
-                shutil.rmtree(folder, ignore_errors=True)
+            self._discard(session, asked=cases is not None)  # nothing was judged: a bad line came first
             raise
+        except (Interrupted, JudgeError, LedgerError, OSError) as failure:
+            known = self.spent.calls or self.spent.cached
+            if isinstance(failure, MissingKey) and self._discard(
+                session, asked=cases is not None or bool(known)
+            ):
+                raise
+            raise self._stopped(failure, session) from None
         else:
             session.close(complete=True)
             return report
@@ -274,6 +285,14 @@ class _Run:
             known = Report.so_far(session.folder, manifest, verdict, folder=session.path, stopped=str(error))
             self.watch.stopped(known)
         return error
+
+    def _discard(self, session: Session, *, asked: bool) -> bool:
+        """Leave no folder behind where this run made it and `asked` nobody anything; whether it is gone."""
+        if asked or session.existed:
+            return False
+        session.close()
+        shutil.rmtree(session.path, ignore_errors=True)
+        return True
 
     def _made(self, session: Session) -> dict[str, Json]:
         """What a manifest says before the report is complete."""

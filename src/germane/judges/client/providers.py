@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from germane.errors import InputError, JudgeError
+from germane.errors import InputError, JudgeError, MissingKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Service:
         if not key:
             if provider.local or self.custom:
                 return ""
-            raise JudgeError(
+            raise MissingKey(
                 f"{self.name} needs a key: set {provider.key}, or name a local model (ollama:MODEL) as the judge"
             )
         if not key.isascii() or any(c.isspace() for c in key):
