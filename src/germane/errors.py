@@ -7,6 +7,7 @@
     │   ├── MeasureError      a measure's name, parameter or cut-off
     │   └── MissingPart       an optional extra is not installed; names the extra
     ├── JudgeError            a judge cannot be used at all: no key, no such model, endpoint dead
+    │   └── MissingKey        it needs an API key and has none: nothing was asked
     ├── AnswerError           one answer of a judge is unusable: not JSON, out of range, wrong count
     ├── TargetError           the system under test failed on one query
     ├── LedgerError           the store of judgements cannot be read or written
@@ -31,6 +32,7 @@ __all__ = [
     "LedgerError",
     "LimitReached",
     "MeasureError",
+    "MissingKey",
     "MissingPart",
     "Place",
     "TargetError",
