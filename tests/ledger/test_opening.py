@@ -1,6 +1,8 @@
 """Where a ledger is, is told as text: what opens it is one place, and any store with the same few methods will do."""
 
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError, LedgerError
 from germane.judges import LLMJudge
-from germane.ledger.store import Ledger, is_there, open_ledger, place_from
+from germane.ledger.store import Ledger, SQLiteLedger, is_there, open_ledger, place_from
 from germane.testing import ModelServer
 from germane.types import Judgement
 
@@ -96,3 +98,18 @@ def test_a_small_write_is_a_write(tmp_path: Path) -> None:
     ledger.ready()
     assert (tmp_path / "l.sqlite-wal").stat().st_size > before
     ledger.close()
+
+
+def test_a_new_ledger_is_opened_by_several_at_once(tmp_path: Path) -> None:
+    """Whoever comes second waits for the first to make the table."""
+
+    def opened(path: Path, barrier: threading.Barrier) -> None:
+        barrier.wait()
+        with SQLiteLedger(path) as ledger:
+            ledger.ready()
+
+    with ThreadPoolExecutor(4) as threads:
+        for n in range(60):
+            barrier = threading.Barrier(4)
+            started = [threads.submit(opened, tmp_path / f"{n}.sqlite", barrier) for _ in range(4)]
+            assert [one.result() for one in started] == [None] * 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,6 +39,7 @@ _HINTS = {
     sqlite3.SQLITE_CANTOPEN: "; look at the permissions of the file and its folder",
     sqlite3.SQLITE_PERM: "; look at the permissions of the file and its folder",
 }
+_WAIT_SECONDS = 60
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG}
 _DAMAGE_WITHOUT_CODE = ("Could not decode", "unsupported file format")
 
@@ -50,7 +52,9 @@ def files_of(path: Path) -> list[Path]:
 def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
     """A connection in autocommit mode, for any thread, that waits up to a minute for another program's lock."""
     where = f"{path.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(where, uri=True, timeout=60, isolation_level=None, check_same_thread=False)
+    return sqlite3.connect(
+        where, uri=True, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+    )
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
@@ -68,7 +72,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     try:
         new = _is_new(db, path)
         _refuse_damaged(db, path)
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0", "cache_size=-32000"):
+        _use_log(db)
+        for pragma in ("synchronous=NORMAL", "wal_autocheckpoint=0", "cache_size=-32000"):
             db.execute(f"PRAGMA {pragma}").fetchone()
         if new:
             _create(db, path)
@@ -118,9 +123,18 @@ def _refuse_other_kinds(path: Path) -> None:
 
 def _is_new(db: sqlite3.Connection, path: Path) -> bool:
     """Whether the database is empty. LedgerError where it is another program's, or of another version."""
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 3")]
-    columns = tuple(name for _, name, *_ in db.execute("PRAGMA table_info(judgements)"))
+    alone = not db.in_transaction
+    if alone:
+        db.execute("BEGIN")  # one state of the file, also while another process makes its table
+    try:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        tables = [
+            name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 3")
+        ]
+        columns = tuple(name for _, name, *_ in db.execute("PRAGMA table_info(judgements)"))
+    finally:
+        if alone and db.in_transaction:
+            db.execute("ROLLBACK")
     if not tables and not version:
         return True
     if not columns or not version:
@@ -140,6 +154,20 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
     if columns != COLUMNS:
         raise LedgerError(f"{path} is no ledger: its table has other columns; name another file")
     return False
+
+
+def _use_log(db: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log; SQLite does not wait by itself where another process switches a new file."""
+    until = time.monotonic() + _WAIT_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode=WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _create(db: sqlite3.Connection, path: Path) -> None:
