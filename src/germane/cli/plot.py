@@ -37,7 +37,7 @@ def plot(
     that the report has something for.
     A .svg is light or dark as the system that shows it; a .png takes the extra `png`.
     """
-    from germane.cli.printing import latest, opened
+    from germane.cli.printing import opened
     from germane.reports.plots.figures import KINDS, charts_of, write_charts
     from germane.reports.report import Report
 
@@ -53,7 +53,7 @@ def plot(
     for word in kinds:
         if word not in KINDS:
             raise InputError(f"--kind {word}: there is no such picture", fix=f"use {', '.join(KINDS)}")
-    shown = opened(folder or latest())
+    shown = opened(folder)
     before = Report.open(baseline) if baseline is not None else None
     charts = charts_of(shown, kinds=kinds, measure=measure, baseline=before)
     for path in paths:

@@ -180,24 +180,23 @@ def print_json(report: ReportData) -> None:
     )
 
 
-def opened(folder: Path) -> Report:
-    """The report in a folder; of an interrupted run the part that is done."""
-    finished = read_manifest(folder).get("status") == "complete"
-    return Report.open(folder) if finished else Report.unfinished(folder)
+def opened(folder: Path | None) -> Report:
+    """The report in a folder, of an interrupted run the part that is done; without a folder the latest that holds a score.
 
-
-def latest() -> Path:
-    """The folder in germane-reports whose manifest was written last, of those that hold a score.
-
-    InputError where there is none.
+    The latest is the one in germane-reports whose manifest was written last; its name is said on stderr. InputError where
+    there is none.
     """
+    if folder is not None:
+        finished = read_manifest(folder).get("status") == "complete"
+        return Report.open(folder) if finished else Report.unfinished(folder)
     parent = Path("germane-reports")
     manifests = sorted(parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
-    found = next((file.parent for file in manifests if opened(file.parent).measures), None)
-    if found is None:
-        raise InputError(f"there is no report in {parent}", fix="name one: germane report REPORT")
-    print(f"the latest report: {clean(str(found))}", file=sys.stderr)
-    return found
+    for manifest in manifests:
+        found = opened(manifest.parent)
+        if found.measures:
+            print(f"the latest report: {clean(str(manifest.parent))}", file=sys.stderr)
+            return found
+    raise InputError(f"there is no report in {parent}", fix="name one: germane report REPORT")
 
 
 class _Warnings(logging.Handler):

@@ -32,11 +32,11 @@ def report(
 
     Of an interrupted run it shows the part that is done.
     """
-    from germane.cli.printing import finish, latest, opened, write
+    from germane.cli.printing import finish, opened, write
     from germane.comparison.compare import comparison_of
     from germane.reports.report import Report
 
-    shown = opened(folder or latest())
+    shown = opened(folder)
     if by is not None:
         shown.slices(by)  # an unknown name is an error here
         shown.by = by
