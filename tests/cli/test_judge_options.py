@@ -64,7 +64,7 @@ def test_a_resumed_run_is_asked_as_before(cli: Cli, data: Path) -> None:
 
 
 def test_limits_and_timeout(cli: Cli, data: Path) -> None:
-    """Requests a minute, tokens a minute; an answer that takes too long is asked for again."""
+    """Requests per minute, tokens per minute; an answer that takes too long is asked for again."""
     with ModelServer([Act(hang=True)]) as server:
         result = cli(*words(data, server, "--timeout", "0.3", "--rpm", "60000", "--tpm", "1000000"))
     assert result.code == 0

@@ -84,10 +84,10 @@ def run(
         Text, Option("--reasoning", help="How much the model may reason: off | low | ..., where it takes it.")
     ] = None,
     rpm: Annotated[
-        Number, Option("--rpm", help="Judge requests a minute at most, in all.", min=0.01, callback=finite)
+        Number, Option("--rpm", help="Judge requests per minute at most, in all.", min=0.01, callback=finite)
     ] = None,
     tpm: Annotated[
-        Number, Option("--tpm", help="Judge tokens a minute at most, in all.", min=1.0, callback=finite)
+        Number, Option("--tpm", help="Judge tokens per minute at most, in all.", min=1.0, callback=finite)
     ] = None,
     timeout: Annotated[
         Number,

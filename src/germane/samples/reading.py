@@ -212,7 +212,7 @@ def _samples(rows: Iterator[Row], reader: RowReader, file: Place, unit: str) -> 
             raise InputError(problem, fix="give each sample its own id, system or trial", place=where(()))
         yield sample
     if not seen:
-        fix = 'write one object a line: {"query": "..."}'
+        fix = 'write one object per line: {"query": "..."}'
         raise InputError("there are no samples in it", fix=fix, place=file)
     reader.warn_of_absent(file)
 
@@ -237,7 +237,9 @@ def _read_jsonl(
             except JsonFault as fault:
                 fix = ""
                 if number == 1 and line.strip() in {"[", "{"}:
-                    fix = "this looks like one JSON document: name the file .json, or write one object a line"
+                    fix = (
+                        "this looks like one JSON document: name the file .json, or write one object per line"
+                    )
                 report(fault.error(path, line, number, fix), faults)
                 continue
             yield number, row, functools.partial(_line_place, path, number, line)
@@ -260,7 +262,7 @@ def _read_json(path: Path, _: FieldOf) -> Iterator[Row]:
         document = decode(text)
     except JsonFault as fault:
         several = fault.problem.endswith("extra data")
-        fix = "one object a line is JSON Lines: name the file .jsonl" if several else ""
+        fix = "one object per line is JSON Lines: name the file .jsonl" if several else ""
         raise fault.error(path, text, fix=fix) from None
     holder: tuple[Step, ...] = ()
     if isinstance(document, dict):

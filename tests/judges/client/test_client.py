@@ -222,7 +222,7 @@ class TestTransportFaults:
             ask(judge, passages(1))
 
     def test_waiting_for_our_own_limits_is_not_in_the_deadline(self) -> None:
-        """600 requests a minute with a burst of 50: the last of 58 waits longer than a call may take, and is asked."""
+        """600 requests per minute with a burst of 50: the last of 58 waits longer than a call may take, and is asked."""
         with ModelServer() as server:
             judge = judge_of(server, RetryPolicy(read=5, deadline=0.5), rpm=600)
             replies = ask(judge, passages(58))

@@ -363,5 +363,5 @@ def test_every_way_of_saying_too_long_is_understood(status: int, said: str) -> N
 
 @pytest.mark.parametrize(("status", "said"), OTHERS)
 def test_nothing_else_is_taken_for_it(status: int, said: str) -> None:
-    """Above all not a wait for tokens a minute."""
+    """Above all not a wait for tokens per minute."""
     assert not is_too_long(status, said)

@@ -126,7 +126,7 @@ def _decoded(path: Path, text: str, line: int) -> Json:
         return decode(text)
     except JsonFault as fault:
         several = "extra data" in fault.problem or text.strip() in {"[", "{"}
-        fix = "name a file of one document .json, of one object a line .jsonl" if several else fault.fix
+        fix = "name a file of one document .json, of one object per line .jsonl" if several else fault.fix
         raise InputError(fault.problem, fix=fix, place=place_in(path, text, fault.offset, line)) from None
 
 
