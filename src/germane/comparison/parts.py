@@ -108,7 +108,7 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, Floats]
     ]
     shared = _SharedVerdicts(a.report.judgements(), Recorded(b.report.judgements()))
     block = Block(jobs=jobs, settings=settings)
-    outcomes = block.outcomes([replay(program, shared.look_up)[0] for program in block.programs()])
+    outcomes = block.outcomes([replay(program, shared.look_up)[0] for program in block.programs])
     found = {}
     for name in wanted:
         canonical = a.measures[name][1]

@@ -44,9 +44,9 @@ from germane.measures.scoring import (
     Block,
     Grader,
     Job,
+    choice_of,
     depth_of,
     open_holes,
-    reading_of,
 )
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import result_row
@@ -152,7 +152,7 @@ class _Working:
     def __init__(self, unit: Unit) -> None:
         self.unit, self.notes = unit, Counter[str]()
         self.block = Block(jobs=unit.jobs, settings=unit.settings, notes=self.notes)
-        self.drive: Drive[Any] = Drive(self.block.programs())
+        self.drive: Drive[Any] = Drive(self.block.programs)
 
     def part(self) -> Part:
         """What the unit's samples were asked, answered and scored."""
@@ -237,8 +237,8 @@ class PlainMeasures:
         measures = list(self._measures.values())
         self._sources = {measure.labels for measure in measures}
         self._depths = {
-            reading: _deepest(one for one in measures if reading_of(one) == reading)
-            for reading in map(reading_of, measures)
+            reading: _deepest(one for one in measures if choice_of(one) == reading)
+            for reading in map(choice_of, measures)
         }
         self._asked = [depth for reading, depth in self._depths.items() if reading.source == "judge"]
         self._reads = {str(one): {"relevance"} for one in measures if one.labels == "judge"}
@@ -269,7 +269,7 @@ class PlainMeasures:
         values: dict[str, Floats] = {}
         refused: dict[str, dict[int, str]] = {}
         for name, measure in self._measures.items():
-            reading = reading_of(measure)
+            reading = choice_of(measure)
             try:
                 values[name] = ranked.values(measure, tables.of(reading.source, self._depths[reading]))
             except Exception:  # noqa: BLE001 - a user's own formula: which sample it fails on is found one by one
@@ -282,7 +282,7 @@ class PlainMeasures:
         part.scores = ScoreTable.of_values(keys, values, types=self._types, refused=refused)
         for reading in self._depths:
             if reading.source == "gold":
-                mine = (refused[name] for name, one in self._measures.items() if reading_of(one) == reading)
+                mine = (refused[name] for name, one in self._measures.items() if choice_of(one) == reading)
                 part.notes.update({REPEATED: tables.repeated(set.intersection(*map(set, mine)))})
         part.notes = +part.notes
         if self._answers is not None:

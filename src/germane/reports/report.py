@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.measures.ranked import values as values_of
 from germane.reports.casegates import check_by_case
 from germane.reports.data import ReportData, Slice, sliced
 from germane.reports.gates import Gate, GateResult, Verdict, check_gate, decide, required_gates
@@ -215,21 +214,20 @@ def _means_beside(tables: Tables) -> dict[str, dict[str, float]]:
     names = dict.fromkeys(name for _, canonical in tables.scores.measures for name in belonging(canonical))
     if not names or not tables.samples:
         return {}
-    from germane.measures.labels import Settings, gold_table  # not at the top: `germane rank` has no samples
-    from germane.measures.scoring import applicable
+    from germane.judging.driver import replay  # not at the top: `germane rank` has no samples
+    from germane.measures.labels import Settings
+    from germane.measures.scoring import Block, Job, graders_of
 
-    wanted = [Measure.parse(name) for name in names]
+    graders = graders_of(tuple(map(Measure.parse, names)))
     found: dict[str, dict[str, list[float]]] = {}
     samples = iter(tables.samples)
     while batch := list(islice(samples, _AT_ONCE)):
-        labelled = [sample for sample in batch if applicable(wanted[0], sample, Settings()) is None]
-        for measure in wanted if labelled else ():
-            table, lengths, _ = gold_table(labelled, final=measure.settings["over"] == "final")
-            each = iter(values_of(measure, table).tolist())
-            for sample, length in zip(labelled, lengths, strict=True):
-                mine = list(islice(each, length))
-                of_system = found.setdefault(sample.system, {})
-                of_system.setdefault(str(measure), []).append(fsum(mine) / length if length else 0.0)
+        block = Block([Job(sample=sample, graders=graders) for sample in batch], Settings())
+        outcomes = block.outcomes([replay(program, lambda _: ())[0] for program in block.programs])
+        for sample, row in zip(batch, outcomes, strict=True):
+            for name, outcome in row.items():
+                if outcome.value is not None:
+                    found.setdefault(sample.system, {}).setdefault(name, []).append(outcome.value)
     return {
         system: {name: fsum(means) / len(means) for name, means in sorted(of_system.items())}
         for system, of_system in sorted(found.items())
