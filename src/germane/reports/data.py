@@ -223,9 +223,6 @@ class FileReport(ReportData):
         return (one for one in super().scores() if (one.sample, one.system, one.trial) in self._keys)
 
 
-_TAGS = ("tag", "tags")
-
-
 @dataclass(frozen=True, slots=True)
 class Slice:
     """The cases that a name stands for, and the summary of each measure over them."""
@@ -234,33 +231,44 @@ class Slice:
     summaries: Sequence[MeasureSummary]
 
 
-def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
-    """The ids of the cases of each slice, by its name.
+def sample_slices(sample: Sample, by: str) -> list[str]:
+    """The slices that a sample is in.
 
-    `by` is "tags" (each tag is a slice), a field of the metadata (each of its values), what stands before the colon in
-    tags (`lang` for `lang:de`), or one tag (the cases with it, and those without). InputError where it is none of these.
+    `by` is a field of the metadata or what stands before the colon in tags (`lang` for `lang:de`), each of whose values is
+    a slice, one tag, or "tags": each tag is a slice.
     """
-    tags: dict[str, set[str]] = {}
-    fields: dict[str, dict[str, set[str]]] = {}
-    everything: dict[str, None] = {}
+    values = [tag.partition(":")[2] for tag in sample.tags if tag.startswith(f"{by}:")]
+    if isinstance(value := sample.metadata.get(by), str | int | float):
+        values.append(str(value))
+    if values:
+        return [f"{by}={value}" for value in dict.fromkeys(values)]
+    if by in sample.tags:
+        return [by]
+    return list(sample.tags) if by in {"tag", "tags"} else []
+
+
+def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
+    """The ids of the cases of each slice, by its name; of one tag also those without it.
+
+    InputError where no sample is in any.
+    """
+    slices: dict[str, set[str]] = {}
+    cases: set[str] = set()
+    tags: set[str] = set()
+    fields: set[str] = set()
     for sample in samples:
-        everything[sample.id] = None
-        for tag in sample.tags:
-            tags.setdefault(tag, set()).add(sample.id)
-            name, colon, value = tag.partition(":")
-            if colon:
-                fields.setdefault(name, {}).setdefault(value, set()).add(sample.id)
-        for name, value in sample.metadata.items():
-            if isinstance(value, str | int | float | bool):
-                fields.setdefault(name, {}).setdefault(str(value), set()).add(sample.id)
-    if by in fields:
-        return {f"{by}={value}": cases for value, cases in sorted(fields[by].items())}
-    if by in tags:
-        return {by: tags[by], f"not {by}": set(everything) - tags[by]}
-    if by in _TAGS and tags:
-        return dict(sorted(tags.items()))
-    if not everything:
+        cases.add(sample.id)
+        tags.update(sample.tags)
+        fields.update(name for name, value in sample.metadata.items() if isinstance(value, str | int | float))
+        for name in sample_slices(sample, by):
+            slices.setdefault(name, set()).add(sample.id)
+    if set(slices) == {by}:
+        return {by: slices[by], f"not {by}": cases - slices[by]}
+    if slices:
+        return dict(sorted(slices.items()))
+    if not cases:
         raise InputError("there are no samples to slice by", fix="slice the report folder of germane run")
+    fields.update(tag.partition(":")[0] for tag in tags if ":" in tag)
     have = f"tags: {', '.join(sorted(tags)[:10]) or 'none'}; metadata: {', '.join(sorted(fields)[:10]) or 'none'}"
     raise InputError(f"no sample has the tag or metadata {by!r}", fix=have)
 
