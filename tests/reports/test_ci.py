@@ -68,7 +68,7 @@ def test_a_report_that_passes_has_no_failures(values: dict[str, float | None]) -
     """No workflow command either."""
     report = report_of(values)
     assert list(github_commands(report)) == []
-    assert "<failure" not in "".join(junit(report, {}))
+    assert "<failure" not in "".join(junit([("", report, {})]))
 
 
 def test_junit_has_the_shape_that_servers_read(tmp_path: Path) -> None:

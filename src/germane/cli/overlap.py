@@ -22,14 +22,13 @@ def overlap(
     json: AsJson = False,
 ) -> None:
     """Compare the lists of two systems: rank-biased overlap, overlap@k, and which queries differ at all."""
-    from germane.comparison.formats import overlap_text
     from germane.comparison.planning import overlap as overlap_of
 
     found = overlap_of(_lists(a), _lists(b), k=k, p=p)
     if json:
         print_document(found.as_json())
     else:
-        print(overlap_text(found))
+        print(found)
 
 
 def _lists(path: Path) -> Mapping[str, Sequence[str]]:

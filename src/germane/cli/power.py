@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -31,14 +32,12 @@ def power(
     from germane.comparison.documents import find_report
     from germane.comparison.planning import plan_power
     from germane.measures.declaration import parse_measures
-    from germane.reports.report import Report
 
-    here = find_report(report, Report.open)
-    there = None if other is None else find_report(other, Report.open)
+    here = find_report(report)
+    there = None if other is None else find_report(other)
     names = list(map(str, parse_measures(measure))) if measure else here.measures
     plans = [plan_power(here, name, detect, there, correlation) for name in names]
     if json:
-        rows = [plan.as_json() for plan in plans]
-        print_document({"schema_version": 1, "measures": rows})
+        print_document({"schema_version": 1, "measures": list(map(asdict, plans))})
     else:
         print("\n".join(map(str, plans)))

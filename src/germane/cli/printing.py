@@ -9,9 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import typer
 from rich.console import Console, RenderableType
@@ -28,14 +27,10 @@ from germane.judging.spending import Spent
 from germane.reports import formats
 from germane.reports.ci import github_commands
 from germane.reports.data import ReportData
-from germane.reports.report import Report
+from germane.reports.report import Report, reports_in
 from germane.tables.folder import read_manifest
 from germane.types import Json
 from germane.wholetable import WholeTable
-
-if TYPE_CHECKING:
-    from germane.comparison.planning import RankedSystems
-    from germane.reports.schema import RankingLine
 
 
 class _Stdout(Console):
@@ -60,7 +55,7 @@ def finish(
     if as_json:
         print_json(report)
     elif not quiet:
-        print_console(formats.render(report, *map(Text, ranking_of(report))))
+        print_console(formats.render(report))
     elif not report.verdict.passed:
         say("\n".join(report.verdict.lines()))
     if code:
@@ -83,17 +78,14 @@ def finish_each(
     for name, report in reports.items():
         _tell_github(report, name)
     if as_json:
-        documents = {
-            name: formats.json_document(report, ranking=ranking_lines(report))
-            for name, report in reports.items()
-        }
+        documents = {name: formats.json_document(report) for name, report in reports.items()}
         print_document(formats.json_documents(documents))
         return
     table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     for name, report in reports.items():
         if not quiet:
             print_console(Text(f"\n{clean(name)}", style="bold"))
-            print_console(formats.render(report, *map(Text, ranking_of(report))))
+            print_console(formats.render(report))
         elif not report.verdict.passed:
             say("\n".join([clean(name), *report.verdict.lines()]))
         code = report.verdict.exit_code
@@ -111,21 +103,16 @@ def write(
     comparison: Mapping[str, Json] | None = None,
     text: bool = True,
 ) -> None:
-    """Write report files; a page with the audit of its judge and the comparison to a baseline, a JSON document with the systems in order."""
+    """Write report files; a page with the audit of its judge and the comparison to a baseline."""
     from germane.labelling.audit import audit_judge
 
     judged = any(summary.basis.source == "judge" for summary in report.summaries)
     for path in paths:
-        page, document = path.suffix.lower() == ".html", path.suffix.lower() == ".json"
-        formats.write(
-            report,
-            path,
-            baseline=baseline,
-            text=text,
-            audit=audit_judge(report) if page and judged else None,
-            comparison=comparison,
-            ranking=ranking_lines(report) if document else (),
-        )
+        page: dict[str, Json] = {}
+        if path.suffix.lower() == ".html":
+            audit = audit_judge(report) if judged else None
+            page = {"text": text, "audit": audit, "comparison": comparison}
+        formats.write(report, path, baseline=baseline, **page)
         say(f"wrote {path}")
 
 
@@ -141,28 +128,6 @@ def _tell_github(report: Report, name: str = "") -> None:
                 print(command, file=sys.stderr)
 
 
-def ranking_of(report: ReportData) -> list[str]:
-    """The systems of a report in order, as text; none where there is one system, or nothing to rank by."""
-    from germane.comparison.formats import ranking_text
-
-    return [ranking_text(found) for found in _ranked(report, report.measures[:1])]
-
-
-def _ranked(report: ReportData, measures: Sequence[str]) -> list[RankedSystems]:
-    from germane.comparison.planning import rank_systems
-
-    found = []
-    for measure in measures if len(report.systems) > 1 else ():
-        with suppress(InputError):  # fewer than two systems were measured
-            found.append(rank_systems(report, measure))
-    return found
-
-
-def ranking_lines(report: ReportData) -> list[RankingLine]:
-    """The systems of a report in order by each measure, as scripts read it."""
-    return [found.as_json() for found in _ranked(report, report.measures)]
-
-
 def print_console(shown: RenderableType) -> None:
     """To stdout, 120 columns wide where that is no terminal."""
     console = _Stdout(highlight=False)
@@ -173,28 +138,22 @@ def print_console(shown: RenderableType) -> None:
 
 def print_json(report: ReportData) -> None:
     """The document that scripts rely on."""
-    print(
-        clean_json(
-            json.dumps(formats.json_document(report, ranking=ranking_lines(report)), ensure_ascii=False)
-        )
-    )
+    print(clean_json(json.dumps(formats.json_document(report), ensure_ascii=False)))
 
 
 def opened(folder: Path | None) -> Report:
     """The report in a folder, of an interrupted run the part that is done; without a folder the latest that holds a score.
 
-    The latest is the one in germane-reports whose manifest was written last; its name is said on stderr. InputError where
-    there is none.
+    The name of the latest in germane-reports is said on stderr. InputError where there is none.
     """
     if folder is not None:
         finished = read_manifest(folder).get("status") == "complete"
         return Report.open(folder) if finished else Report.unfinished(folder)
     parent = Path("germane-reports")
-    manifests = sorted(parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
-    for manifest in manifests:
-        found = opened(manifest.parent)
+    for latest in reports_in(parent):
+        found = opened(latest)
         if found.measures:
-            print(f"the latest report: {clean(str(manifest.parent))}", file=sys.stderr)
+            print(f"the latest report: {clean(str(latest))}", file=sys.stderr)
             return found
     raise InputError(f"there is no report in {parent}", fix="name one: germane report REPORT")
 

@@ -30,8 +30,8 @@ from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, Job, applicable, graders_of
-from germane.reports.data import sample_slices
 from germane.reports.gates import Gate
+from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
 from germane.samples.evalfile import Case, EvalFile, GraderSpec, read_eval_file
 from germane.samples.files import Notice, Notices, Warn, without_scheme

@@ -13,7 +13,7 @@ import numpy as np
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.gates import CaseResult, Verdict, cases_of
-from germane.reports.summary import MeasureSummary, canonical_name, summarise
+from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
 from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.items import ItemRow
@@ -83,6 +83,13 @@ class ReportData:
         if system is not None and system not in self.systems:
             have = f"{have} of {', '.join(self.systems)}"
         raise KeyError(f"{measure} was not measured{f' of {system}' if system else ''}; measured: {have}")
+
+    def reported(self, measure: str) -> str:
+        """The reported name of a measure, of which any name is given; InputError where it was not measured."""
+        try:
+            return self[measure].measure
+        except KeyError as error:
+            raise InputError(str(error.args[0]), fix="name one that is measured: -m NAME") from None
 
     @cached_property
     def files(self) -> tuple[FileReport, ...]:
@@ -229,48 +236,6 @@ class Slice:
 
     name: str
     summaries: Sequence[MeasureSummary]
-
-
-def sample_slices(sample: Sample, by: str) -> list[str]:
-    """The slices that a sample is in.
-
-    `by` is a field of the metadata or what stands before the colon in tags (`lang` for `lang:de`), each of whose values is
-    a slice, one tag, or "tags": each tag is a slice.
-    """
-    values = [tag.partition(":")[2] for tag in sample.tags if tag.startswith(f"{by}:")]
-    if isinstance(value := sample.metadata.get(by), str | int | float):
-        values.append(str(value))
-    if values:
-        return [f"{by}={value}" for value in dict.fromkeys(values)]
-    if by in sample.tags:
-        return [by]
-    return list(sample.tags) if by in {"tag", "tags"} else []
-
-
-def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
-    """The ids of the cases of each slice, by its name; of one tag also those without it.
-
-    InputError where no sample is in any.
-    """
-    slices: dict[str, set[str]] = {}
-    cases: set[str] = set()
-    tags: set[str] = set()
-    fields: set[str] = set()
-    for sample in samples:
-        cases.add(sample.id)
-        tags.update(sample.tags)
-        fields.update(name for name, value in sample.metadata.items() if isinstance(value, str | int | float))
-        for name in sample_slices(sample, by):
-            slices.setdefault(name, set()).add(sample.id)
-    if set(slices) == {by}:
-        return {by: slices[by], f"not {by}": cases - slices[by]}
-    if slices:
-        return dict(sorted(slices.items()))
-    if not cases:
-        raise InputError("there are no samples to slice by", fix="slice the report folder of germane run")
-    fields.update(tag.partition(":")[0] for tag in tags if ":" in tag)
-    have = f"tags: {', '.join(sorted(tags)[:10]) or 'none'}; metadata: {', '.join(sorted(fields)[:10]) or 'none'}"
-    raise InputError(f"no sample has the tag or metadata {by!r}", fix=have)
 
 
 def sliced(report: ReportData, by: str) -> list[Slice]:

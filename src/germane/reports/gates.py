@@ -12,16 +12,24 @@ from math import fsum
 from operator import mul
 from typing import TYPE_CHECKING, Any, Literal
 
-from germane.clean import clean
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.clean import clean, some_of
 from germane.errors import InputError, Place
 from germane.measures.measure import Measure
-from germane.reports.summary import MeasureSummary, canonical_name
+from germane.reports.summary import MeasureSummary, canonical_name, range_of, slices_of
 from germane.statistics.power import flip_of_mean
-from germane.tables.scores import SampleKey
-from germane.types import Json, Score
+from germane.tables.cases import CaseScores
+from germane.tables.scores import SampleKey, ScoreTable
+from germane.types import Json, Sample, Score
 
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
+
+
+Outcome = Literal["passed", "failed", "undecided"]
+CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +46,7 @@ class CaseResult:
     system: str = ""
     trial: int = 0
     score: float | None
-    verdict: Literal["pass", "borderline", "fail", "undecided", "skipped"]
+    verdict: CaseVerdict
     failed_required: tuple[str, ...] = ()
     undecided_required: tuple[str, ...] = ()
 
@@ -52,7 +60,11 @@ def cases_of(
 
 
 def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]) -> CaseResult:
-    from germane.measures.scoring import STRICT  # not at the top: `germane rank` has gates and no programs
+    from germane.measures.scoring import (  # not at the top: `germane rank` has gates and no programs
+        BORDERLINE,
+        PASS,
+        STRICT,
+    )
 
     rows = [(score, graders.get(score.measure)) for score in scores]
     due = [(score, grader) for score, grader in rows if score.status != "skipped"]
@@ -68,13 +80,18 @@ def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]
     }
     failed = tuple(name for name, found in below.items() if found)
     strict = any(grader and grader.strict and (score.why or "").startswith(STRICT) for score, grader in rows)
+    verdict: CaseVerdict = "undecided" if due else "skipped"
+    if failed or strict:
+        verdict = "fail"
+    elif mean is not None:
+        verdict = "pass" if mean >= PASS else "borderline" if mean >= BORDERLINE else "fail"
     sample, system, trial = key
     return CaseResult(
         sample=sample,
         system=system,
         trial=trial,
         score=mean,
-        verdict="fail" if failed or strict else _verdict(mean, due=bool(due)),
+        verdict=verdict,
         failed_required=failed,
         undecided_required=tuple(name for name, found in below.items() if found is None),
     )
@@ -93,16 +110,6 @@ def _below(score: Score, grader: Grader, least: float) -> bool | None:
     return True if high < least else False if low >= least else None
 
 
-def _verdict(
-    value: float | None, *, due: bool
-) -> Literal["pass", "borderline", "fail", "undecided", "skipped"]:
-    from germane.measures.scoring import BORDERLINE, PASS
-
-    if value is None:
-        return "undecided" if due else "skipped"
-    return "pass" if value >= PASS else "borderline" if value >= BORDERLINE else "fail"
-
-
 def required_gates(cases: Iterable[CaseResult], required: Iterable[str]) -> list[GateResult]:
     """One gate per required grader: every case that has it must reach its threshold."""
     failed: dict[str, list[str]] = {name: [] for name in required}
@@ -112,19 +119,16 @@ def required_gates(cases: Iterable[CaseResult], required: Iterable[str]) -> list
             failed[name].append(case.sample)
         for name in case.undecided_required:
             undecided[name].append(case.sample)
-    return [
-        GateResult(f"required {name}", "failed", f"below its threshold in {_names(below)}")
-        if below
-        else GateResult(f"required {name}", "undecided", f"not measured in {_names(undecided[name])}")
-        if undecided[name]
-        else GateResult(f"required {name}", "passed", "reached in every case")
-        for name, below in failed.items()
-    ]
-
-
-def _names(samples: Sequence[str], most: int = 3) -> str:
-    more = f" and {len(samples) - most} more" if len(samples) > most else ""
-    return ", ".join(samples[:most]) + more
+    results = []
+    for name, below in failed.items():
+        outcome: Outcome = "passed"
+        detail = "reached in every case"
+        if below:
+            outcome, detail = "failed", f"below its threshold in {some_of(below, 3)}"
+        elif undecided[name]:
+            outcome, detail = "undecided", f"not measured in {some_of(undecided[name], 3)}"
+        results.append(GateResult(f"required {name}", outcome, detail))
+    return results
 
 
 COMPARE: dict[str, Callable[[Any, float], Any]] = {
@@ -162,7 +166,6 @@ FUNCTIONS = {
 _FORMS = ", ".join(form.removesuffix("(MEASURE)") for form in FUNCTIONS)
 _FUNCTION = re.compile(r"(\w+)\((.*)\)")
 _FIX = "write e.g. mean(nDCG@10)>=0.7, lower(nDCG@10)>=0.65 or change(nDCG@10)>-0.02"
-Outcome = Literal["passed", "failed", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,27 +222,24 @@ class Gate:
     def check_named(self, measured: Iterable[str]) -> None:
         """InputError where the gate's measure is none of these names, or reads a mix of labels."""
         names = dict.fromkeys(measured)
-        if self.measure not in names:
-            have = ", ".join(names) or "none"
-            inner = _FUNCTION.fullmatch(self.measure)
-            if inner and canonical_name(inner[2]) in names:
-                problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {_FORMS}"
-                if inner[1] == "share":
-                    problem, fix = (
-                        "share counts the cases that reach something",
-                        f"write share({inner[2]}>=0.5)>=0.9",
-                    )
-                raise InputError(problem, fix=fix, place=self.place)
-            raise InputError(
-                f"the gate {self} names {self.measure}, which is not measured",
-                fix=f"measured: {have}",
-                place=self.place,
-            )
-        mixed = False
-        with suppress(InputError):  # a name that an eval file gave
-            mixed = Measure.parse(self.measure).labels == "best"
-        if mixed:
-            raise self.mixed()
+        if self.measure in names:
+            mixed = False
+            with suppress(InputError):  # a name that an eval file gave
+                mixed = Measure.parse(self.measure).labels == "best"
+            if mixed:
+                raise self.mixed()
+            return
+        problem = f"the gate {self} names {self.measure}, which is not measured"
+        fix = f"measured: {', '.join(names) or 'none'}"
+        inner = _FUNCTION.fullmatch(self.measure)
+        if inner and canonical_name(inner[2]) in names:
+            problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {_FORMS}"
+            if inner[1] == "share":
+                problem, fix = (
+                    "share counts the cases that reach something",
+                    f"write share({inner[2]}>=0.5)>=0.9",
+                )
+        raise InputError(problem, fix=fix, place=self.place)
 
     def mixed(self) -> InputError:
         """The error that labels=best cannot be gated."""
@@ -300,13 +300,29 @@ class GateResult:
         return f"{self.outcome} (stand-in)" if self.stand_in else self.outcome
 
 
-def check_gate(gate: Gate, summaries: Sequence[MeasureSummary]) -> list[GateResult]:
-    """One result per system; InputError where no measure of that name was computed, or its labels are mixed."""
+def check_gate(
+    gate: Gate,
+    summaries: Sequence[MeasureSummary],
+    scores: Iterable[Score] = (),
+    samples: Iterable[Sample] = (),
+) -> list[GateResult]:
+    """One result per system; InputError where no measure of that name was computed, or its labels are mixed.
+
+    `scores` and `samples` are read by gates on the scores of the cases, and on slices.
+    """
     gate.check_named(name for summary in summaries for name in (summary.measure, summary.type))
     mine = [summary for summary in summaries if gate.measure in {summary.measure, summary.type}]
     if any(summary.basis.source == "best" for summary in mine):
         raise gate.mixed()
-    return [_check(gate, summary) for summary in mine]
+    if not gate.by_case:
+        return [_check(gate, summary) for summary in mine]
+    results, cases = [], CaseScores(ScoreTable(scores))
+    for summary in mine:
+        found = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type))
+        names = [cases.cases[at] for at in found.case.tolist()]
+        outcome, detail = _by_case(gate, names, (found.low, found.high), samples)
+        results.append(GateResult(gate.name(summary.system), outcome, detail, summary.basis.stand_in))
+    return results
 
 
 def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
@@ -363,6 +379,58 @@ def _may_flip(limit: float, summary: MeasureSummary) -> str:
         return ""
     flips = flip_of_mean(summary.mean, summary.error, summary.units, limit)
     return f"; {flips:.0%} of new draws of {summary.n} cases would decide otherwise: the limit is inside the interval"
+
+
+Ends = Sequence[NDArray[np.float64]]
+"""The least and the most that the value of each case can still be; equal where nothing is missing."""
+SMALLEST = 5
+"""Cases that a slice must have for its mean to decide anything."""
+
+
+def _by_case(gate: Gate, names: Sequence[str], ends: Ends, samples: Iterable[Sample]) -> tuple[Outcome, str]:
+    if not names:
+        return "failed", "nothing was measured"
+    if gate.by:
+        return _by_slice(gate, names, ends, samples)
+    if gate.share:
+        limit = gate.share.lstrip("<>=")
+        op = gate.share.removesuffix(limit)
+        found = [float(np.mean(COMPARE[op](end, float(limit)))) for end in ends]
+    else:
+        found = [float(np.percentile(end, int(gate.how[1:]))) for end in ends]
+    return _between(gate, min(found), max(found), f"over {len(names)} cases")
+
+
+def _between(gate: Gate, low: float, high: float, about: str) -> tuple[Outcome, str]:
+    outcome = gate.holds(low, high)
+    shown = f"{gate.how} {low:.4f} {about}" if low == high else f"{gate.how} {low:.4f} to {high:.4f} {about}"
+    return outcome, f"{shown}, once everything is judged" if outcome == "undecided" else shown
+
+
+def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, samples: Iterable[Sample]) -> tuple[Outcome, str]:
+    """The least or largest mean of all slices; one with too few cases leaves it open where it would decide."""
+    numbers = {name: at for at, name in enumerate(names)}
+    try:
+        slices = slices_of((sample for sample in samples if sample.id in numbers), gate.by)
+    except InputError:
+        raise gate.no_slices() from None
+    rows = {name: sorted(numbers[case] for case in cases) for name, cases in slices.items() if cases}
+    means = {name: [fsum(end[mine]) / len(mine) for end in ends] for name, mine in rows.items()}
+    shown = ", ".join(
+        f"{name} {means[name][0]:.4f} (n={len(rows[name])})"
+        for name in sorted(means, key=means.__getitem__)[:5]
+    )
+    large = [mean for name, mean in means.items() if len(rows[name]) >= SMALLEST]
+    if not large:
+        return "undecided", f"no slice has {SMALLEST} cases: {shown}"
+    pick = min if gate.how == "min" else max
+    decided, of_all = (
+        _between(gate, pick(low for low, _ in some), pick(high for _, high in some), f": {shown}")
+        for some in (large, list(means.values()))
+    )
+    if decided[0] != of_all[0]:
+        return "undecided", f"a slice of fewer than {SMALLEST} cases decides: {shown}"
+    return decided[0], shown
 
 
 def _never(summary: MeasureSummary) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import islice
 from math import fsum
@@ -12,11 +13,10 @@ from typing import TYPE_CHECKING
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.measures.ranked import values as values_of
-from germane.reports.casegates import check_by_case
 from germane.reports.data import ReportData, Slice, sliced
 from germane.reports.gates import Gate, GateResult, Verdict, check_gate, decide, required_gates
-from germane.reports.summary import Bases, MeasureSummary, belonging, range_of, summarise
-from germane.tables.folder import ReportFolder, Tables
+from germane.reports.summary import Bases, MeasureSummary, belonging, summarise
+from germane.tables.folder import ReportFolder, Tables, read_manifest
 from germane.tables.judgements import AskedCounts, asked_json
 from germane.types import Json
 
@@ -182,6 +182,19 @@ class Report(ReportData):
         return f"<Report {', '.join(means)}>"
 
 
+def reports_in(folder: Path) -> list[Path]:
+    """The report folders in a folder, the latest first, by the time in their manifests, then that of the files."""
+
+    def made(manifest: Path) -> tuple[str, int]:
+        created = ""
+        with suppress(InputError):
+            created = str(read_manifest(manifest.parent).get("created", ""))
+        return created, manifest.stat().st_mtime_ns
+
+    manifests = sorted(folder.glob("*/manifest.json"), key=made, reverse=True)
+    return [manifest.parent for manifest in manifests]
+
+
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
     """What became of a gate, per system; one of several eval files is decided by the cases of its own file."""
     for file in report.files:
@@ -189,7 +202,7 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
             if not file.summaries:
                 return [GateResult(f"{gate} in {file.name}", "undecided", "none of its cases was chosen")]
             return [replace(one, gate=f"{one.gate} in {file.name}") for one in _checked(gate, file)]
-    return check_by_case(gate, report) if gate.by_case else check_gate(gate, report.summaries)
+    return check_gate(gate, report.summaries, report.scores(), report.samples())
 
 
 def _counted(tables: Tables) -> dict[str, Json]:
@@ -251,7 +264,7 @@ def panel_notes(asked: AskedCounts) -> dict[str, int]:
 
 def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSummary]:
     bases = Bases(manifest, tables)
-    found = summarise(tables.scores, range_of, clusters=tables.clusters())
+    found = summarise(tables.scores, clusters=tables.clusters())
     summaries = [replace(summary, basis=bases.of(summary.type, summary.system)) for summary in found]
     if all(summary.basis.source != "judge" for summary in summaries):
         return summaries
