@@ -29,9 +29,9 @@ def power(
     json: AsJson = False,
 ) -> None:
     """How many queries would show a difference, and the smallest one that these can show, at 0.05 with power 0.8."""
-    from germane.comparison.documents import find_report
     from germane.comparison.planning import plan_power
     from germane.measures.declaration import parse_measures
+    from germane.reports.report import find_report
 
     here = find_report(report)
     there = None if other is None else find_report(other)

@@ -3,7 +3,6 @@
 Modules, each on those before it:
 
 - parts: a difference split into retrieval and verdicts; queries that moved;
-- documents: reports by path;
 - regression: gates on the change against a baseline;
 - formats: what a comparison says, as text, Markdown, LaTeX, CSV, JSON;
 - compare: everything, as one call.

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from germane.comparison.documents import find_report
 from germane.comparison.formats import Comparison
 from germane.comparison.parts import how_judged, mixed_scores, moved_queries, verdicts_of
 from germane.comparison.schema import ComparisonDocument
@@ -25,6 +24,7 @@ from germane.reports.pairing import (
     measures_in_common,
     pairs_of,
 )
+from germane.reports.report import find_report
 from germane.reports.summary import canonical_name, slices_of
 
 

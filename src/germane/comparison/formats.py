@@ -364,7 +364,7 @@ def _markdown(found: Comparison) -> str:
     table = _table(found, found.comparisons, file=True)
     lines = [line for one in found.whole for line in _remarks(found, one)]
     lines += [*_only_in(found, "only in "), *_orders(found), *found.notes]
-    parts = [table.markdown(), "\n", *(f"- {markdown_text(line, 300)}\n" for line in lines)]
+    parts = [table.markdown(markdown_text), "\n", *(f"- {markdown_text(line, 300)}\n" for line in lines)]
     if found.verdict is not None:
         parts.append(f"\n**{_WORDS[found.verdict].capitalize()}** (exit code {found.exit_code})\n\n")
         parts += [f"- {markdown_text(line, 300)}\n" for line in _decisions(found)]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from germane.comparison.documents import find_report
 from germane.comparison.parts import how_judged, verdicts_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateResult, Outcome
 from germane.reports.pairing import Compared, Pair, measures_in_common, sides_of
-from germane.reports.report import Report
+from germane.reports.report import Report, find_report
 from germane.reports.summary import higher_is_better, in_digits, interval_in_words
 from germane.statistics.comparison import decide_change
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from germane.clean import cell, clean, markdown_text
+from germane.clean import cell, clean
 from germane.errors import InputError
 from germane.reports.data import ReportData, Slice
 from germane.reports.summary import MeasureSummary, in_digits
@@ -228,10 +228,10 @@ class TextTable:
             for row, marked in zip(self.rows, self.bold, strict=True)
         ]
 
-    def markdown(self) -> str:
+    def markdown(self, escape: Callable[[str], str] = lambda cell: cell.replace("|", "\\|")) -> str:
         """The table in Markdown."""
         rules = ["---"] * self.names + ["---:"] * (len(self.header) - self.names)
-        lines = [list(map(markdown_text, self.header)), rules, *self._written(markdown_text, "**@**")]
+        lines = [list(map(escape, self.header)), rules, *self._written(escape, "**@**")]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def latex(self, rules: tuple[str, str, str] = ("toprule", "midrule", "bottomrule")) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -10,7 +11,7 @@ from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from germane.errors import InputError
+from germane.errors import InputError, Place
 from germane.measures.measure import Measure
 from germane.measures.ranked import values as values_of
 from germane.reports.data import ReportData, Slice, sliced
@@ -18,7 +19,9 @@ from germane.reports.gates import Gate, GateResult, Verdict, check_gate, decide,
 from germane.reports.summary import Bases, MeasureSummary, belonging, summarise
 from germane.tables.folder import ReportFolder, Tables, read_manifest
 from germane.tables.judgements import AskedCounts, asked_json
-from germane.types import Json
+from germane.tables.part import Part
+from germane.tables.scores import ScoreTable
+from germane.types import Json, Score
 
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
@@ -193,6 +196,60 @@ def reports_in(folder: Path) -> list[Path]:
 
     manifests = sorted(folder.glob("*/manifest.json"), key=made, reverse=True)
     return [manifest.parent for manifest in manifests]
+
+
+def find_report(path: str | Path) -> ReportData:
+    """The report that a path names: a report folder, a document of `--json`, or the latest report in a folder of reports.
+
+    InputError where there is none.
+    """
+    path = Path(path)
+    if path.is_file():
+        return read_document(path)
+    if not path.is_dir():
+        fix = "name a report folder, a --json document or a folder of reports"
+        raise InputError(f"there is no report {path}", fix=fix)
+    if (path / "manifest.json").exists():
+        return Report.open(path)
+    for folder in reports_in(path):
+        if read_manifest(folder).get("status") == "complete":
+            return Report.open(folder)
+    documents = sorted(path.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
+    if not documents:
+        raise InputError(f"{path} holds no finished report", fix="name a folder that `germane run` wrote")
+    return read_document(documents[-1])
+
+
+def read_document(path: Path) -> ReportData:
+    """The scores and the judge in a document of `--json`, as a report without samples and judgements."""
+    place = Place(str(path))
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        table = ScoreTable(map(_score, document["scores"]))
+    except KeyError:
+        problem, fix = (
+            "this document holds no scores",
+            "write it with germane run --json, or germane rank --json -q",
+        )
+        if isinstance(document.get("reports"), dict):
+            problem = f"this document holds {len(document['reports'])} reports"
+            fix = "name the folder of one of them"
+        raise InputError(problem, fix=fix, place=place) from None
+    except (ValueError, TypeError, AttributeError) as error:
+        problem, fix = f"this is no --json document: {error}", "name a report folder or such a document"
+        raise InputError(problem, fix=fix, place=place) from None
+    manifest: dict[str, Json] = {"judge": document.get("judge") or {}}
+    tables = Part(scores=table)
+    bases = Bases(manifest, tables)
+    summaries = [replace(line, basis=bases.of(line.type, line.system)) for line in summarise(table)]
+    return ReportData(tables, manifest, Verdict(0, ()), summaries)
+
+
+def _score(row: dict[str, Json]) -> Score:
+    bounds = row["bounds"]
+    if bounds is not None:
+        bounds = (bounds[0], float("inf") if bounds[1] is None else bounds[1])
+    return Score(**{**row, "bounds": bounds})
 
 
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
