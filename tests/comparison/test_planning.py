@@ -119,6 +119,15 @@ def test_orders_by_two_label_sources_are_compared() -> None:
     assert "the same order by RR(labels=human): tau 1.000, top half 1.000" in str(found)
 
 
+def test_every_document_of_several_systems_has_their_order() -> None:
+    """From Python as from the command line."""
+    report = evaluate([*rows("a", 0), *rows("b", 1)], "RR P@1")
+    ranking = report.to_json()["ranking"]
+    assert [one["measure"] for one in ranking] == ["RR", "P@1"]
+    assert {one["system"] for one in ranking[0]["systems"]} == {"a", "b"}
+    assert "systems by RR" in str(report)
+
+
 def test_one_system_is_not_ranked() -> None:
     """There is nothing to order."""
     with pytest.raises(InputError, match="one system cannot be ranked"):
