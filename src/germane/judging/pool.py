@@ -19,7 +19,7 @@ from germane.errors import Interrupted, JudgeError, LedgerError
 from germane.judges.judge import Judge, Keyring, Reply
 from germane.judges.panel import PanelJudge, UsableMembers
 from germane.judging.queue import Group, JudgeQueue, Pending, replies_of
-from germane.judging.spending import Budget, Receipts, Spent, Tally, unsent
+from germane.judging.spending import Budget, Receipts, Spent, unsent
 from germane.ledger.store import Ledger
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
@@ -36,7 +36,7 @@ class Pool:
         ledger: Where answers are stored; None stores none.
         known: Judgements by key that hold without looking further (a resumed evaluation's own). Those with a parent
             are the children of its answer, and answer nothing themselves.
-        receipts: What this evaluation has paid for in earlier sessions, and where it writes that down.
+        receipts: Where what is paid is written down, with what earlier sessions have paid; None = nowhere.
         budget: What may be spent; where it is used up, the pool stops with LimitReached.
         replay: The name of the ledger, where it alone answers: what a judge that costs would have to be asked fails, and
             stands in `missing`.
@@ -57,7 +57,7 @@ class Pool:
         before_asking: Callable[[], None] = lambda: None,
         on_progress: Callable[[Pool], None] = lambda _: None,
     ) -> None:
-        self.tally = Tally(receipts)
+        self._receipts = receipts or Receipts()
         self.expected = 0
         """Questions that came in so far, and below those of them that have an answer: for a progress bar."""
         self.answered = 0
@@ -85,7 +85,7 @@ class Pool:
     @property
     def spent(self) -> Spent:
         """What was asked and paid in this session."""
-        return self.tally.spent
+        return self._receipts.spent
 
     # Opening and closing
 
@@ -175,7 +175,7 @@ class Pool:
                 return None
             answers.append(answer)
         for (key, question, judge), answer in zip(asked, answers, strict=True):
-            self.tally.known(key, judge, question, answer)
+            self._receipts.known(key, judge, question, answer)
         return answers or None
 
     def _find(self, asked: Iterable[tuple[str, Judge]]) -> dict[str, Judgement]:
@@ -215,7 +215,7 @@ class Pool:
     def _enter(self, question: AnyQuestion, judge: Judge) -> Pending:
         key = self._key_of(question, judge)
         if (one := self._pending.get(key)) is not None:
-            self.tally.shared(judge, question)
+            self._receipts.shared(judge, question)
             self.answered += 1
             return one
         loop = asyncio.get_running_loop()
@@ -237,12 +237,12 @@ class Pool:
                 judgement = found.get(one.key)
                 answer = None if judgement is None else self._read(one.question, judgement)
                 if answer is not None and answer.holds:
-                    self.tally.known(one.key, one.judge, one.question, answer)
+                    self._receipts.known(one.key, one.judge, one.question, answer)
                     self._settle(one, answer)
                     continue
                 if judgement is not None:
                     self._unusable[one.key] = judgement  # the next answer takes its place
-                self.tally.first(one.key)
+                self._receipts.first(one.key)
                 missing.setdefault(id(one.judge), []).append(one)
             for some in missing.values():
                 self._queue(some[0].judge, some)
@@ -283,7 +283,7 @@ class Pool:
             if error is self._failure:
                 return
             raise
-        self.tally.combined(one.key, [vote.judgement.key for vote in votes])
+        self._receipts.combined(one.key, [vote.judgement.key for vote in votes])
         combined = panel.combine(one.key, one.question, votes)
         put_with = {**one.question.settings(), **combined.provenance}
         judgement = replace(combined, item=one.question.item, provenance=freeze(put_with))
@@ -352,7 +352,7 @@ class Pool:
         answers = [one.answer(reply) for one, reply in zip(group.pending, replies, strict=True)]
         cut_off = self._failure if group.stopped else None
         try:
-            self.tally.paid(judge, [answer.judgement for answer in answers], stopped=cut_off is not None)
+            self._receipts.paid(judge, [answer.judgement for answer in answers], stopped=cut_off is not None)
         finally:  # where that cannot be written down, the answers are stored all the same
             stands = self._store(judge, answers)
             for one, answer in zip(group.pending, answers, strict=True):
@@ -378,7 +378,7 @@ class Pool:
     def _unanswered(self, judge: Judge, pending: Sequence[Pending], why: str) -> None:
         """Nobody was asked these: an error each."""
         answers = [one.answer(Reply(error=why)) for one in pending]
-        self.tally.paid(judge, [answer.judgement for answer in answers])
+        self._receipts.paid(judge, [answer.judgement for answer in answers])
         for one, answer in zip(pending, answers, strict=True):
             self._settle(one, answer)
 
