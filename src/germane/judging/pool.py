@@ -16,9 +16,10 @@ from dataclasses import replace
 from typing import Any, Self
 
 from germane.errors import Interrupted, JudgeError, LedgerError
+from germane.judges.client.limits import StopToken
 from germane.judges.judge import Judge, Keyring, Reply
-from germane.judges.panel import PanelJudge, UsableMembers
-from germane.judging.queue import Group, JudgeQueue, Pending, replies_of
+from germane.judges.panel import PanelJudge
+from germane.judging.queue import JudgeQueue, Pending, replies_of
 from germane.judging.spending import Budget, Receipts, Spent, unsent
 from germane.ledger.store import Ledger
 from germane.questions.asking import Answer, answered
@@ -73,12 +74,12 @@ class Pool:
             if one.parent is not None:
                 self._children.setdefault(one.parent, []).append(one)
         self._key_of = Keyring()
-        self._members = UsableMembers()
+        self._panels: set[PanelJudge] = set()
         self._pending: dict[str, Pending] = {}
         self._arrived: list[Pending] = []
         self._unusable: dict[str, Judgement] = {}
         self._queues: dict[int, JudgeQueue] = {}
-        self._groups: set[Group] = set()
+        self._running: set[StopToken] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
 
@@ -117,19 +118,21 @@ class Pool:
         self._fail(arrived, self._failure)
         for queue in self._queues.values():
             self._fail(queue.clear(), self._failure)
-        for group in self._groups:
-            group.stop()
+        for token in self._running:
+            token.stop()
 
     def abort(self) -> None:
         """Stop, and give up what is in flight too; what was answered is stored."""
         self.stop()
-        for group in self._groups:
-            group.cancel()
+        for token in self._running:
+            token.cancel()
 
     def _fail(self, pending: Iterable[Pending], error: BaseException) -> None:
         for one in pending:
             self._pending.pop(one.key, None)
-            one.fail(error)
+            if not one.future.done():
+                one.future.set_exception(error)
+                one.future.exception()  # retrieved, even where nobody waits any more
 
     def _break(self, error: BaseException) -> None:
         """Stop, and tell everybody who waits; answers that are in flight are stored all the same."""
@@ -169,9 +172,7 @@ class Pool:
     ) -> list[Answer] | None:
         answers: list[Answer] = []
         for key, question, _ in asked:
-            judgement = found.get(key)
-            answer = None if judgement is None else self._read(question, judgement)
-            if answer is None or not answer.holds:
+            if (answer := self._standing(key, question, found)) is None:
                 return None
             answers.append(answer)
         for (key, question, judge), answer in zip(asked, answers, strict=True):
@@ -189,6 +190,12 @@ class Pool:
         if keys and self._ledger is not None:
             found.update(self._ledger.find(list(keys)))
         return found
+
+    def _standing(self, key: str, question: AnyQuestion, found: Mapping[str, Judgement]) -> Answer | None:
+        """What stands without asking anybody; None where nothing was found, or it is of no use."""
+        judgement = found.get(key)
+        answer = None if judgement is None else self._read(question, judgement)
+        return answer if answer is not None and answer.holds else None
 
     def _read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
         answer = answered(question, judgement)
@@ -234,14 +241,12 @@ class Pool:
             found = self._find([(one.key, one.judge) for one in arrived])
             missing: dict[int, list[Pending]] = {}
             for one in arrived:
-                judgement = found.get(one.key)
-                answer = None if judgement is None else self._read(one.question, judgement)
-                if answer is not None and answer.holds:
+                if (answer := self._standing(one.key, one.question, found)) is not None:
                     self._receipts.known(one.key, one.judge, one.question, answer)
                     self._settle(one, answer)
                     continue
-                if judgement is not None:
-                    self._unusable[one.key] = judgement  # the next answer takes its place
+                if one.key in found:
+                    self._unusable[one.key] = found[one.key]  # the next answer takes its place
                 self._receipts.first(one.key)
                 missing.setdefault(id(one.judge), []).append(one)
             for some in missing.values():
@@ -255,7 +260,7 @@ class Pool:
             self._fail(pending, self._failure)
             return
         if isinstance(judge, PanelJudge):
-            self._members.add(judge)
+            self._panels.add(judge)
             for one in pending:
                 self._spawn(self._convene(one, judge))
             return
@@ -317,27 +322,27 @@ class Pool:
 
     async def _ask(self, queue: JudgeQueue, pending: list[Pending], reserved: float) -> None:
         judge, replies = queue.judge, None
-        group = Group(pending)
-        self._groups.add(group)
+        token = StopToken()
+        self._running.add(token)
         try:
             if self._failure is None:
-                replies = await replies_of(judge, group)
+                replies = await replies_of(judge, tuple([one.question for one in pending]), token)
         except asyncio.CancelledError:
             if self._failure is None:
                 self._fail(pending, Interrupted("interrupted"))
                 raise
         except JudgeError as error:
-            if not self._members.drop(judge, str(error)):
-                raise
-            queue.lost = str(error)
+            if not queue.lost:
+                queue.lost = str(error)
+                self._go_on_without(judge, error)
         finally:
-            self._groups.discard(group)
+            self._running.discard(token)
             queue.running -= 1
         usages = [reply.usage for reply in replies or ()]
         spared = len(pending) if replies is None else unsent(replies)
         self._budget.settle(judge, reserved, usages, spared=spared)
         if replies is not None:
-            self._take(judge, group, replies)
+            self._take(judge, pending, replies, stopped=token.stopped)
         elif self._failure is not None:
             self._fail(pending, self._failure)
         else:
@@ -345,17 +350,30 @@ class Pool:
         self._start_groups()
         self._on_progress(self)
 
+    def _go_on_without(self, judge: Judge, error: JudgeError) -> None:
+        """Let panels go on without a member that cannot be used; raises the error where nobody can."""
+        panels = [panel for panel in self._panels if any(judge is member for member in panel.members)]
+        if not panels:
+            raise error
+        lost = {id(queue.judge): queue.lost for queue in self._queues.values() if queue.lost}
+        for panel in panels:
+            if all(id(member) in lost for member in panel.members):
+                raise JudgeError("; ".join(dict.fromkeys(lost[id(member)] for member in panel.members)))
+        _log.warning("%s gives no more answers: %s; the panel goes on without it", judge.name, error)
+
     # Answers that come in
 
-    def _take(self, judge: Judge, group: Group, replies: Sequence[Reply]) -> None:
+    def _take(
+        self, judge: Judge, pending: Sequence[Pending], replies: Sequence[Reply], *, stopped: bool
+    ) -> None:
         """Store what a judge has answered, then hand it out. What a stop has cut off fails with its reason."""
-        answers = [one.answer(reply) for one, reply in zip(group.pending, replies, strict=True)]
-        cut_off = self._failure if group.stopped else None
+        answers = [one.answer(reply) for one, reply in zip(pending, replies, strict=True)]
+        cut_off = self._failure if stopped else None
         try:
             self._receipts.paid(judge, [answer.judgement for answer in answers], stopped=cut_off is not None)
         finally:  # where that cannot be written down, the answers are stored all the same
             stands = self._store(judge, answers)
-            for one, answer in zip(group.pending, answers, strict=True):
+            for one, answer in zip(pending, answers, strict=True):
                 if cut_off is not None and answer.judgement.error is not None:
                     self._fail([one], cut_off)
                     continue
@@ -389,7 +407,8 @@ class Pool:
                 answer.judgement
             )  # nobody else remembers it, and it is asked once per evaluation
         self.answered += 1
-        one.settle(answer)
+        if not one.future.done():
+            one.future.set_result(answer)
 
 
 async def _close(judge: Judge) -> None:
