@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from germane.evaluation.choice import needs_judge
 from germane.evaluation.options import Expected
-from germane.judges.judge import Judge, Keyring, members_of
+from germane.judges.judge import Judge, members_of
 from germane.judges.panel import PanelJudge
 from germane.judges.script import ScriptJudge
 from germane.judging.spending import Receipts
@@ -207,7 +207,6 @@ class Forecaster:
         self._known, self._ledger = known or {}, ledger
         self._found = Forecast(judge.name if judge is not None else "none needed")
         self._receipts, self._seen = receipts or Receipts(), Receipts()
-        self._key_of = Keyring()
         self._scripts = ScriptJudge()
         self._assumed = False
         self._asked: dict[str, _Questions] = {}
@@ -301,7 +300,7 @@ class Forecaster:
     def _put(self, question: AnyQuestion, judge: Judge, *, estimated: bool) -> list[_Forecast]:
         """A question to a judge; to the members of a panel whose answer is not known. Scripts are not run."""
         judge = self._scripts if isinstance(question, Script) else judge
-        key = self._key_of(question, judge)
+        key = judge.key(question)
         answer = self._answer(question, judge, key)
         if answer is None and isinstance(judge, PanelJudge):
             members = judge.next_members(question, ())

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from germane.errors import Interrupted, JudgeError, LedgerError
 from germane.judges.client.limits import StopToken
-from germane.judges.judge import Judge, Keyring, Reply
+from germane.judges.judge import Judge, Reply
 from germane.judges.panel import PanelJudge
 from germane.judging.queue import JudgeQueue, Pending, replies_of
 from germane.judging.spending import Budget, Receipts, Spent, unsent
@@ -73,7 +73,6 @@ class Pool:
         for one in (known or {}).values():
             if one.parent is not None:
                 self._children.setdefault(one.parent, []).append(one)
-        self._key_of = Keyring()
         self._panels: set[PanelJudge] = set()
         self._pending: dict[str, Pending] = {}
         self._arrived: list[Pending] = []
@@ -157,8 +156,8 @@ class Pool:
         await asyncio.sleep(0)  # a replay does nothing else: signals are heard here
         if self._failure is not None:
             raise self._failure
-        route, key_of = self._route, self._key_of
-        keyed = [[(key_of(one, judge := route(one)), one, judge) for one in some] for some in asked]
+        route = self._route
+        keyed = [[((judge := route(one)).key(one), one, judge) for one in some] for some in asked]
         found = self._find([(key, judge) for some in keyed for key, _, judge in some])
         answers = [self._all_known(some, found) for some in keyed]
         count = sum([len(some) for some in answers if some is not None])
@@ -220,7 +219,7 @@ class Pool:
         return [future.result() for future in waited]
 
     def _enter(self, question: AnyQuestion, judge: Judge) -> Pending:
-        key = self._key_of(question, judge)
+        key = judge.key(question)
         if (one := self._pending.get(key)) is not None:
             self._receipts.shared(judge, question)
             self.answered += 1

@@ -15,7 +15,7 @@ from germane.errors import AnswerError, GermaneError, JudgeError
 from germane.judges.client.limits import StopToken
 from germane.judges.judge import Judge, Reply
 from germane.questions.asking import Answer, answered
-from germane.questions.question import AnyQuestion, key_of
+from germane.questions.question import AnyQuestion
 from germane.types import FrozenDict, Judgement, Usage
 
 _log = logging.getLogger("germane")
@@ -45,8 +45,7 @@ class Pending:
         return answer._replace(children=children)
 
     def _window(self, window: AnyQuestion, reply: Reply) -> Judgement:
-        key = key_of(window, self.judge.identity, self.judge.prompt_hash(window))
-        return judgement_of(key, window, self.judge, reply, parent=self.key)
+        return judgement_of(self.judge.key(window), window, self.judge, reply, parent=self.key)
 
 
 def judgement_of(
