@@ -85,13 +85,13 @@ def test_every_type_of_agentv_is_read_without_a_warning(inside: Cli, tmp_path: P
     [
         ("type: inline-assert", "e.yaml:9:9: inline-assert is a function of a TypeScript eval, and these are not read"),
         ("type: word-count", "e.yaml:9:9: there is no grader or measure of type 'word-count'"),
-        ("type: llm-grader, prompt: {command: [python3, none.py]}", "prompt: there is no file 'none.py' in "),
-        ("type: llm-grader, prompt: {config: {a: 1}}", "e.yaml:9:28: prompt has no command"),
+        ("type: llm-grader, prompt: {command: [python3, none.py]}", "prompt.command has no file 'none.py' in "),
+        ("type: llm-grader, prompt: {config: {a: 1}}", "e.yaml:9:36: prompt has no command"),
         ("type: llm-grader, preprocessors: [{type: xlsx, command: [a]}]", "e.yaml:9:28: llm_judge has no key 'preprocessors'"),
         ("type: code-grader, command: cat, preprocessors: [{type: xlsx}]", "e.yaml:9:43: code_judge has no key 'preprocessors'"),
         ("type: llm-grader, target: other", "no key 'target': it is ignored; all graders of a run ask one judge"),
         ("type: llm-grader, model: gpt-5", "no key 'model': it is ignored; name the judge"),
-        ("type: composite, assertions: [{type: is-json}], aggregator: {type: all_or_nothing}", "write 'weighted_average'"),
+        ("type: composite, assertions: [{type: is-json}], aggregator: {type: all_or_nothing}", "write weighted_average"),
     ],
 )  # fmt: skip
 def test_what_does_not_run_is_named_with_its_place(

@@ -122,7 +122,8 @@ def import_rows(ledger: SQLiteLedger, path: Path) -> Imported:
 
 
 def _put(ledger: SQLiteLedger, batch: dict[str, Judgement], done: Imported) -> None:
-    added = ledger.add(list(batch.values()))
+    stands = ledger.put(list(batch.values()))
+    added = sum(stands[key] is judgement for key, judgement in batch.items())
     done.added += added
     done.known += len(batch) - added
     batch.clear()
