@@ -241,6 +241,15 @@ def test_an_export_never_overwrites_the_ledger(cli: Cli, ledger: Path, tmp_path:
     assert count(ledger) == 10
 
 
+def test_an_export_through_a_link_leaves_the_link(cli: Cli, ledger: Path, tmp_path: Path) -> None:
+    """As /dev/stdout is one, which a shell leads to a file."""
+    (tmp_path / "all.jsonl").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "all.jsonl")
+    assert cli("ledger", "export", "-o", "link", "--ledger", ledger).code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "all.jsonl").read_bytes()
+
+
 def test_an_export_that_fails_leaves_the_earlier_one(cli: Cli, ledger: Path, tmp_path: Path) -> None:
     """A damaged answer on the way: exit 2, the file of yesterday is whole, and nothing half-written is left."""
     export = ("ledger", "export", "-o", "all.jsonl", "--ledger", ledger)
