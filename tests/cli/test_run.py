@@ -84,9 +84,7 @@ def test_the_judge_may_stand_in_the_environment(inside: Cli, data: Path) -> None
 
 def test_a_stand_in_says_so(cli: Cli, data: Path) -> None:
     """Every report of the lexical judge carries the sentence that it only stands in for a model."""
-    assert (
-        "stands in for a model" in cli("run", data, "-m", "context_precision@5", "--judge", "lexical").out
-    )
+    assert "stands in for a model" in cli("run", data, "-m", "context_precision@5", "--judge", "lexical").out
 
 
 def test_a_measure_that_no_sample_could_have_names_what_is_missing(inside: Cli, data: Path) -> None:
