@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from array import array
 from collections import Counter, deque
 from collections.abc import (
     AsyncIterator,
@@ -24,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, islice
-from math import inf
+from math import fsum, inf
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -34,7 +35,7 @@ from germane.judging.driver import Answerer, Drive
 from germane.judging.labelled import RowAnswers
 from germane.measures import ranked
 from germane.measures.kernel import Floats, RankedLabels
-from germane.measures.labels import HELPS, Settings, turns
+from germane.measures.labels import HELPS, Settings, gold_table, turns
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import (
@@ -44,6 +45,7 @@ from germane.measures.scoring import (
     Block,
     Grader,
     Job,
+    applicable,
     depth_of,
     open_holes,
     reading_of,
@@ -51,10 +53,11 @@ from germane.measures.scoring import (
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import result_row
 from germane.reports.manifest import dump_grader
+from germane.reports.summary import belonging_to
 from germane.samples.rows import PlainRow
 from germane.tables.items import ItemRow, item_lines, item_rows
 from germane.tables.labels import Label, label_lines, label_rows, relevance_items
-from germane.tables.part import Part, WrittenPart
+from germane.tables.part import Beside, Part, WrittenPart
 from germane.tables.scores import ScoreTable
 from germane.types import Sample
 
@@ -174,6 +177,8 @@ class _Working:
         part.labels.extend(labels)
         for (index, name), result in self.block.graded(self.drive.results).items():
             part.judgements.add(result_row(self.unit.jobs[index].sample, name, result.as_json()))
+        measures = {grader.measure: None for job in self.unit.jobs for grader in job.graders}
+        part.beside = _beside(part.samples, belonging_to(measures))
         return part
 
     def _asked(self, part: Part) -> list[list[AnyQuestion]]:
@@ -216,6 +221,19 @@ def _add_scores(
         part.scores.append(key, name, canonical, outcome.value, outcome.status, outcome.why, outcome.bounds)
 
 
+def _beside(samples: Sequence[Sample], measures: Sequence[Measure]) -> Beside:
+    """The values of measures that belong beside those of gold labels, of the samples that have any."""
+    found: Beside = {}
+    for measure in measures:
+        mine = [sample for sample in samples if applicable(measure, sample, Settings()) is None]
+        table, lengths, _ = gold_table(mine, final=measure.settings["over"] == "final")
+        values = iter(ranked.values(measure, table).tolist())
+        for sample, length in zip(mine, lengths, strict=True):
+            mean = fsum(islice(values, length)) / length if length else 0.0
+            found.setdefault((sample.system, str(measure)), array("d")).append(mean)
+    return found
+
+
 class PlainMeasures:
     """Ranked measures over gold and people's labels, scored from columns: no question, no passage and no score is an object.
 
@@ -241,6 +259,7 @@ class PlainMeasures:
             for reading in map(reading_of, measures)
         }
         self._asked = [depth for reading, depth in self._depths.items() if reading.source == "judge"]
+        self._beside = belonging_to(measures)
         self._reads = {str(one): {"relevance"} for one in measures if one.labels == "judge"}
 
     @classmethod
@@ -285,6 +304,7 @@ class PlainMeasures:
                 mine = (refused[name] for name, one in self._measures.items() if reading_of(one) == reading)
                 part.notes.update({REPEATED: tables.repeated(set.intersection(*map(set, mine)))})
         part.notes = +part.notes
+        part.beside = tables.beside(self._beside)
         if self._answers is not None:
             self._answers.count(sum(len(row[:depth]) for row in verdicts for depth in self._asked))
             part.prompts = dict(self._answers.prompts)
@@ -363,6 +383,16 @@ class _Tables:
         """How many contexts repeat a document that stands higher, in the other rows."""
         ids = (row.contexts.ids or () for number, row in enumerate(self._rows) if number not in left_out)
         return sum(len(some) - len(set(some)) for some in ids)
+
+    def beside(self, measures: Iterable[Measure]) -> Beside:
+        """The values of these measures of the rows that have gold."""
+        found: Beside = {}
+        for measure in measures:
+            without, name = self.without_gold(measure.settings.get("rel") or 1), str(measure)
+            for number, value in enumerate(ranked.values(measure, self.gold).tolist()):
+                if number not in without:
+                    found.setdefault((self._rows[number].system, name), array("d")).append(value)
+        return found
 
 
 def _gold_labels(row: PlainRow) -> list[int | None]:

@@ -6,17 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from itertools import islice
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from germane.errors import InputError, Place
 from germane.measures.measure import Measure
-from germane.measures.ranked import values as values_of
 from germane.reports.data import ReportData, Slice, sliced
 from germane.reports.gates import Gate, GateResult, Verdict, check_gate, decide, required_gates
-from germane.reports.summary import Bases, MeasureSummary, belonging, summarise
+from germane.reports.summary import Bases, MeasureSummary, summarise
 from germane.tables.folder import ReportFolder, Tables, read_manifest
 from germane.tables.judgements import AskedCounts, asked_json
 from germane.tables.part import Part
@@ -276,34 +274,12 @@ def _counted(tables: Tables) -> dict[str, Json]:
     }
 
 
-_AT_ONCE = 1000
-"""The samples whose labels are in one table."""
-
-
 def _means_beside(tables: Tables) -> dict[str, dict[str, float]]:
     """For each system the means that belong beside those of its ranked measures over gold labels."""
-    names = dict.fromkeys(name for _, canonical in tables.scores.measures for name in belonging(canonical))
-    if not names or not tables.samples:
-        return {}
-    from germane.measures.labels import Settings, gold_table  # not at the top: `germane rank` has no samples
-    from germane.measures.scoring import applicable
-
-    wanted = [Measure.parse(name) for name in names]
-    found: dict[str, dict[str, list[float]]] = {}
-    samples = iter(tables.samples)
-    while batch := list(islice(samples, _AT_ONCE)):
-        labelled = [sample for sample in batch if applicable(wanted[0], sample, Settings()) is None]
-        for measure in wanted if labelled else ():
-            table, lengths, _ = gold_table(labelled, final=measure.settings["over"] == "final")
-            each = iter(values_of(measure, table).tolist())
-            for sample, length in zip(labelled, lengths, strict=True):
-                mine = list(islice(each, length))
-                of_system = found.setdefault(sample.system, {})
-                of_system.setdefault(str(measure), []).append(fsum(mine) / length if length else 0.0)
-    return {
-        system: {name: fsum(means) / len(means) for name, means in sorted(of_system.items())}
-        for system, of_system in sorted(found.items())
-    }
+    found: dict[str, dict[str, float]] = {}
+    for (system, name), values in sorted(tables.beside.items()):
+        found.setdefault(system, {})[name] = fsum(values) / len(values)
+    return found
 
 
 def panel_notes(asked: AskedCounts) -> dict[str, int]:

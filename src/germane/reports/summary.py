@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import floor, fsum, isfinite
@@ -100,7 +99,7 @@ class Bases:
         if source in {"gold", "human"}:
             means = (self._manifest.get("beside") or {}).get(system) or {}
             asked = {name for _, name in self._tables.scores.measures} if means else set()
-            names = belonging(canonical) if means else ()
+            names = [str(one) for one in belonging_to([Measure.parse(canonical)])] if means else ()
             beside = {name: means[name] for name in names if name in means and name not in asked}
             return Basis(source=source, beside=FrozenDict(beside))
         kinds = self._reads.get(canonical) or (["relevance"] if source == "best" else list(self._asked))
@@ -152,18 +151,20 @@ class Bases:
         return people / (people + judged) if people + judged else None
 
 
-def belonging(canonical: str) -> list[str]:
-    """What belongs beside a ranked measure of gold labels: how much of what it reads is judged, and RBP's residual."""
-    found: list[Measure] = []
-    with suppress(InputError):
-        measure = Measure.parse(canonical)
+def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
+    """What belongs beside ranked measures of gold labels: how much of what they read is judged, and RBP's residual."""
+    found: dict[Measure, None] = {}
+    for measure in measures:
         settings = measure.settings
-        if measure.labels == "gold" and settings.get("part") == "score":
-            found.append(measure(part="residual"))
-        if measure.labels == "gold" and (found or settings.get("holes") == "zero"):
+        if measure.definition.family != "ranked" or measure.labels != "gold":
+            continue
+        residual = settings.get("part") == "score"
+        if residual:
+            found[measure(part="residual")] = None
+        if residual or settings.get("holes") == "zero":
             cut = measure.cutoff if isinstance(measure.cutoff, int) else None
-            found.append(Measure("Judged", FrozenDict(over=settings["over"]), cut))
-    return list(map(str, found))
+            found[Measure("Judged", FrozenDict(over=settings["over"]), cut)] = None
+    return list(found)
 
 
 def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from germane.tables.items import ItemRow, ItemTable
 from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement
 from germane.tables.labels import Label, LabelTable, by_people, dump_label, load_label
 from germane.tables.lock import WriterLock
-from germane.tables.part import GraderSet, JudgementLines, Part, WrittenPart
+from germane.tables.part import Beside, GraderSet, JudgementLines, Part, WrittenPart, add_counts
 from germane.tables.scores import SampleKey, ScoreTable
 from germane.types import Json, Judgement, Sample, Step
 
@@ -65,6 +65,7 @@ class ReportFolder:
         self.notes: Counter[str] = Counter()
         self.prompts: dict[str, str] = {}
         self.reads: dict[str, set[str]] = {}
+        self.beside: Beside = {}
         self.manifest: dict[str, Json] = {}
         """What `finish` wrote or `open` read."""
         self.scratch = False
@@ -126,10 +127,7 @@ class ReportFolder:
             self._add_rows(part)
         self._files["scores"].writelines(part.scores.lines())
         self.scores.extend(part.scores, distinct=True)
-        self.notes.update(part.notes)
-        self.prompts.update(part.prompts)
-        for measure, kinds in part.reads.items():
-            self.reads.setdefault(measure, set()).update(kinds)
+        add_counts(self, part)
 
     def _add_rows(self, part: Tables) -> None:
         from germane.samples.rows import sample_to_json
