@@ -32,7 +32,7 @@ import numpy as np
 
 from germane.encoding import encode
 from germane.judging.driver import Answerer, Drive
-from germane.judging.labelled import RowAnswers
+from germane.judging.labelled import AskedRow, RowAnswers
 from germane.measures import ranked
 from germane.measures.kernel import Floats, RankedLabels
 from germane.measures.labels import HELPS, Settings, gold_table, turns
@@ -313,15 +313,13 @@ class PlainMeasures:
     def _add_labels(self, rows: Sequence[PlainRow], part: WrittenPart) -> list[Sequence[int]] | None:
         """Add the rows of items, judgements and labels; returns each row's verdicts, None where anything is missing."""
         answers, depth = self._answers, _largest(self._asked)
-        verdicts: list[Sequence[int]] = []
-        if answers is not None:
-            answers.renew()
+        asked: list[AskedRow] = []
         for row in rows:
             found, key = row.contexts, (row.id, row.system, row.trial)
+            if found.shown and found.grades is None and "human" in self._sources:
+                return None
+            asked.append(AskedRow())
             if not found.shown or (answers is None and found.grades is None):
-                if found.shown and "human" in self._sources:
-                    return None
-                verdicts.append(())
                 continue
             items = relevance_items(row.query, found.texts or found.ids or ())
             if found.grades is not None:
@@ -330,15 +328,17 @@ class PlainMeasures:
                 continue
             if found.texts is None or len(set(found.texts)) != len(found.texts):
                 return None
-            asked, grades = items[:depth], None if found.grades is None else found.grades[:depth]
-            answered = answers.of(asked, grades, self.settings.beside(row))
-            if answered is None or (grades is None and "human" in self._sources):
-                return None
-            verdicts.append(answered.labels)
-            part.items += item_lines(key, asked)
-            part.judgements.extend(answered.rows)
+            grades = None if found.grades is None else found.grades[:depth]
+            asked[-1] = AskedRow(items[:depth], grades, self.settings.beside(row))
+            part.items += item_lines(key, items[:depth])
             part.reads = self._reads
-        return verdicts
+        if answers is None:
+            return [()] * len(rows)
+        answered = answers.of(asked)
+        if answered is None:
+            return None
+        part.judgements = answered.rows
+        return answered.labels
 
 
 class _Tables:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import weakref
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from germane.encoding import decode
 from germane.errors import InputError, Place
-from germane.judging.labelled import AnsweredRows
-from germane.numberset import NumberSet
+from germane.judging.labelled import AnsweredRows, AskedRow
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.tables.folder import StoredJudgements
+from germane.tables.folder import ITEM, KEY, StoredJudgements
 from germane.tables.judgements import AskedCounts, count_asked, load_judgement
 from germane.tables.part import JudgementLines
 from germane.types import Judgement
@@ -78,25 +80,28 @@ class Recorded:
 
 
 class StoredAnswers:
-    """The places of a report folder's judgements in their file, by item and settings: some 24 bytes each."""
+    """The places of a report folder's judgements in their file, by item and settings: some 16 bytes each."""
 
     def __init__(self, judgements: StoredJudgements, judge: str | None) -> None:
-        self._names, self._offsets = NumberSet(), array("q")
         self._path = judgements.path
+        hashes, offsets = array("q"), array("q")
         settings = dict[bytes, tuple[str | None, ...] | None]()
         for number, (offset, line) in enumerate(judgements.lines(), 1):
             rest = _rest(line)
-            if rest is None or rest not in settings:
+            if rest in settings:
+                put, item = settings[rest], line[ITEM].decode()
+            else:
                 row = self._row(line, number)
                 counts = row.get("parent") is None and judge in {None, row.get("judge")}
                 put = tuple(map(row.get, _SETTINGS)) if counts else None
                 item = str(row.get("item"))
-                if rest is not None:
+                if rest:
                     _remember(settings, rest, put)
-            else:
-                put, item = settings[rest], line[_ITEM].decode()
-            if put is not None and self._names.add(hash((item, *put))):
-                self._offsets.append(offset)
+            if put is not None:
+                hashes.append(hash((item, *put)))
+                offsets.append(offset)
+        order = np.argsort(np.array(hashes), kind="stable")  # of several with one name the first counts
+        self._hashes, self._offsets = np.array(hashes)[order], np.array(offsets)[order]
         if self._path.exists():
             self._file = self._path.open("rb")
             weakref.finalize(self, self._file.close)
@@ -109,30 +114,33 @@ class StoredAnswers:
             raise InputError("this line is damaged", fix="run again with --resume", place=place) from None
         return row
 
-    def line(self, name: _Name) -> bytes | None:
-        """The line of a judgement; None where there is none."""
-        place = self._names.index(hash(name))
-        if place < 0:
+    def lines(self, names: Iterable[_Name]) -> list[bytes] | None:
+        """The lines of judgements; None where one is missing."""
+        wanted = np.array(list(map(hash, names)), dtype=np.int64)
+        if not len(self._hashes):
+            return None if len(wanted) else []
+        at = np.searchsorted(self._hashes, wanted)
+        at[at == len(self._hashes)] = 0
+        if (self._hashes[at] != wanted).any():
             return None
-        self._file.seek(self._offsets[place])
-        return self._file.readline()
+        seek, readline = self._file.seek, self._file.readline
+        return [readline() for offset in self._offsets[at].tolist() if seek(offset) >= 0]
 
     def get(self, name: _Name) -> Judgement | None:
         """A judgement; None where there is none."""
-        line = self.line(name)
-        return None if line is None else load_judgement(decode(line))
+        found = self.lines([name])
+        return None if found is None else load_judgement(decode(found[0]))
 
 
-_KEY, _ITEM = slice(8, 40), slice(50, 82)
 _AT, _LENGTH = b'"at":"', len('"at":"2026-11-22T10:53:49.788+00:00",')
 _REMEMBERED = 10_000
 HIGHEST = 3
 
 
-def _rest(line: bytes) -> bytes | None:
-    """What a line says beside its key, its item and its time; None where these do not stand at their usual places."""
+def _rest(line: bytes) -> bytes:
+    """What a line says beside its key, its item and its time; b"" where these do not stand at their usual places."""
     if line[:8] != b'{"key":"' or line[40:50] != b'","item":"' or line[82:84] != b'",':
-        return None
+        return b""
     at = line.find(_AT, 82)
     if at < 0 or line[at + _LENGTH - 2 : at + _LENGTH] != b'",':
         return line[82:]
@@ -169,33 +177,31 @@ class RecordedRows:
         self.prompts: dict[str, str] = {}
         """The hashes of the prompts that the verdicts were asked for with, by name."""
 
-    def renew(self) -> None:
-        """Nothing depends on the time."""
-
     def count(self, questions: int) -> None:
         """So many questions had an answer."""
         self._answers.found += questions
 
-    def of(
-        self, items: Sequence[str], _: Sequence[int] | None, beside: Mapping[str, str]
-    ) -> AnsweredRows | None:
-        """The verdicts on one sample's passages; None where one is missing, failed or is anything but a grade."""
-        put = self._put(beside) if beside else self._plain
+    def of(self, asked: Sequence[AskedRow]) -> AnsweredRows | None:
+        """The verdicts on the passages of these rows; None where one is missing, failed or is anything but a grade."""
         stored = self._answers.stored
         assert stored is not None
-        labels, rows = list[int](), JudgementLines()
-        for item in items:
-            line = stored.line((item, *put))
-            found = None if line is None else self._reading(line)
-            if line is None or found is None:
-                return None
-            if found.example.prompt:
-                self.prompts[self._prompt] = found.example.prompt
-            labels.append(found.label)
-            rows.examples.append(found.example)
-            rows.keys.append(line[_KEY].decode())
-            rows.lines.append(line)
-        return AnsweredRows(labels, rows) if len({*map(type, labels)}) < 2 else None
+        names: list[_Name] = []
+        for items, _, beside in asked:
+            put = self._put(beside) if beside else self._plain
+            names += [(item, *put) for item in items]
+        lines = stored.lines(names)
+        read = None if lines is None else list(map(self._reading, lines))
+        if lines is None or read is None or None in read:
+            return None
+        found = [one for one in read if one is not None]
+        for example in self._examples.values():
+            if example.prompt:
+                self.prompts[self._prompt] = example.prompt
+        keys = [line[KEY].decode() for line in lines]
+        rows = JudgementLines([one.example for one in found], keys, lines)
+        labels = iter([one.label for one in found])
+        each: list[Sequence[int]] = [tuple(islice(labels, len(row.items))) for row in asked]
+        return AnsweredRows(each, rows) if all(len(set(map(type, row))) < 2 for row in each) else None
 
     def _put(self, beside: Mapping[str, Any]) -> tuple[str | None, ...]:
         question = Relevance(query="?", passage="?", **self._asked, **beside)
@@ -203,7 +209,7 @@ class RecordedRows:
 
     def _reading(self, line: bytes) -> _Read | None:
         rest = _rest(line)
-        if rest is None:
+        if not rest:
             return None
         if rest not in self._read:
             _remember(self._read, rest, self._parsed(line))

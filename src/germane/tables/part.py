@@ -125,12 +125,6 @@ class JudgementLines:
     keys: list[str] = field(default_factory=list)
     lines: list[bytes] = field(default_factory=list)
 
-    def extend(self, other: JudgementLines) -> None:
-        """Add further judgements."""
-        self.examples += other.examples
-        self.keys += other.keys
-        self.lines += other.lines
-
 
 @dataclass(slots=True, kw_only=True)
 class WrittenPart:
