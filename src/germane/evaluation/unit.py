@@ -24,13 +24,12 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from math import fsum, inf
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from germane.encoding import encode
 from germane.judging.driver import Answerer, Drive
 from germane.judging.labelled import AskedRow, RowAnswers
 from germane.measures import ranked
@@ -278,9 +277,7 @@ class PlainMeasures:
 
     def part(self, rows: Sequence[PlainRow]) -> WrittenPart | None:
         """What the rows yield; None where any of them has to be looked at more closely."""
-        part = WrittenPart(
-            samples=[encode(row.shown) + b"\n" for row in rows], scores=ScoreTable(), graders=self._shown
-        )
+        part = WrittenPart(samples=[row.line for row in rows], scores=ScoreTable(), graders=self._shown)
         verdicts = self._add_labels(rows, part)
         if verdicts is None:
             return None
@@ -313,7 +310,8 @@ class PlainMeasures:
     def _add_labels(self, rows: Sequence[PlainRow], part: WrittenPart) -> list[Sequence[int]] | None:
         """Add the rows of items, judgements and labels; returns each row's verdicts, None where anything is missing."""
         answers, depth = self._answers, _largest(self._asked)
-        asked: list[AskedRow] = []
+        asked, labelled = list[AskedRow](), list[Iterable[bytes]]()
+        part.labels = chain.from_iterable(labelled)
         for row in rows:
             found, key = row.contexts, (row.id, row.system, row.trial)
             if found.shown and found.grades is None and "human" in self._sources:
@@ -323,7 +321,7 @@ class PlainMeasures:
                 continue
             items = relevance_items(row.query, found.texts or found.ids or ())
             if found.grades is not None:
-                part.labels += label_lines(key, items, found.grades)
+                labelled.append(label_lines(key, items, found.grades))
             if answers is None:
                 continue
             if found.texts is None or len(set(found.texts)) != len(found.texts):

@@ -87,16 +87,11 @@ class StoredAnswers:
         hashes, offsets = array("q"), array("q")
         settings = dict[bytes, tuple[str | None, ...] | None]()
         for number, (offset, line) in enumerate(judgements.lines(), 1):
-            rest = _rest(line)
-            if rest in settings:
+            if (rest := line[_REST]) in settings:
                 put, item = settings[rest], line[ITEM].decode()
             else:
-                row = self._row(line, number)
-                counts = row.get("parent") is None and judge in {None, row.get("judge")}
-                put = tuple(map(row.get, _SETTINGS)) if counts else None
-                item = str(row.get("item"))
-                if rest:
-                    _remember(settings, rest, put)
+                put, item = self._named(line, number, judge)
+                _remember(settings, line, put)
             if put is not None:
                 hashes.append(hash((item, *put)))
                 offsets.append(offset)
@@ -106,13 +101,17 @@ class StoredAnswers:
             self._file = self._path.open("rb")
             weakref.finalize(self, self._file.close)
 
-    def _row(self, line: bytes, number: int) -> dict[str, Any]:
+    def _named(
+        self, line: bytes, number: int, judge: str | None
+    ) -> tuple[tuple[str | None, ...] | None, str]:
+        """The settings of a judgement, None where it answers nothing, and its item."""
         try:
             row: dict[str, Any] = decode(line)
         except ValueError:
             place = Place(str(self._path), number)
             raise InputError("this line is damaged", fix="run again with --resume", place=place) from None
-        return row
+        counts = row.get("parent") is None and judge in {None, row.get("judge")}
+        return tuple(map(row.get, _SETTINGS)) if counts else None, str(row.get("item"))
 
     def lines(self, names: Iterable[_Name]) -> list[bytes] | None:
         """The lines of judgements; None where one is missing."""
@@ -132,25 +131,18 @@ class StoredAnswers:
         return None if found is None else load_judgement(decode(found[0]))
 
 
-_AT, _LENGTH = b'"at":"', len('"at":"2026-11-22T10:53:49.788+00:00",')
+_REST = slice(82, None)
+"""What follows the key and the item in a line: the same for many passages with one label."""
 _REMEMBERED = 10_000
 HIGHEST = 3
 
 
-def _rest(line: bytes) -> bytes:
-    """What a line says beside its key, its item and its time; b"" where these do not stand at their usual places."""
-    if line[:8] != b'{"key":"' or line[40:50] != b'","item":"' or line[82:84] != b'",':
-        return b""
-    at = line.find(_AT, 82)
-    if at < 0 or line[at + _LENGTH - 2 : at + _LENGTH] != b'",':
-        return line[82:]
-    return line[82:at] + line[at + _LENGTH :]
-
-
-def _remember(known: dict[bytes, Any], rest: bytes, value: object) -> None:
+def _remember(known: dict[bytes, Any], line: bytes, value: object) -> None:
+    """Remember what the rest of a line says, where its key and its item stand at their usual places."""
     if len(known) >= _REMEMBERED:  # the reasons of a model are another each time
         known.clear()
-    known[rest] = value
+    if line[40:50] == b'","item":"' and line[82:84] == b'",':
+        known[line[_REST]] = value
 
 
 class _Read(NamedTuple):
@@ -172,7 +164,7 @@ class RecordedRows:
         self._answers, self._asked = answers, asked
         self._prompt = Relevance(query="?", passage="?", **asked).prompt
         self._plain = self._put({})
-        self._read: dict[bytes, _Read | None] = {}
+        self._read: dict[bytes, _Read] = {}
         self._examples: dict[object, Judgement] = {}
         self.prompts: dict[str, str] = {}
         """The hashes of the prompts that the verdicts were asked for with, by name."""
@@ -190,10 +182,9 @@ class RecordedRows:
             put = self._put(beside) if beside else self._plain
             names += [(item, *put) for item in items]
         lines = stored.lines(names)
-        read = None if lines is None else list(map(self._reading, lines))
-        if lines is None or read is None or None in read:
+        found = [one for line in lines or () if (one := self._reading(line)) is not None]
+        if lines is None or len(found) < len(lines):
             return None
-        found = [one for one in read if one is not None]
         for example in self._examples.values():
             if example.prompt:
                 self.prompts[self._prompt] = example.prompt
@@ -208,20 +199,15 @@ class RecordedRows:
         return tuple(map(question.settings().get, _SETTINGS))
 
     def _reading(self, line: bytes) -> _Read | None:
-        rest = _rest(line)
-        if not rest:
-            return None
-        if rest not in self._read:
-            _remember(self._read, rest, self._parsed(line))
-        return self._read[rest]
-
-    def _parsed(self, line: bytes) -> _Read | None:
-        judgement = load_judgement(decode(line))
-        label = _label_in(judgement)
-        if label is None:
-            return None
-        counted = judgement.prompt, frozenset(count_asked(AskedCounts(), judgement).items())
-        return _Read(label, self._examples.setdefault(counted, judgement))
+        if (found := self._read.get(line[_REST])) is None:
+            judgement = load_judgement(decode(line))
+            label = _label_in(judgement)
+            if label is None:
+                return None
+            counted = judgement.prompt, frozenset(count_asked(AskedCounts(), judgement).items())
+            found = _Read(label, self._examples.setdefault(counted, judgement))
+            _remember(self._read, line, found)
+        return found
 
 
 def _label_in(judgement: Judgement) -> int | None:

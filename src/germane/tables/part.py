@@ -133,7 +133,7 @@ class WrittenPart:
     samples: list[bytes] = field(default_factory=list)
     items: list[bytes] = field(default_factory=list)
     judgements: JudgementLines = field(default_factory=JudgementLines)
-    labels: list[bytes] = field(default_factory=list)
+    labels: Iterable[bytes] = ()
     scores: ScoreTable
     graders: GraderSet
     notes: Counter[str] = field(default_factory=Counter)
