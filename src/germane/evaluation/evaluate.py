@@ -210,7 +210,7 @@ def _target(source: Tables, folder: Path | str | None) -> Tables:
     if not isinstance(source, ReportFolder):
         return Part()
     if folder is None:
-        return ReportFolder.temporary().start()
+        return ReportFolder.temporary(source).start()
     target = ReportFolder(folder).lock()
     try:
         target.refuse_other()
