@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from germane.judges.client.limits import RateLimiter
-    from germane.judges.client.prices import Price
+    from germane.judges.client.providers import Price
     from germane.judges.client.retry import RetryPolicy
     from germane.judges.fake import FakeJudge
     from germane.judges.judge import Judge, LocalJudge, Reply, as_judge
@@ -25,7 +25,7 @@ _HOME = {
     "germane.judges.naming": ("judge_from", "judge_named"),
     "germane.judges.panel": ("PanelJudge", "repeated"),
     "germane.judges.client.limits": ("RateLimiter",),
-    "germane.judges.client.prices": ("Price",),
+    "germane.judges.client.providers": ("Price",),
     "germane.judges.client.retry": ("RetryPolicy",),
     "germane.judges.llm": ("LLMJudge",),
 }

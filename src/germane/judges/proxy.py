@@ -56,13 +56,13 @@ class ProxyJudge(Judge):
         for _ in range(_ATTEMPTS):
             requests += 1
             try:
-                parts = dict(ask.split(object_in(await self._invoke(ask, problem))))
-                for question, part in parts.items():
+                found = {}
+                for _, _, question, part in ask.split(object_in(await self._invoke(ask, problem))):
                     if isinstance(part, AnswerError):
                         raise part
-                    parts[question] = question.checked(part)
+                    found[id(question)] = question.checked(part)
                 return [
-                    Reply(payload=parts[q], usage=_usage(requests, first=q is questions[0]))
+                    Reply(payload=found[id(q)], usage=_usage(requests, first=q is questions[0]))
                     for q in questions
                 ]
             except AnswerError as unusable:

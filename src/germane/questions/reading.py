@@ -115,24 +115,21 @@ class Ask:
     schema: dict[str, Json]
     items: tuple[Reading, ...]
 
-    def places(self) -> dict[int, int]:
-        """The place in the list, from 1, of each question by its id(); none where there is no list."""
-        many = enumerate(self.items, 1) if len(self.items) > 1 else ()
-        return {id(question): place for place, reading in many for question in reading.questions}
-
-    def split(self, payload: dict[str, Json]) -> Iterator[tuple[AnyQuestion, Json | AnswerError]]:
-        """Each question with its part of the answer, or with what is wrong with that part."""
-        if len(self.items) == 1:
-            yield from _parts(self.items[0], payload)
-            return
-        items = _by_id(payload, len(self.items))
+    def split(
+        self, payload: dict[str, Json]
+    ) -> Iterator[tuple[int, Reading, AnyQuestion, Json | AnswerError]]:
+        """Each question with its Reading, the place of that from 1, and its part of the answer or what is wrong with it."""
+        many = len(self.items) > 1
+        items = _by_id(payload, len(self.items)) if many else {1: payload}
         for number, reading in enumerate(self.items, 1):
             item = items.get(number)
-            if isinstance(item, dict):
-                yield from _parts(reading, {key: value for key, value in item.items() if key != "id"})
-            else:
+            if not isinstance(item, dict):
                 wrong = item or AnswerError(f"item {number} of {len(self.items)} is missing")
-                yield from ((question, wrong) for question in reading.questions)
+                yield from ((number, reading, question, wrong) for question in reading.questions)
+                continue
+            if many:
+                item = {key: value for key, value in item.items() if key != "id"}
+            yield from ((number, reading, question, part) for question, part in _parts(reading, item))
 
 
 def _parts(reading: Reading, payload: dict[str, Json]) -> Iterator[tuple[AnyQuestion, Json | AnswerError]]:

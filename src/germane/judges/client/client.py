@@ -33,7 +33,7 @@ from germane.judges.client.limits import (
 )
 from germane.judges.client.output import PROMPT, ROOM, Correction, ModelCapabilities
 from germane.judges.client.parsing import Completion, completion_in, tokens_in
-from germane.judges.client.prices import Price
+from germane.judges.client.providers import Price
 from germane.judges.client.retry import RetryPolicy, retry_after
 from germane.judges.client.transport import Transport
 from germane.questions.reading import Ask
