@@ -362,7 +362,7 @@ class ModelClient:
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise self._failed("the body of the response is cut short or no JSON object")
+            raise self._failed("the body of the response is cut short or no JSON")
         if (failure := errors.failure_in(found)) is None:
             self._worked = True
             self.breaker.succeeded()
