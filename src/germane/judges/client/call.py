@@ -34,7 +34,7 @@ _PROBLEM = 300
 
 
 @dataclass(slots=True)
-class _Found:
+class _Result:
     """What came of one question: its payload or an error, how it was asked, and the windows that it was merged from."""
 
     payload: Json = None
@@ -55,7 +55,7 @@ class GroupCall:
     def __init__(self, client: ModelClient, prompts: Prompts, items: Sequence[Reading]) -> None:
         self.client, self.prompts, self.items = client, prompts, items
         self.state = CallState(client.policy.deadline)
-        self._found: dict[int, _Found] = defaultdict(_Found)  # by the id() of the question
+        self._found: dict[int, _Result] = defaultdict(_Result)  # by the id() of the question
         self._singly: list[AnyQuestion] = []  # kept alive, and so are their ids
         self._spent = False
 
@@ -193,7 +193,7 @@ class GroupCall:
                 return
         if parts:
             payload = left[0].join([self._found[id(part)].payload for part in parts])
-            self._found[id(left[0])] = _Found(payload)
+            self._found[id(left[0])] = _Result(payload)
 
     async def _attempts(self, items: Sequence[Reading]) -> AnswerError | None:
         """Ask until there is a usable answer or no attempt left; each shows what was wrong with the one before.
@@ -267,5 +267,5 @@ class GroupCall:
                 how["fused"] = tuple(other.kind for other in reading.questions)
             if len(ask.items) > 1:
                 how |= {"list_size": len(ask.items), "place": place}
-            self._found[id(question)] = _Found(payload, how=how)
+            self._found[id(question)] = _Result(payload, how=how)
         return problem
