@@ -197,6 +197,7 @@ def written(path: Path, ledger: Path) -> Iterator[IO[bytes]]:
         with path.open("wb") as file:
             yield file
         return
+    path = path.resolve()  # a link stays one: /dev/stdout is one, and may lead to a file
     part = path.with_name(f"{path.name}.part")
     part.unlink(missing_ok=True)
     try:
