@@ -16,8 +16,7 @@ from math import floor, inf
 from time import monotonic
 from typing import TypeAlias
 
-from germane.errors import InputError
-from germane.judges.client.retry import RetryPolicy
+from germane.judges.client.retry import RetryPolicy, check_number
 
 SLOW = 2.5
 """Latency of this many times the lowest seen means that more requests would only queue."""
@@ -184,10 +183,8 @@ class RateLimiter:
         self, *, rpm: float | None = None, tpm: float | None = None, in_flight: int | None = None
     ) -> None:
         for name, value in (("rpm", rpm), ("tpm", tpm)):
-            if value is not None and not 0 < value < inf:
-                raise InputError(
-                    f"{name}={value!r} is not possible", fix="write how many a minute: more than 0"
-                )
+            if value is not None:
+                check_number(name, value, "write how many a minute: more than 0")
         self._requests = SlidingWindow(floor(rpm) if rpm >= 1 else rpm) if rpm else None
         self._tokens = SlidingWindow(tpm) if tpm else None
         self._places = AdaptiveConcurrency(in_flight) if in_flight else None
