@@ -183,13 +183,12 @@ class ReportData:
         """The `n` worst scores of a measure, worst first (the highest where lower is better); ties in input order."""
         summary = self[measure] if system is None else self[measure, system]
         table = self.tables.scores
-        number = table.measures.index((summary.measure, summary.type))
-        rows = np.flatnonzero((table.measure == number) & ~np.isnan(table.value))
+        rows = table.rows_of((summary.measure, summary.type))
         if system is not None:
-            of_system = np.array([key[1] == system for key in table.samples], dtype=np.bool_)
-            rows = rows[of_system[table.sample[rows]]]
+            systems, codes = table.keys.systems()
+            rows = rows[(codes == (systems.index(system) if system in systems else -1))[table.sample[rows]]]
         good = Measure.remembered(summary.type).definition.good
-        goodness = np.array([good(value) for value in table.value[rows].tolist()])
+        goodness = np.array([good(value) for value in table.taken(rows).value.tolist()])
         return list(table.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
 
 

@@ -244,7 +244,9 @@ def _filled(
             raise InputError(
                 f"a score is outside its range {start:g} to {end:g}", fix="give the measure's own range"
             )
-        low, high = np.clip(low, start, end), np.clip(high, start, end)
+        one = low is high
+        low = np.clip(low, start, end)
+        high = low if one else np.clip(high, start, end)
     return low, high, not open_.any()
 
 
