@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import erfc, exp, inf, isnan, lgamma, log, log1p, pi, sqrt
-from statistics import NormalDist
 
 from germane.errors import InputError
 
 _TINY = 1e-300
-_NORMAL = NormalDist()
 _LARGE_DF = 1e5
 """Degrees of freedom above which two terms of the expansion around the normal quantile are exact to 1e-10."""
 _SMALL_DF = 5
@@ -27,7 +25,9 @@ def normal_cdf(z: float) -> float:
 
 def normal_quantile(p: float) -> float:
     """Value below which a standard normal variable lies with probability p, 0 < p < 1."""
-    return _NORMAL.inv_cdf(_probability(p))
+    from statistics import NormalDist  # fractions and decimals come with it
+
+    return NormalDist().inv_cdf(_probability(p))
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
@@ -101,7 +101,7 @@ def t_quantile(p: float, df: float) -> float:
     if not df > 0:
         raise InputError(f"Student's t has no {df} degrees of freedom", fix="give a number above 0")
     if df > _LARGE_DF:
-        return _expanded(_NORMAL.inv_cdf(p), df)
+        return _expanded(normal_quantile(p), df)
     tails = 2 * min(p, 1 - p)
     if tails == 1:
         return 0.0
@@ -125,7 +125,7 @@ def _expanded(z: float, df: float) -> float:
 
 def _newton_t(tail: float, df: float) -> float:
     """The quantile with `tail` above it, by Newton's method from the expansion: two or three steps."""
-    t = _expanded(-_NORMAL.inv_cdf(tail), df)
+    t = _expanded(-normal_quantile(tail), df)
     scale = lgamma((df + 1) / 2) - lgamma(df / 2) - log(df * pi) / 2
     for _ in range(20):
         above = beta_cdf(df / (df + t * t), df / 2, 0.5) / 2
