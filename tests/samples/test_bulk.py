@@ -200,9 +200,9 @@ def test_a_large_run_has_the_scores_of_a_small_one(run: str, monkeypatch: pytest
     plain = ranking.rank_part(read_run(TREC / run), gold, names)
     monkeypatch.setattr(ranking, "_LARGE", 0)
     monkeypatch.setattr(ranking, "read_run", pytest.fail)
-    bulk = ranking.rank_file(TREC / run, gold, names)
+    bulk = ranking.rank_part(TREC / run, gold, names)
     assert list(bulk.scores.lines()) == list(plain.scores.lines())
-    of_file = ranking.rank_file(TREC / run, ranking.GoldFile(TREC / "qrels.test"), names)
+    of_file = ranking.rank_part(TREC / run, ranking.GoldFile(TREC / "qrels.test"), names)
     assert (of_file.scores.samples, of_file.notes) == (bulk.scores.samples, bulk.notes)
     assert list(of_file.scores.lines()) == list(plain.scores.lines())
     assert [note.partition(":")[2] for note in bulk.notes] == [note.partition(":")[2] for note in plain.notes]
@@ -216,7 +216,7 @@ def test_a_large_run_that_is_not_plain_is_read_line_by_line(
     path = tmp_path / "odd.run"
     path.write_text("q1 Q0 a 1 1.0 t\nq1 Q0 b 2 high t\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"odd.run:2: the score 'high' is not a number"):
-        ranking.rank_file(path, {"q1": {"a": 1}}, "RR")
+        ranking.rank_part(path, {"q1": {"a": 1}}, "RR")
 
 
 def test_without_polars_a_large_run_is_read_line_by_line(
@@ -228,22 +228,24 @@ def test_without_polars_a_large_run_is_read_line_by_line(
     monkeypatch.setattr(ranking, "_LARGE", 0)
     monkeypatch.setattr(ranking, "find_spec", lambda _: None)
     monkeypatch.setattr(ranking, "read_hits", pytest.fail)
-    assert ranking.slow(path)
-    (score,) = ranking.rank_file(path, {"q1": {"b": 1}}, "RR").scores
+    assert ranking.RunFile(path).slow
+    (score,) = ranking.rank_part(path, {"q1": {"b": 1}}, "RR").scores
     assert score.value == 0.5
 
 
-def test_only_large_trec_runs_could_be_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is said of small files and of other formats."""
+def test_only_large_runs_of_lines_could_be_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is said of small files and of JSON documents."""
     monkeypatch.setattr(ranking, "find_spec", lambda _: None)
     small = tmp_path / "small.run"
     small.write_text("q1 Q0 a 1 2.0 t\n", encoding="utf-8")
-    assert not ranking.slow(small)
-    assert not ranking.slow("-")
+    assert not ranking.RunFile(small).slow
+    assert not ranking.RunFile("-").slow
     monkeypatch.setattr(ranking, "_LARGE", 0)
-    table = tmp_path / "some.csv"
+    table, document = tmp_path / "some.csv", tmp_path / "some.json"
     table.write_text("query_id,doc_id,score\nq1,a,1\n", encoding="utf-8")
-    assert not ranking.slow(table)
+    document.write_text('{"q1": {"a": 1}}', encoding="utf-8")
+    assert ranking.RunFile(table).slow
+    assert not ranking.RunFile(document).slow
 
 
 def test_a_sparse_table_is_the_dense_one_without_its_unjudged_places() -> None:
@@ -276,13 +278,13 @@ LIMITED = """
 import resource, sys
 from germane.evaluation import rank
 rank._LARGE = 0
-rank.rank_file(sys.argv[1], {"q1": {"d": 1}}, "RR")
+rank.rank_part(sys.argv[1], {"q1": {"d": 1}}, "RR")
 size = int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1]) << 10
 resource.setrlimit(resource.RLIMIT_AS, (size + (int(sys.argv[3]) << 20),) * 2)
 gold = {f"q{query}": {f"document-{query % 1_000:06}": 1} for query in range(3_000)}
 if sys.argv[4] == "lines":
     rank._LARGE = 1 << 40
-print(f"{rank.ranked_report([rank.rank_file(sys.argv[2], gold, 'RR')])['RR'].mean:.6f}")
+print(f"{rank.ranked_report([rank.rank_part(sys.argv[2], gold, 'RR')])['RR'].mean:.6f}")
 """
 
 

@@ -235,12 +235,12 @@ def _resolve(name: str) -> tuple[str, Mapping[str, Value]]:
     if found := _find(name) or (_find_more(name) and _find(name)):
         return found
     sought = {fold(name), fold(_NUMBER_BEHIND.sub("", name))}
-    for (tool, nearest), names in _ELSEWHERE.items():
+    for (tool, ours), names in _ELSEWHERE.items():
         for known in names.split():
             if fold(known) in sought:
                 raise MeasureError(
                     f"{known} is a measure of {tool} that germane does not have",
-                    fix=f"the nearest: {nearest}",
+                    fix=f"the nearest: {ours}",
                 )
     near = nearest(name, [*_REGISTRY, *_ALIASES], 0.6)
     hint = _find(near) if near else None
