@@ -22,7 +22,7 @@ from germane.graders.field_accuracy import FieldRule
 from germane.graders.grader import CaseGrader
 from germane.graders.llm_grader import RubricItem, ScoreRange
 from germane.graders.measure_grader import MeasureGrader
-from germane.graders.specs import _ALIASES, _KEYS, _TYPES
+from germane.graders.specs import ALIASES, TYPES
 from germane.graders.text_assertion import Test, TextAssertion
 from germane.graders.tool_trajectory import ExpectedCall
 from germane.measures.measure import definitions
@@ -112,12 +112,9 @@ def meanings(model: type[BaseModel]) -> dict[str, str]:
 def fields(model: type[BaseModel]) -> dict[str, Schema]:
     """The JSON Schema of each key that may be written."""
     schema = model.model_json_schema(schema_generator=_Generator)
-    hidden = {*getattr(model, "computed", ()), "compatibility", "settings"} if issubclass(model, CaseGrader) else {
-        *getattr(model, "computed", ())
-    }  # fmt: skip
     found: dict[str, Schema] = {}
     for name, inner in schema["properties"].items():
-        if name not in hidden:
+        if name not in getattr(model, "computed", ()):
             kept = {key: value for key, value in inner.items() if key != "title"}
             found[name] = _inlined(kept, schema.get("$defs", {}))
     return found
@@ -139,8 +136,14 @@ def _inlined(schema: Any, definitions_: Mapping[str, Schema]) -> Any:
     }
 
 
-_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
-"""Of a bound that is checked after a function, pydantic writes its own name."""
+_BOUNDS = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "oneOf": "anyOf",
+}
+"""Of a bound that is checked after a function, pydantic writes its own name; which of several models it is, we say."""
 
 
 def lenient(schema: Schema) -> Schema:
@@ -183,8 +186,8 @@ def _aliases(model: type[YamlModel]) -> dict[str, str]:
 
 def grader_types() -> dict[str, list[str]]:
     """Each type of grader that is no measure, in every spelling."""
-    found = {name: spelled(name) for name in _TYPES}
-    for other, name in _ALIASES.items():
+    found = {name: spelled(name) for name in TYPES}
+    for other, name in ALIASES.items():
         found[name] += spelled(other)
     return found
 
@@ -198,7 +201,7 @@ def evalfile_schema() -> Schema:
     kinds = grader_types()
     tests = [word for test in get_args(Test) for word in spelled(test)]
     names = [definition.name for definition in definitions()]
-    others = {other: name for other, name in _KEYS[MeasureGrader].items() if other != "threshold"}
+    others = {other: name for other, name in _aliases(MeasureGrader).items() if other != "threshold"}
     common = {
         key: shape
         for key, shape in properties(MeasureGrader, others).items()
@@ -217,7 +220,7 @@ def evalfile_schema() -> Schema:
         "allOf": [
             {
                 "if": {"properties": {"type": {"enum": spellings}}, "required": ["type"]},
-                "then": {"properties": {**properties(_TYPES[name], _KEYS.get(_TYPES[name], {}))}},
+                "then": {"properties": {**properties(TYPES[name], _aliases(TYPES[name]))}},
             }
             for name, spellings in kinds.items()
         ],
@@ -323,25 +326,25 @@ def evalfile_page() -> str:
         _table(CaseGrader, {}),
         "## type: a measure\n",
         "Its parameters stand in the name or beside it: `type: nDCG, k: 10`.\n",
-        _table(MeasureGrader, _KEYS[MeasureGrader], leave=CaseGrader),
+        _table(MeasureGrader, _aliases(MeasureGrader), leave=CaseGrader),
     ]
-    for name, model in _TYPES.items():
-        others = [other for other, meant in _ALIASES.items() if meant == name]
+    for name, model in TYPES.items():
+        others = [other for other, meant in ALIASES.items() if meant == name]
         also = f"\n\nAlso written {', '.join(f'`{other}`' for other in others)}." if others else ""
         parts += [
             f"## type: {name}\n\n{_first(model)}{also}\n",
-            _table(model, _KEYS.get(model, {}), leave=CaseGrader),
+            _table(model, _aliases(model), leave=CaseGrader),
         ]
     parts += [
         f"## Text assertions\n\n`type:` {', '.join(f'`{test}`' for test in get_args(Test))}; `not_` before it turns it round.\n",
-        _table(TextAssertion, _KEYS[TextAssertion], leave=CaseGrader, hide={"test"}),
+        _table(TextAssertion, _aliases(TextAssertion), leave=CaseGrader, hide={"test"}),
     ]
-    parts_of: dict[str, type[BaseModel]] = {
+    parts_of: dict[str, type[YamlModel]] = {
         "An item of `rubrics`": RubricItem, "An item of `score_ranges`": ScoreRange, "An item of `fields`": FieldRule,
         "An item of `expected`": ExpectedCall, "`aggregator`": Aggregator,
     }  # fmt: skip
     for title, part in parts_of.items():
-        parts += [f"## {title}\n", _table(part, _KEYS.get(part, {}))]
+        parts += [f"## {title}\n", _table(part, _aliases(part))]
     return "\n".join(parts)
 
 

@@ -85,13 +85,13 @@ def test_every_type_of_agentv_is_read_without_a_warning(inside: Cli, tmp_path: P
     [
         ("type: inline-assert", "e.yaml:9:9: inline-assert is a function of a TypeScript eval, and these are not read"),
         ("type: word-count", "e.yaml:9:9: there is no grader or measure of type 'word-count'"),
-        ("type: llm-grader, prompt: {command: [python3, none.py]}", "prompt: there is no file 'none.py' in "),
-        ("type: llm-grader, prompt: {config: {a: 1}}", "e.yaml:9:28: prompt has no command"),
+        ("type: llm-grader, prompt: {command: [python3, none.py]}", "prompt.command has no file 'none.py' in "),
+        ("type: llm-grader, prompt: {config: {a: 1}}", "e.yaml:9:36: prompt has no command"),
         ("type: llm-grader, preprocessors: [{type: xlsx, command: [a]}]", "e.yaml:9:28: llm_judge has no key 'preprocessors'"),
         ("type: code-grader, command: cat, preprocessors: [{type: xlsx}]", "e.yaml:9:43: code_judge has no key 'preprocessors'"),
         ("type: llm-grader, target: other", "no key 'target': it is ignored; all graders of a run ask one judge"),
         ("type: llm-grader, model: gpt-5", "no key 'model': it is ignored; name the judge"),
-        ("type: composite, assertions: [{type: is-json}], aggregator: {type: all_or_nothing}", "write 'weighted_average'"),
+        ("type: composite, assertions: [{type: is-json}], aggregator: {type: all_or_nothing}", "write weighted_average"),
     ],
 )  # fmt: skip
 def test_what_does_not_run_is_named_with_its_place(
@@ -163,33 +163,33 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_type_of_the_user_s_own_is_its_script(cli: Cli, folder: Path) -> None:
+def test_a_type_of_the_user_s_own_is_its_script(inside: Cli, folder: Path) -> None:
     """It is found above the eval file, and gets its keys as config."""
     (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", "type: word-count, least: 3"))
-    ran = cli("run", "evals/e.yaml", "--json")
+    ran = inside("run", "evals/e.yaml", "--json")
     assert {row["measure"]: row["value"] for row in ran.json["scores"]} == {"word-count": 0.0}, ran.err
     (folder / "evals/ran").unlink()
-    refused = cli("run", "evals/e.yaml", "--untrusted", "--force")
+    refused = inside("run", "evals/e.yaml", "--untrusted", "--force")
     assert refused.code == 2
     assert "e.yaml:9:9: the grader word-count runs" in refused.err
     (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", "type: not-word-count, least: 3"))
-    assert cli("run", "evals/e.yaml", "--untrusted", "--force").code == 2
-    assert cli("run", "evals/e.yaml", "--dry-run").code == 0
+    assert inside("run", "evals/e.yaml", "--untrusted", "--force").code == 2
+    assert inside("run", "evals/e.yaml", "--dry-run").code == 0
     assert not (folder / "evals/ran").exists()
 
 
-def test_a_program_may_write_the_prompt(cli: Cli, folder: Path) -> None:
+def test_a_program_may_write_the_prompt(inside: Cli, folder: Path) -> None:
     """It gets the case and its config, and no keys; what it prints is asked, with the variables in it."""
     grader = "type: llm-grader, prompt: {command: [python3, p.py], config: {how: kind}}"
     (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", grader))
     verdict = {"score": 0.7, "hits": [], "misses": [], "reasoning": "So so."}
     with ModelServer(answer={"llm_judge": verdict}) as server:
         words = ("run", "evals/e.yaml", "--judge", "openai:test", "--base-url", server.url, "--json")
-        dry = cli(*words[:-1], "--dry-run", env={"OPENAI_API_KEY": "test"})
-        refused = cli(*words, "--untrusted", env={"OPENAI_API_KEY": "test"})
+        dry = inside(*words[:-1], "--dry-run", env={"OPENAI_API_KEY": "test"})
+        refused = inside(*words, "--untrusted", env={"OPENAI_API_KEY": "test"})
         assert not (folder / "evals/ran").exists()
-        ran = cli(*words, env={"OPENAI_API_KEY": "test"})
-        again = cli(*words, "--force", env={"OPENAI_API_KEY": "test"})
+        ran = inside(*words, env={"OPENAI_API_KEY": "test"})
+        again = inside(*words, "--force", env={"OPENAI_API_KEY": "test"})
         sent = json.dumps([asked.json for asked in server.asked])
     assert dry.code == 0, dry.err
     assert "runs 'python3 p.py'" in refused.err
@@ -199,24 +199,24 @@ def test_a_program_may_write_the_prompt(cli: Cli, folder: Path) -> None:
     assert (ran.json["judge"]["calls"], again.json["judge"]["calls"]) == (1, 0)
 
 
-def test_a_program_that_writes_no_prompt_is_an_error(cli: Cli, folder: Path) -> None:
+def test_a_program_that_writes_no_prompt_is_an_error(inside: Cli, folder: Path) -> None:
     """Not a score of 0."""
     (folder / "evals/p.py").write_text("")
     grader = "type: llm-grader, prompt: {command: [python3, p.py]}"
     (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", grader))
-    ran = cli("run", "evals/e.yaml", "--judge", "lexical", "--json")
+    ran = inside("run", "evals/e.yaml", "--judge", "lexical", "--json")
     (score,) = ran.json["scores"]
     assert (score["status"], score["value"]) == ("error", None)
     assert "the script printed no prompt" in score["why"]
 
 
-def test_a_case_without_assertions_is_graded_by_its_criteria(cli: Cli, folder: Path) -> None:
+def test_a_case_without_assertions_is_graded_by_its_criteria(inside: Cli, folder: Path) -> None:
     """A model is asked, as AgentV does."""
     (folder / "evals/e.yaml").write_text(FILE.partition("    assertions")[0])
     with ModelServer(
         answer={"llm_judge": {"score": 0.9, "hits": [], "misses": [], "reasoning": "Yes."}}
     ) as server:
-        ran = cli("run", "evals/e.yaml", "--judge", "openai:test", "--base-url", server.url, "--json",
+        ran = inside("run", "evals/e.yaml", "--judge", "openai:test", "--base-url", server.url, "--json",
                   env={"OPENAI_API_KEY": "test"})  # fmt: skip
         sent = json.dumps([asked.json for asked in server.asked])
     assert {row["measure"]: row["value"] for row in ran.json["scores"]} == {"llm_judge": 0.9}, ran.err

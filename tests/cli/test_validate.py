@@ -112,7 +112,7 @@ def test_every_line_of_the_data_and_every_key_of_a_grader(tmp_path: Path) -> Non
     places = [fault.partition(": ")[0] for fault in found]
     assert sorted(places) == [
         "d.jsonl:1:11", "d.jsonl:1:22", "d.jsonl:2:1", "d.jsonl:3:28", "d.jsonl:3:43", "d.jsonl:4",
-        "e.yaml:3:28", "e.yaml:3:42", "e.yaml:3:53",
+        "e.yaml:3:39", "e.yaml:3:50", "e.yaml:3:63",
         "targets.yaml:2:36", "targets.yaml:2:50", "targets.yaml:2:63",
     ]  # fmt: skip
     assert any('metadata is the number 1; write an object: {"name": value}' in fault for fault in found)

@@ -575,9 +575,9 @@ def test_a_system_that_failed_is_an_error_of_its_graders() -> None:
 
 def test_mistakes_are_input_errors() -> None:
     """With what to write instead."""
-    with pytest.raises(InputError, match="latency: threshold is missing; write threshold"):
+    with pytest.raises(InputError, match="latency has no threshold; write"):
         Latency()  # type: ignore[call-arg]
-    with pytest.raises(InputError, match=r"code_judge: timeout is 0"):
+    with pytest.raises(InputError, match=r"code_judge: timeout is the number 0; write"):
         CodeGrader(script="x", timeout=0)
-    with pytest.raises(InputError, match="two members are named 'a'"):
+    with pytest.raises(InputError, match="two members are named 'a'; give one"):
         Composite(graders=(given("a", 1.0), given("a", 0.0)))

@@ -22,7 +22,6 @@ from germane.graders import (
     TokenUsage,
     ToolTrajectory,
     Where,
-    grader_list,
     grader_of,
 )
 from germane.samples.files import Notice
@@ -31,9 +30,9 @@ from germane.samples.yamltext import parse_yaml
 
 def read(text: str, folder: Path = Path()) -> tuple[CaseGrader, list[Notice]]:
     """The grader of a YAML text, and the warnings."""
-    node, warned = parse_yaml(text, "e.yaml"), list[Notice]()
-    where = Where(folder=folder, place=node.at, warn=warned.append)
-    return grader_of(node.json(), where), warned
+    warned = list[Notice]()
+    where = Where(folder=folder, warn=warned.append)
+    return grader_of(parse_yaml(text, "e.yaml"), where), warned
 
 
 FIELD = "fields: [{path: a}]"
@@ -151,20 +150,21 @@ def test_a_prompt_may_be_a_file(tmp_path: Path) -> None:
         grader, _ = read(f"type: llm_judge\nprompt: {name}", tmp_path)
         assert isinstance(grader, LLMGrader)
         assert grader.prompt == "Grade {{output}}"
-    with pytest.raises(InputError, match=r"e.yaml:2:1: the prompt q.md in .* cannot be read"):
+    with pytest.raises(InputError, match=r"e.yaml:2:9: prompt q.md in .* cannot be read"):
         read("type: llm_judge\nprompt: file://q.md", tmp_path)
 
 
 def test_statements_of_a_list_become_one_rubric() -> None:
     """It stands in the place of the first, and weighs as much as they are many."""
-    found = grader_list(["is nice", {"type": "is-json"}, "is short"], texts="rubric")
+    grader = grader_of({"type": "composite", "assertions": ["is nice", {"type": "is-json"}, "is short"]})
+    assert isinstance(grader, Composite)
+    found = grader.graders
     assert [type(one) for one in found] == [LLMGrader, TextAssertion]
     rubric = found[0]
     assert isinstance(rubric, LLMGrader)
     assert [item.description for item in rubric.rubrics] == ["is nice", "is short"]
     assert rubric.weight == 2
-    (one,) = grader_list(["nDCG@10"], texts="measures")
-    assert one.label == "nDCG@10"
+    assert grader_of("nDCG@10").label == "nDCG@10"
 
 
 def test_an_assert_set_passes_where_all_pass_or_its_mean_does() -> None:
@@ -194,34 +194,34 @@ def test_composites_nest_and_hand_on_the_compatibility() -> None:
     ("text", "message"),
     [
         ("weight: 1", "e.yaml:1:1: this grader has no type; write type: context_precision@5"),
-        ("type: [1]", "e.yaml:1:1: the type of a grader is [1]; write type: context_precision@5"),
+        ("type: [1]", "e.yaml:1:1: the type of a grader is a list; write type: context_precision@5"),
         (
             "type: llm-judg",
             "e.yaml:1:1: there is no grader or measure of type 'llm-judg'; did you mean 'llm_judge'?",
         ),
         ("type: nDCG@x", "e.yaml:1:1: 'nDCG@x': the cut-off 'x' is not a whole number; write nDCG@10"),
-        ("type: latency\nthreshold: fast", "e.yaml:2:1: latency: threshold is 'fast'; write a number"),
-        ("type: latency", "e.yaml:1:1: latency: threshold is missing; write threshold: ..."),
-        ("type: latency\nthreshold: 1\nweight: -1", "e.yaml:3:1: latency: weight is -1; write"),
+        ("type: latency\nthreshold: fast", "e.yaml:2:12: threshold is the text 'fast'; write a number"),
+        ("type: latency", "e.yaml:1:1: latency has no threshold; write threshold: ..."),
+        ("type: latency\nthreshold: 1\nweight: -1", "e.yaml:3:9: weight is the number -1; write"),
         (
             "type: latency\nthreshold: 1\nrequired: 2",
-            "e.yaml:3:1: latency: required is 2; write true (0.8) or a number",
+            "e.yaml:3:11: required is the number 2; write true (0.8) or a number",
         ),
         ("type: token_usage", "write max_total: 2000"),
         (
             "type: field_accuracy\nfields:\n- path: a\n  match: fuzzy",
-            "e.yaml:4:3: field_accuracy: fields.0.match is 'fuzzy'",
+            "e.yaml:4:10: fields[0].match is the text 'fuzzy'; write exact, numeric_tolerance or date",
         ),
-        ("type: field_accuracy\nfields: []", "e.yaml:2:1: field_accuracy: fields is (); write at least one"),
+        ("type: field_accuracy\nfields: []", "e.yaml:2:9: fields is a list; write at least 1"),
         ("type: tool_trajectory\nmode: exact", "write expected: [{tool: search}]"),
         ("type: regex\nvalue: (", "the regular expression cannot be read"),
-        ("type: composite", "a composite has no members; write evaluators"),
-        ("type: composite\nevaluators:\n- type: latency", "e.yaml:3:3: latency: threshold is missing"),
+        ("type: composite", "composite has no graders; write graders: ..."),
+        ("type: composite\nevaluators:\n- type: latency", "e.yaml:3:3: latency has no threshold"),
         (
             "type: composite\nevaluators: [{type: is-json}]\naggregator: {type: best}",
-            "aggregator.type is 'best'",
+            "aggregator.type is the text 'best'; write weighted_average, threshold, code_judge or llm_judge",
         ),
-        ("type: code_judge", "code_judge: script is missing"),
+        ("type: code_judge", "code_judge has no script; write script: ..."),
         (
             "type: latency\nthreshold: 1\nThreshold: 2",
             "e.yaml:3:1: 'threshold' and 'Threshold' are the same key",

@@ -92,7 +92,7 @@ def test_the_older_generation(read, tmp_path):
         "judge": "labels",
     }
     assert (style.spec["weight"], style.spec["required"], style.spec["prompt"]) == (2, True, "Is it kind?")
-    assert style.at(["prompt"]) == Place(str(file.path), 15, 38)
+    assert style.node.at(["prompt"]) == Place(str(file.path), 15, 38)
     first, second = file.cases
     assert (first.sample.id, first.target, first.conversation_id) == ("no", "other", "c1")
     assert first.sample.query == first.question == "Why?\n\nSteam rises."
@@ -123,7 +123,7 @@ def test_a_case_keeps_the_files_graders_unless_it_has_its_own(read):
         "Mentions steam",
         {"id": "r2", "description": "Is short", "weight": 2, "required": False},
     )
-    assert second.graders[1].at(["rubrics", 1, "weight"]).line == 41
+    assert second.graders[1].node.at(["rubrics", 1, "weight"]).line == 41
 
 
 NEWER = """

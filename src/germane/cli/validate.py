@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,10 +13,9 @@ from germane.cli.init import shipped
 from germane.cli.options import Files
 from germane.cli.values import say
 from germane.errors import InputError, Place
-from germane.types import freeze
 
 if TYPE_CHECKING:
-    from germane.samples.evalfile import EvalFile, GraderSpec
+    from germane.samples.evalfile import EvalFile
 
 
 def validate(
@@ -98,41 +96,10 @@ def _of_graders(file: EvalFile, names: set[str], warn: Callable[..., None]) -> I
         if ".py:" in code_in(spec.spec):  # it would have to be imported
             names.add(spec.name)
             continue
-        try:
-            (grader,) = graders_of_specs([spec], file, Settings(), warn)
-        except InputError as fault:
-            names.add(spec.name)
-            yield fault
-            yield from _further(spec, fault, file)
-        else:
-            names |= {grader.name, str(grader.measure)}
-
-
-def _further(spec: GraderSpec, fault: InputError, file: EvalFile) -> Iterator[InputError]:
-    """What else is wrong with a grader: each fault is looked for without the keys of those before it."""
-    from germane.graders.specs import graders_of_specs
-    from germane.measures.labels import Settings
-
-    while isinstance(spec.spec, Mapping):
-        at = [key for key in spec.spec if _where(spec.at((key,))) <= _where(fault.place)]
-        wrong = max(at, key=lambda key: _where(spec.at((key,))), default=None)
-        if wrong is None or wrong == "type" or _where(fault.place) == _where(spec.place):  # a key is missing
-            return
-        left = {key: value for key, value in spec.spec.items() if key != wrong}
-        spec = replace(spec, spec=freeze(left))
-        try:
-            graders_of_specs([spec], file, Settings())
-        except InputError as next_one:
-            if _where(next_one.place) == _where(spec.place):
-                return
-            fault = next_one
-            yield fault
-        else:
-            return
-
-
-def _where(place: Place | None) -> tuple[int, int]:
-    return (0, 0) if place is None else (place.line, place.column)
+        faults: list[InputError] = []
+        made = graders_of_specs([spec], file, Settings(), warn, faults)
+        yield from faults
+        names |= {name for one in made for name in (one.name, str(one.measure))} or {spec.name}
 
 
 def _of_gates(file: EvalFile, names: set[str]) -> Iterator[InputError]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from array import array
 from collections import Counter, deque
 from collections.abc import (
     AsyncIterator,
@@ -23,18 +24,17 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, islice
-from math import inf
+from itertools import chain, groupby, islice
+from math import fsum, inf
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from germane.encoding import encode
 from germane.judging.driver import Answerer, Drive
-from germane.judging.labelled import RowAnswers
+from germane.judging.labelled import AskedRow, RowAnswers
 from germane.measures import ranked
 from germane.measures.kernel import Floats, RankedLabels
-from germane.measures.labels import HELPS, Settings, turns
+from germane.measures.labels import HELPS, Settings, gold_table, turns
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import (
@@ -44,6 +44,7 @@ from germane.measures.scoring import (
     Block,
     Grader,
     Job,
+    applicable,
     depth_of,
     open_holes,
     reading_of,
@@ -51,10 +52,11 @@ from germane.measures.scoring import (
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import result_row
 from germane.reports.manifest import dump_grader
+from germane.reports.summary import belonging_to
 from germane.samples.rows import PlainRow
 from germane.tables.items import ItemRow, item_lines, item_rows
 from germane.tables.labels import Label, label_lines, label_rows, relevance_items
-from germane.tables.part import Part, WrittenPart
+from germane.tables.part import Beside, Part, WrittenPart
 from germane.tables.scores import ScoreTable
 from germane.types import Sample
 
@@ -174,6 +176,8 @@ class _Working:
         part.labels.extend(labels)
         for (index, name), result in self.block.graded(self.drive.results).items():
             part.judgements.add(result_row(self.unit.jobs[index].sample, name, result.as_json()))
+        measures = {grader.measure: None for job in self.unit.jobs for grader in job.graders}
+        part.beside = _beside(part.samples, belonging_to(measures))
         return part
 
     def _asked(self, part: Part) -> list[list[AnyQuestion]]:
@@ -216,6 +220,19 @@ def _add_scores(
         part.scores.append(key, name, canonical, outcome.value, outcome.status, outcome.why, outcome.bounds)
 
 
+def _beside(samples: Sequence[Sample], measures: Sequence[Measure]) -> Beside:
+    """The values of measures that belong beside those of gold labels, of the samples that have any."""
+    found: Beside = {}
+    for measure in measures:
+        mine = [sample for sample in samples if applicable(measure, sample, Settings()) is None]
+        table, lengths, _ = gold_table(mine, final=measure.settings["over"] == "final")
+        values = iter(ranked.values(measure, table).tolist())
+        for sample, length in zip(mine, lengths, strict=True):
+            mean = fsum(islice(values, length)) / length if length else 0.0
+            found.setdefault((sample.system, str(measure)), array("d")).append(mean)
+    return found
+
+
 class PlainMeasures:
     """Ranked measures over gold and people's labels, scored from columns: no question, no passage and no score is an object.
 
@@ -241,6 +258,7 @@ class PlainMeasures:
             for reading in map(reading_of, measures)
         }
         self._asked = [depth for reading, depth in self._depths.items() if reading.source == "judge"]
+        self._beside = belonging_to(measures)
         self._reads = {str(one): {"relevance"} for one in measures if one.labels == "judge"}
 
     @classmethod
@@ -259,9 +277,7 @@ class PlainMeasures:
 
     def part(self, rows: Sequence[PlainRow]) -> WrittenPart | None:
         """What the rows yield; None where any of them has to be looked at more closely."""
-        part = WrittenPart(
-            samples=[encode(row.shown) + b"\n" for row in rows], scores=ScoreTable(), graders=self._shown
-        )
+        part = WrittenPart(samples=[row.line for row in rows], scores=ScoreTable(), graders=self._shown)
         verdicts = self._add_labels(rows, part)
         if verdicts is None:
             return None
@@ -285,6 +301,7 @@ class PlainMeasures:
                 mine = (refused[name] for name, one in self._measures.items() if reading_of(one) == reading)
                 part.notes.update({REPEATED: tables.repeated(set.intersection(*map(set, mine)))})
         part.notes = +part.notes
+        part.beside = tables.beside(self._beside)
         if self._answers is not None:
             self._answers.count(sum(len(row[:depth]) for row in verdicts for depth in self._asked))
             part.prompts = dict(self._answers.prompts)
@@ -293,32 +310,33 @@ class PlainMeasures:
     def _add_labels(self, rows: Sequence[PlainRow], part: WrittenPart) -> list[Sequence[int]] | None:
         """Add the rows of items, judgements and labels; returns each row's verdicts, None where anything is missing."""
         answers, depth = self._answers, _largest(self._asked)
-        verdicts: list[Sequence[int]] = []
-        if answers is not None:
-            answers.renew()
+        asked, labelled = list[AskedRow](), list[Iterable[bytes]]()
+        part.labels = chain.from_iterable(labelled)
         for row in rows:
             found, key = row.contexts, (row.id, row.system, row.trial)
+            if found.shown and found.grades is None and "human" in self._sources:
+                return None
+            asked.append(AskedRow())
             if not found.shown or (answers is None and found.grades is None):
-                if found.shown and "human" in self._sources:
-                    return None
-                verdicts.append(())
                 continue
             items = relevance_items(row.query, found.texts or found.ids or ())
             if found.grades is not None:
-                part.labels += label_lines(key, items, found.grades)
+                labelled.append(label_lines(key, items, found.grades))
             if answers is None:
                 continue
             if found.texts is None or len(set(found.texts)) != len(found.texts):
                 return None
-            asked, grades = items[:depth], None if found.grades is None else found.grades[:depth]
-            answered = answers.of(asked, grades, self.settings.beside(row))
-            if answered is None or (grades is None and "human" in self._sources):
-                return None
-            verdicts.append(answered.labels)
-            part.items += item_lines(key, asked)
-            part.judgements.extend(answered.rows)
+            grades = None if found.grades is None else found.grades[:depth]
+            asked[-1] = AskedRow(items[:depth], grades, self.settings.beside(row))
+            part.items += item_lines(key, items[:depth])
             part.reads = self._reads
-        return verdicts
+        if answers is None:
+            return [()] * len(rows)
+        answered = answers.of(asked)
+        if answered is None:
+            return None
+        part.judgements = answered.rows
+        return answered.labels
 
 
 class _Tables:
@@ -363,6 +381,16 @@ class _Tables:
         """How many contexts repeat a document that stands higher, in the other rows."""
         ids = (row.contexts.ids or () for number, row in enumerate(self._rows) if number not in left_out)
         return sum(len(some) - len(set(some)) for some in ids)
+
+    def beside(self, measures: Iterable[Measure]) -> Beside:
+        """The values of these measures of the rows that have gold."""
+        found: Beside = {}
+        for measure in measures:
+            without, name = self.without_gold(measure.settings.get("rel") or 1), str(measure)
+            for number, value in enumerate(ranked.values(measure, self.gold).tolist()):
+                if number not in without:
+                    found.setdefault((self._rows[number].system, name), array("d")).append(value)
+        return found
 
 
 def _gold_labels(row: PlainRow) -> list[int | None]:

@@ -7,7 +7,7 @@ from germane.graders.grader import CaseGrader, GraderResult
 from germane.graders.limits import Cost, ExecutionMetrics, Latency, TokenUsage
 from germane.graders.llm_grader import LLMGrader, RubricItem
 from germane.graders.measure_grader import MeasureGrader
-from germane.graders.specs import Where, grader_list, grader_of
+from germane.graders.specs import Where, grader_of
 from germane.graders.text_assertion import TextAssertion
 from germane.graders.tool_trajectory import ExpectedCall, SkillTrigger, ToolTrajectory
 
@@ -31,6 +31,5 @@ __all__ = [
     "TokenUsage",
     "ToolTrajectory",
     "Where",
-    "grader_list",
     "grader_of",
 ]

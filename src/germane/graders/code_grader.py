@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo
 
 from germane.graders.evidence import script_document
-from germane.graders.grader import CaseGrader, GraderResult
+from germane.graders.grader import CaseGrader, Command, GraderResult
+from germane.processes import misplaced
 from germane.questions.asking import Program, ask
 from germane.questions.script import ScriptGrade, ScriptResult
 from germane.samples.evalfile import Case
-from germane.samples.yamltext import JsonMapping
+from germane.samples.files import Notice, fold, nearest
+from germane.samples.validation import Number
+from germane.samples.yamltext import JsonMapping, Node, Texts, WholeNumber, for_model, plain, plain_value
 from germane.types import FrozenDict, freeze
+
+MAX_CALLS = 50
+"""Calls that `target: true` lends a script."""
 
 
 class CodeGrader(CaseGrader):
@@ -31,13 +37,40 @@ class CodeGrader(CaseGrader):
     """
 
     type: ClassVar[str] = "code_judge"
+    aliases: ClassVar = {"script": ("command",), "timeout": ("timeout_seconds",)}
+    unread: ClassVar = {key: fix for key, fix in CaseGrader.unread.items() if key == "preprocessors"}
 
-    script: Annotated[str, Field(min_length=1)] | Annotated[tuple[str, ...], Field(min_length=1)]
+    script: Command
     cwd: str = "."
-    timeout: Annotated[float, Field(gt=0)] = 120.0
-    env: tuple[str, ...] = ()
-    max_calls: Annotated[int, Field(ge=0)] | None = None
+    timeout: Annotated[Number, Field(gt=0), plain] = 120.0
+    env: Texts = ()
+    max_calls: WholeNumber | None = None
     config: JsonMapping = FrozenDict()
+
+    @classmethod
+    def complete(
+        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
+    ) -> None:
+        """Its folder starts from the eval file's; every key without a meaning goes to `config`, as AgentV has it."""
+        context = info.context or {}
+        warn = context.get("warn") or (lambda _: None)
+        values["cwd"] = str((context["folder"] / values.get("cwd", "")).resolve())
+        if "target" in others and (calls := _lent(others["target"])) is not None:
+            del others["target"]
+            values["max_calls"], node.spelt["max_calls"] = calls, "target"
+        super().complete(
+            values, {key: others.pop(key) for key in [*others] if fold(key) in cls.unread}, node, info
+        )
+        for key in others:
+            if near := nearest(key, cls.spellings()):
+                problem = f"{key!r} goes to the script's config"
+                warn(Notice(problem, f"did you mean {near!r}?", node.keys[key]))
+        given = plain_value(values.get("config", {}))
+        if isinstance(given, dict):
+            values["config"] = {**{key: inner.json() for key, inner in others.items()}, **given}
+        if hint := misplaced(plain_value(values.get("script", ())), values["cwd"]):
+            problem, _, instead = hint.partition(": write ")
+            warn(Notice(problem, f"write {instead}", node.place))
 
     @property
     def asks(self) -> bool:
@@ -73,3 +106,11 @@ def result_of(found: ScriptResult) -> GraderResult:
         reasoning=found.reasoning,
         details=found.details,
     )
+
+
+def _lent(target: Node) -> Any:
+    """Calls of the judge that `target: {max_calls: 5}` or `target: true` lends a script; None of another target."""
+    if target.pairs is None:
+        return MAX_CALLS if target.json() is True else None
+    limits = {fold(key): for_model(inner) for key, inner in target.pairs.items()}
+    return limits.get("maxcalls", MAX_CALLS)

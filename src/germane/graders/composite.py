@@ -8,21 +8,32 @@ from dataclasses import replace
 from math import fsum
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, InstanceOf, ValidationInfo, model_validator
 
+from germane.errors import InputError
 from germane.graders.code_grader import result_of
-from germane.graders.grader import CaseGrader, GraderResult, Share, Verdict, together
-from germane.graders.llm_grader import FreeForm, prompt_text
+from germane.graders.grader import CaseGrader, Command, GraderResult, Numbers, Share, Verdict, together
+from germane.graders.llm_grader import FreeForm, PromptText, prompt_text
 from germane.questions.asking import Missing, Program, ask
 from germane.questions.script import ScriptGrade
-from germane.samples.evalfile import Case
-from germane.samples.yamltext import JsonMapping
+from germane.samples.evalfile import Case, grader_nodes, specs_of_assertions
+from germane.samples.files import fold
+from germane.samples.validation import Wrong
+from germane.samples.yamltext import Flag, Node, YamlModel
 from germane.types import FrozenDict, Json, freeze
 
 RESULTS = "EVALUATOR_RESULTS_JSON"
 
 
-class Aggregator(BaseModel):
+_HOW = {"weightedaverage": "weighted_average", "codegrader": "code_judge", "codejudge": "code_judge",
+        "llmgrader": "llm_judge", "llmjudge": "llm_judge"}  # fmt: skip
+
+
+def _how(value: Any) -> Any:
+    return _HOW.get(fold(value), value) if isinstance(value, str) else value
+
+
+class Aggregator(YamlModel):
     """How the results of several graders become one.
 
     Attributes:
@@ -35,24 +46,45 @@ class Aggregator(BaseModel):
         cwd: Where the script starts.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid")
+    what = "the aggregator"
+    text_field = "type"
+    aliases: ClassVar = {"path": ("script", "command")}
 
-    type: Literal["weighted_average", "threshold", "code_judge", "llm_judge"] = "weighted_average"
-    weights: JsonMapping = FrozenDict()
+    type: Annotated[
+        Literal["weighted_average", "threshold", "code_judge", "llm_judge"], BeforeValidator(_how)
+    ] = "weighted_average"
+    weights: Numbers = FrozenDict()
     threshold: Share | None = None
-    path: str | tuple[str, ...] | None = None
-    prompt: str | None = None
+    path: Command | None = None
+    prompt: PromptText | None = None
     cwd: str = "."
+
+    @classmethod
+    def complete(
+        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
+    ) -> None:
+        """Its folder starts from the eval file's."""
+        super().complete(values, others, node, info)
+        values["cwd"] = str(((info.context or {})["folder"] / values.get("cwd", "")).resolve())
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.type == "code_judge" and not self.path:
-            raise ValueError("write path: ./aggregate.py")
+            raise Wrong("has no path", "write path: ./aggregate.py")
         if self.type == "threshold" and self.threshold is None:
-            raise ValueError("write threshold: 0.5")
-        if any(isinstance(w, bool) or not isinstance(w, int | float) or w < 0 for w in self.weights.values()):
-            raise ValueError("write weights: {name: 2.0}")
+            raise Wrong("has no threshold", "write threshold: 0.5")
         return self
+
+
+def _members(value: Any, info: ValidationInfo) -> Any:
+    """The members that an eval file lists: a text among them is something that must be true of the answer."""
+    context = info.context or {}
+    if "grader_of" not in context:
+        return value
+    return tuple(
+        context["grader_of"](spec.node) for spec in specs_of_assertions(tuple(grader_nodes(value, info)))
+    )
 
 
 class Composite(CaseGrader):
@@ -68,18 +100,23 @@ class Composite(CaseGrader):
     """
 
     type: ClassVar[str] = "composite"
+    aliases: ClassVar = {
+        "graders": ("evaluators", "assertions", "assert", "members"),
+        "min_score": ("threshold",),
+    }
 
-    graders: Annotated[tuple[InstanceOf[CaseGrader], ...], Field(min_length=1)]
+    graders: Annotated[tuple[InstanceOf[CaseGrader], ...], Field(min_length=1), BeforeValidator(_members)]
     aggregator: Aggregator = Aggregator()
-    all_pass: bool = False
+    all_pass: Flag = False
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         names = [grader.label for grader in self.graders]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"two members are named {twice!r}; give one of them another name")
+            raise InputError(f"two members are named {twice!r}", fix="give one of them another name")
         if unknown := next((name for name in self.aggregator.weights if name not in names), None):
-            raise ValueError(f"weights: there is no member {unknown!r}, there are {', '.join(names)}")
+            problem = f"weights: there is no member {unknown!r}"
+            raise InputError(problem, fix=f"its members are {', '.join(names)}")
         return self
 
     @property

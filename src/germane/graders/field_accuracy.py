@@ -9,16 +9,17 @@ from decimal import ROUND_HALF_UP, Decimal
 from math import fsum, isfinite
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from germane.graders.evidence import answer_of, json_in, plain_number, reference_of, same
-from germane.graders.grader import DirectGrader, Flag, GraderResult, Number
+from germane.graders.grader import DirectGrader, GraderResult, Number
 from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
+from germane.samples.yamltext import Flag, Texts, YamlModel
 from germane.types import Json
 
 
-class FieldRule(BaseModel):
+class FieldRule(YamlModel):
     """How one field is compared.
 
     Attributes:
@@ -30,7 +31,8 @@ class FieldRule(BaseModel):
         formats: Formats of dates that are tried first: `DD/MM/YYYY`, `YYYY-MM-DD`, `DD-MMM-YYYY`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
+    what = "a field"
 
     path: Annotated[str, Field(min_length=1)]
     match: Literal["exact", "numeric_tolerance", "date"] = "exact"
@@ -38,7 +40,7 @@ class FieldRule(BaseModel):
     weight: Number = 1.0
     tolerance: Number = 0.0
     relative: Flag = False
-    formats: tuple[str, ...] = ()
+    formats: Texts = ()
 
 
 class _Found(NamedTuple):

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from germane.errors import InputError
 from germane.measures.outcome import Outcome
@@ -15,7 +23,8 @@ from germane.measures.scoring import BORDERLINE, PASS, STRICT
 from germane.questions.asking import Missing, Program
 from germane.samples import validation
 from germane.samples.evalfile import Case
-from germane.samples.validation import Wrong
+from germane.samples.validation import Wrong, say, wrong_in
+from germane.samples.yamltext import Flag, Node, YamlModel, plain
 from germane.types import FrozenDict, Json, Status
 
 R = TypeVar("R")
@@ -24,20 +33,39 @@ SHOWN = 4
 """Hits and misses that AgentV keeps of a list: `compatibility: agentv` cuts there."""
 
 
-Number = Annotated[validation.Number, Field(ge=0)]
-Share = Annotated[validation.Number, Field(ge=0, le=1)]
-Flag = Annotated[bool, Field(strict=True)]
+Number = Annotated[validation.Number, Field(ge=0.0), plain]
+Share = Annotated[validation.Number, Field(ge=0, le=1), plain]
+
+
+Numbers = Annotated[dict[str, Number], AfterValidator(FrozenDict), plain]
+"""Numbers from 0 by name."""
 
 
 def _gate(value: Any) -> Any:
     if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError("write true (0.8) or a number from 0 to 1")
+        raise Wrong(f"is {say(value)}", "write true (0.8) or a number from 0 to 1")
     return value
 
 
 Gate01 = Annotated[
-    bool | float, PlainValidator(_gate, json_schema_input_type=bool | Annotated[float, Field(ge=0, le=1)])
+    bool | float,
+    PlainValidator(_gate, json_schema_input_type=bool | Annotated[float, Field(ge=0, le=1)]),
+    plain,
 ]
+
+
+def _command(value: Any) -> str | tuple[str, ...]:
+    words = (value,) if isinstance(value, str) else value
+    texts = isinstance(words, list | tuple) and all(isinstance(one, str) for one in words)
+    if not texts or not "".join(words).strip():
+        raise Wrong(f"is {say(value)}", "write a command: python3 grade.py")
+    return str(value) if isinstance(value, str) else tuple(map(str, words))
+
+
+Command = Annotated[
+    str | tuple[str, ...], PlainValidator(_command, json_schema_input_type=str | tuple[str, ...])
+]
+"""A list is a program and its arguments, a text runs through `sh -lc`."""
 
 
 def verdict_of(score: float, least: float = PASS) -> Verdict:
@@ -98,7 +126,7 @@ class GraderResult:
         return found if self.status == "ok" else {**found, "status": self.status, "why": self.why}
 
 
-class CaseGrader(BaseModel, ABC):
+class CaseGrader(YamlModel, ABC):
     """What every grader has in common: its reported name, its weight, and what a case must reach.
 
     Attributes:
@@ -117,6 +145,14 @@ class CaseGrader(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     type: ClassVar[str]
     """What an eval file calls it."""
+    computed: ClassVar[tuple[str, ...]] = ("compatibility",)
+    unread: ClassVar = {
+        "preprocessors": "convert the files in the target, or in a code_judge: graders read text",
+        "target": "all graders of a run ask one judge: --judge openai:MODEL",
+        "model": "name the judge: --judge openai:MODEL",
+        "temperature": "name the judge's: --temperature",
+        "maxsteps": "remove it: a judge answers in one step",
+    }
 
     name: str = ""
     weight: Number = 1.0
@@ -125,11 +161,30 @@ class CaseGrader(BaseModel, ABC):
     negate: Flag = False
     compatibility: Literal["agentv"] | None = None
 
-    def __init__(self, **given: Any) -> None:
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.what = getattr(cls, "type", cls.what)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _made(cls, value: Any, handler: Callable[[Any], Self]) -> Self:
+        """Made in Python, a grader says at once what it cannot use."""
+        if not isinstance(value, dict):
+            return handler(value)
         try:
-            super().__init__(**given)
-        except ValidationError as invalid:
-            raise ParameterError.of(self.type, invalid) from None
+            return handler(value)
+        except ValidationError as error:
+            wrong = wrong_in(error, value)
+            wrong.problem = f"{cls.type}{':' if wrong.path else ''} {wrong.error(None).problem}"
+            raise InputError(wrong.problem, fix=wrong.fix) from None
+
+    @classmethod
+    def complete(
+        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
+    ) -> None:
+        """What is said once for all graders of a file, or by the type itself, is no key of the mapping."""
+        values |= (info.context or {}).get("fixed", {})
+        super().complete(values, others, node, info)
 
     @property
     def label(self) -> str:
@@ -204,52 +259,6 @@ class DirectGrader(CaseGrader):
         if not self.agentv:
             return GraderResult.skipped(reasoning)
         return GraderResult(score=0.0, verdict="fail", misses=(miss,), reasoning=reasoning)
-
-
-class ParameterError(InputError):
-    """A grader's parameter cannot be used; `path` are the names and indexes that lead to it."""
-
-    path: tuple[int | str, ...] = ()
-
-    @classmethod
-    def of(cls, what: str, invalid: ValidationError) -> ParameterError:
-        """The first thing that pydantic found wrong, with what to write instead."""
-        first = invalid.errors(include_url=False)[0]
-        path = tuple(step for step in first["loc"] if "[" not in str(step) and step not in _UNION)
-        name = ".".join(map(str, path))
-        given = repr(first["input"])
-        shown = given if len(given) <= 60 else f"{given[:57]}..."
-        problem = {"missing": "is missing", "extra_forbidden": "is not known"}.get(
-            first["type"], f"is {shown}"
-        )
-        said = f"{what}: {name} {problem}" if name else f"{what} is not complete"
-        if isinstance(cause := first.get("ctx", {}).get("error"), Wrong):
-            fix = cause.fix
-        elif first["type"] in _FIXES:
-            fix = _FIXES[first["type"]].format_map({"name": name, **first.get("ctx", {})})
-        else:
-            fix = first["msg"].removeprefix("Value error, ")
-            fix = fix.replace("Input should be", "write").replace("valid tuple", "list")
-        error = cls(said, fix=fix[:1].lower() + fix[1:])
-        error.path = path
-        return error
-
-
-_FIXES = {
-    "missing": "write {name}: ...",
-    "extra_forbidden": "remove it",
-    "too_short": "write at least one",
-    "string_too_short": "write a text",
-    "string_type": "write a text",
-    "bool_type": "write true or false",
-    "float_type": "write a number",
-    "greater_than_equal": "write a number from {ge:g}",
-    "greater_than": "write a number above {gt:g}",
-    "less_than_equal": "write a number up to {le:g}",
-}
-_UNION = {"bool", "float", "str", "none", "constrained-str"}
-
-"""Steps that pydantic adds for the members of a union; others have brackets."""
 
 
 def together(programs: Iterable[Program[R]]) -> Program[list[R]]:

@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
+from germane.errors import InputError
 from germane.graders.evidence import cost_of, duration_of, plain_number, tokens_of, tool_calls, trace_summary
 from germane.graders.grader import DirectGrader, GraderResult, Number
 from germane.samples.evalfile import Case
@@ -42,6 +43,7 @@ class Latency(DirectGrader):
     """1 where the answer took at most `threshold` milliseconds, else 0; skipped where its duration is not known."""
 
     type: ClassVar[str] = "latency"
+    aliases: ClassVar = {"threshold": ("max_ms",)}
 
     threshold: Number
 
@@ -60,6 +62,7 @@ class Cost(DirectGrader):
     """1 where the answer cost at most `budget` US dollars, else 0; skipped where its cost is not known."""
 
     type: ClassVar[str] = "cost"
+    aliases: ClassVar = {"budget": ("threshold", "max_usd")}
 
     budget: Number
 
@@ -80,6 +83,7 @@ class TokenUsage(DirectGrader):
     """
 
     type: ClassVar[str] = "token_usage"
+    aliases: ClassVar = {"max_total": ("max_total_tokens",)}
 
     max_total: Number | None = None
     max_input: Number | None = None
@@ -88,7 +92,9 @@ class TokenUsage(DirectGrader):
     @model_validator(mode="after")
     def _limited(self) -> Self:
         if self.max_total is self.max_input is self.max_output is None:
-            raise ValueError("write max_total: 2000 (or max_input, max_output)")
+            raise InputError(
+                "token_usage has no limit", fix="write max_total: 2000 (or max_input, max_output)"
+            )
         return self
 
     def check(self, case: Case) -> GraderResult:
@@ -131,7 +137,7 @@ class ExecutionMetrics(DirectGrader):
     @model_validator(mode="after")
     def _limited(self) -> Self:
         if not self.model_fields_set - {"exploration_tolerance"} & set(_LIMITS):
-            raise ValueError("write at least one limit: max_tool_calls: 10")
+            raise InputError("execution_metrics has no limit", fix="write one at least: max_tool_calls: 10")
         return self
 
     def check(self, case: Case) -> GraderResult:

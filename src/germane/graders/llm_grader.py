@@ -10,9 +10,18 @@ from math import fsum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictStr,
+    Tag,
+    ValidationInfo,
+    model_validator,
+)
 
-from germane.errors import AnswerError
+from germane.errors import AnswerError, InputError
 from germane.graders.evidence import (
     answer_of,
     criteria_of,
@@ -22,20 +31,16 @@ from germane.graders.evidence import (
     script_document,
     tool_calls,
 )
-from germane.graders.grader import (
-    CaseGrader,
-    Flag,
-    GraderResult,
-    Number,
-    Share,
-    verdict_of,
-)
+from germane.graders.grader import CaseGrader, Command, GraderResult, Number, Share, verdict_of
 from germane.questions import PayloadModel, Question, Reason, Text, Whole, YesNo, voting
 from germane.questions.asking import Program, ask
-from germane.questions.prompts import Wording, variables_in
+from germane.questions.prompts import variables_in
+from germane.questions.question import Wording
 from germane.questions.script import ScriptText
 from germane.samples.evalfile import Case
-from germane.samples.yamltext import JsonMapping
+from germane.samples.files import fold
+from germane.samples.validation import Wrong
+from germane.samples.yamltext import Flag, JsonMapping, Node, Scalar, Texts, YamlModel, for_model, plain
 from germane.types import FrozenDict, Json, freeze
 
 A = TypeVar("A")
@@ -50,9 +55,9 @@ class Templated(Question[A], Generic[A]):
     values: FrozenDict
 
     @property
-    def prompt(self) -> str:
-        """The template, under the name of the kind."""
-        return Wording(self.kind, self.template, self.values)
+    def wording(self) -> Wording:
+        """The template."""
+        return Wording(self.template, frozenset(self.values))
 
     @property
     def about(self) -> str:
@@ -216,16 +221,31 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
         return {"checks": checks, "overall_reasoning": why}
 
 
-class ScoreRange(BaseModel):
+_Tenth = Annotated[int, Field(ge=0, le=10), plain]
+
+
+class ScoreRange(YamlModel):
     """What the scores from `score_range[0]` to `score_range[1]` mean."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
+    what = "a score range"
 
-    score_range: tuple[Annotated[int, Field(ge=0, le=10)], Annotated[int, Field(ge=0, le=10)]]
+    score_range: tuple[_Tenth, _Tenth]
     outcome: Annotated[str, Field(min_length=1)]
 
 
-class RubricItem(BaseModel):
+def _ranges(value: Any) -> Any:
+    """`{0: bad, 5: fair, 9: good}` with the upper ends filled in."""
+    given = value.json() if isinstance(value, Node) else value
+    if not isinstance(given, Mapping):
+        return value
+    starts = sorted((int(key), text) for key, text in given.items() if str(key).isdecimal())
+    ends = [start - 1 for start, _ in starts[1:]] + [10]
+    pairs = zip(starts, ends, strict=True)
+    return [{"score_range": (start, end), "outcome": text} for (start, text), end in pairs]
+
+
+class RubricItem(YamlModel):
     """One thing that an answer must do.
 
     Attributes:
@@ -234,49 +254,43 @@ class RubricItem(BaseModel):
         weight: Its weight in the score.
         required: Whether failing it fails the verdict (True unless it has score ranges).
         min_score: Of an item with score ranges: the least score, from 0 to 1, else the verdict fails.
+        required_min_score: The same from 0 to 10, as AgentV has it.
         score_ranges: What scores from 0 to 10 mean; they must cover all of them.
         operator: `contradiction` only asks that the answer does not contradict the description.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
+    what = "an item of the rubric"
+    text_field = "description"
+    aliases: ClassVar = {"description": ("outcome", "criteria", "criterion")}
 
     id: str = ""
     description: str = ""
     weight: Number = 1.0
     required: Flag | None = None
     min_score: Share | None = None
-    score_ranges: tuple[ScoreRange, ...] = ()
+    required_min_score: Annotated[Number, Field(le=10)] | None = None
+    score_ranges: Annotated[tuple[ScoreRange, ...], BeforeValidator(_ranges)] = ()
     operator: Literal["correctness", "contradiction"] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _spelled(cls, given: Any) -> Any:
-        if isinstance(given, str):
-            return {"description": given.strip()}
-        if not isinstance(given, Mapping):
-            return given
-        found = dict(given)
-        for name in ("outcome", "criteria", "criterion"):
-            if name in found:
-                found.setdefault("description", found.pop(name))
-        if isinstance(rated := found.pop("required_min_score", None), int | float):
-            found.setdefault("min_score", rated / 10)
-        if isinstance(ranges := found.get("score_ranges"), Mapping):
-            found["score_ranges"] = _spread(ranges)
-        return found
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if not self.description and not self.score_ranges:
-            raise ValueError("write description: what must be true")
+            raise Wrong("is not complete", "write description: what must be true")
         covered = [n for one in self.score_ranges for n in range(one.score_range[0], one.score_range[1] + 1)]
         if self.score_ranges and sorted(covered) != list(range(11)):
-            raise ValueError("the score ranges must cover each whole number from 0 to 10 once")
+            raise Wrong(
+                "leaves scores out, or has them twice",
+                "cover each whole number from 0 to 10 once",
+                "score_ranges",
+            )
         return self
 
     @property
     def least(self) -> float | None:
         """The score, from 0 to 1, under which the verdict fails; None = none."""
+        if self.score_ranges and self.min_score is None and self.required_min_score is not None:
+            return self.required_min_score / 10
         if self.score_ranges:
             return self.min_score if self.min_score is not None else 1.0 if self.required else None
         return None if self.required is False else 1.0
@@ -296,15 +310,25 @@ class RubricItem(BaseModel):
         return f"[{self.id}]{noted} {said}"
 
 
-def _spread(ranges: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """`{0: bad, 5: fair, 9: good}` with the upper ends filled in."""
-    starts = sorted((int(key), text) for key, text in ranges.items() if str(key).isdecimal())
-    ends = [start - 1 for start, _ in starts[1:]] + [10]
-    pairs = zip(starts, ends, strict=True)
-    return [{"score_range": (start, end), "outcome": text} for (start, text), end in pairs]
+def _prompt_file(value: Any, info: ValidationInfo) -> Any:
+    """A prompt of an eval file: itself, or the text of the file that `file://` or a name with .md or .txt names."""
+    if not isinstance(value, Scalar):
+        return value
+    name, folder = value.removeprefix("file://").strip(), (info.context or {})["folder"]
+    named = name.endswith((".md", ".txt", ".prompt")) and not any(c.isspace() for c in name)
+    if not named and not value.startswith("file://"):
+        return str(value)
+    try:
+        return (folder / name).read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as fault:
+        why = getattr(fault, "strerror", None) or "it is not UTF-8 text"
+        raise Wrong(f"{name} in {folder} cannot be read: {why}", "check the path") from None
 
 
-class PromptCommand(BaseModel):
+PromptText = Annotated[str, BeforeValidator(_prompt_file)]
+
+
+class PromptCommand(YamlModel):
     """A program of the user's that writes the prompt: the case is on its stdin as scripts get it, the prompt on its stdout.
 
     Attributes:
@@ -314,12 +338,29 @@ class PromptCommand(BaseModel):
         config: What the document holds under `config`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
+    what = "a prompt"
+    aliases: ClassVar = {"command": ("script",)}
 
-    command: str | tuple[str, ...]
+    command: Command
     cwd: str = "."
-    env: tuple[str, ...] = ()
-    config: JsonMapping = Field(default_factory=FrozenDict)
+    env: Texts = ()
+    config: JsonMapping = FrozenDict()
+
+    @classmethod
+    def complete(
+        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
+    ) -> None:
+        """It starts in the eval file's folder; a list where its last word is a file, as AgentV has it."""
+        super().complete(values, others, node, info)
+        folder = (info.context or {})["folder"].resolve()
+        values["cwd"] = str(folder)
+        if isinstance(command := values.get("command"), list) and command and isinstance(command[-1], str):
+            file = folder / command[-1]
+            if not file.is_file():
+                problem = f"has no file {str(command[-1])!r} in {folder}"
+                raise Wrong(problem, "end the command with its script", "command")
+            values |= {"command": [*command[:-1], str(file)], "cwd": str(file.parent)}
 
     def question(self, case: Case, grader: str) -> ScriptText:
         """What is run for a case."""
@@ -331,6 +372,12 @@ class PromptCommand(BaseModel):
             env=self.env,
             of=(sample.id, sample.system, str(sample.trial), grader),
         )
+
+
+_Prompt = Annotated[
+    Annotated[PromptText, Tag("text")] | Annotated[PromptCommand, Tag("command")],
+    Discriminator(lambda given: "text" if isinstance(given, str) else "command"),
+]
 
 
 class LLMGrader(CaseGrader):
@@ -348,9 +395,24 @@ class LLMGrader(CaseGrader):
     """
 
     type: ClassVar[str] = "llm_judge"
+    aliases: ClassVar = {"prompt": ("value",), "rubrics": ("rubric",), "min_score": ("threshold",)}
 
-    prompt: str | PromptCommand | None = None
+    prompt: _Prompt | None = None
     rubrics: tuple[RubricItem, ...] = ()
+
+    @classmethod
+    def complete(
+        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
+    ) -> None:
+        """`criteria`, and a `rubric` that is a text, are the prompt; a list of them is the rubric."""
+        given = [(key, for_model(others.pop(key))) for key in [*others] if fold(key) == "criteria"]
+        if isinstance(values.get("rubrics"), str):
+            given.append((node.spelt["rubrics"], values.pop("rubrics")))
+        for key, value in given:
+            name = "prompt" if isinstance(value, str) else "rubrics"
+            if values.setdefault(name, value) is value:
+                node.spelt[name] = key
+        super().complete(values, others, node, info)
 
     @model_validator(mode="after")
     def _named(self) -> Self:
@@ -359,7 +421,7 @@ class LLMGrader(CaseGrader):
             item.model_copy(update={"id": name}) for item, name in zip(self.rubrics, ids, strict=True)
         )
         if len(set(ids)) < len(ids):
-            raise ValueError("two items of the rubric have the same id")
+            raise InputError("two items of the rubric have the same id", fix="give one of them another")
         object.__setattr__(self, "rubrics", items)
         return self
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, InstanceOf, PlainValidator
+from pydantic import InstanceOf, PlainValidator
 
-from germane.graders.grader import CaseGrader, Flag, GraderResult, together
+from germane.graders.grader import CaseGrader, GraderResult, together
 from germane.measures.explaining import CANNOT, Explanation, explain_judged, explain_ranked
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
@@ -15,6 +15,8 @@ from germane.measures.outcome import Outcome
 from germane.measures.scoring import Block, Grader, Job
 from germane.questions.asking import Program
 from germane.samples.evalfile import Case
+from germane.samples.validation import Wrong, say
+from germane.samples.yamltext import Flag, Texts, WholeNumber
 from germane.types import Context, FrozenDict, Sample
 
 NOT_FOUND = "No retrieved context found in candidate answer"
@@ -22,7 +24,7 @@ NOT_FOUND = "No retrieved context found in candidate answer"
 
 def _measure(given: Any) -> Any:
     if not isinstance(given, Measure | str):
-        raise ValueError("write a measure's name: context_precision@5")  # noqa: TRY004 - pydantic reads ValueError
+        raise Wrong(f"is {say(given)}", "write a measure's name: context_precision@5")
     return Measure.parse(given) if isinstance(given, str) else given
 
 
@@ -38,11 +40,17 @@ class MeasureGrader(CaseGrader):
     """
 
     type: ClassVar[str] = "measure"
+    aliases: ClassVar = {
+        "min_score": ("threshold",),
+        "strict": ("strict_mode",),
+        "contexts": ("retrieval_context", "retrieved_context", "retrieved_contexts"),
+    }
+    computed: ClassVar = ("compatibility", "settings")
 
     measure: Annotated[Measure, PlainValidator(_measure, json_schema_input_type=str)]
     strict: Flag = False
-    expected_relevant_count: Annotated[int, Field(ge=0)] | None = None
-    contexts: tuple[str, ...] | None = None
+    expected_relevant_count: WholeNumber | None = None
+    contexts: Texts | None = None
     settings: InstanceOf[Settings] = Settings()
 
     @property

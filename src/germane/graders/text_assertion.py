@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from germane.errors import InputError
 from germane.graders.evidence import answer_of
 from germane.graders.grader import DirectGrader, GraderResult
 from germane.samples.evalfile import Case
+from germane.samples.yamltext import as_list
 
 _TESTS: Mapping[str, tuple[Callable[[str, str], bool], str, str]] = {
     "contains": (lambda text, value: value in text, "contains", "does not contain"),
@@ -41,9 +43,11 @@ class TextAssertion(DirectGrader):
     """
 
     type: ClassVar[str] = "text"
+    aliases: ClassVar = {"value": ("values",)}
+    computed: ClassVar = ("compatibility", "test")
 
     test: Test
-    value: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    value: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(as_list)] = ()
     flags: str = ""
 
     @property
@@ -55,14 +59,19 @@ class TextAssertion(DirectGrader):
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if (self.test == "is_json") == bool(self.value):
-            raise ValueError("is_json takes no value" if self.value else 'write value: "the text"')
+            fix = "remove its value" if self.value else 'write value: "the text"'
+            raise InputError(f"{self.test} takes {'no' if self.value else 'a'} value", fix=fix)
         if len(self.value) > 1 and not self.test.endswith(("_any", "_all")):
-            raise ValueError(f"{self.test} takes one value; for several write contains_any or contains_all")
+            fix = "for several write contains_any or contains_all"
+            raise InputError(f"{self.test} takes one value", fix=fix)
         if self.test == "regex":
             try:
                 self._pattern()
             except (re.error, KeyError) as wrong:
-                raise ValueError(f"the regular expression cannot be read: {wrong}") from None
+                problem = f"the regular expression cannot be read: {wrong}"
+                raise InputError(
+                    problem, fix="check its brackets, and that its flags are i, m or s"
+                ) from None
         return self
 
     def _pattern(self) -> re.Pattern[str]:

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
+from germane.errors import InputError
 from germane.graders.evidence import plain_number, same, tool_calls, trace_summary
-from germane.graders.grader import DirectGrader, Flag, GraderResult, Number
+from germane.graders.grader import DirectGrader, GraderResult, Number, Numbers
 from germane.samples.evalfile import Case
-from germane.samples.yamltext import JsonMapping
+from germane.samples.yamltext import Flag, JsonMapping, YamlModel
 from germane.types import Json, ToolCall
 
 Checks: TypeAlias = Iterable[tuple[bool | None, str]]
@@ -19,7 +20,7 @@ Checks: TypeAlias = Iterable[tuple[bool | None, str]]
 ArgsMatch: TypeAlias = Literal["exact", "superset", "subset", "ignore"] | tuple[str, ...]
 
 
-class ExpectedCall(BaseModel):
+class ExpectedCall(YamlModel):
     """A tool call that is expected.
 
     Attributes:
@@ -30,7 +31,9 @@ class ExpectedCall(BaseModel):
             call's duration is not known.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid")
+    what = "an expected call"
+    aliases: ClassVar = {"tool": ("name",), "args": ("input",)}
 
     tool: Annotated[str, Field(min_length=1)]
     args: Literal["any"] | JsonMapping | None = None
@@ -54,19 +57,16 @@ class ToolTrajectory(DirectGrader):
     type: ClassVar[str] = "tool_trajectory"
 
     mode: Literal["any_order", "in_order", "exact", "superset", "subset"]
-    minimums: JsonMapping | None = None
+    minimums: Numbers | None = None
     expected: tuple[ExpectedCall, ...] | None = None
     args_match: ArgsMatch = "superset"
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.mode == "any_order" and self.minimums is None:
-            raise ValueError("write minimums: {search: 1}")
+            raise InputError("any_order takes minimums", fix="write minimums: {search: 1}")
         if self.mode != "any_order" and self.expected is None:
-            raise ValueError("write expected: [{tool: search}]")
-        for tool, count in (self.minimums or {}).items():
-            if isinstance(count, bool) or not isinstance(count, int | float) or count < 0:
-                raise ValueError(f"write a number of calls: {tool}: 1")
+            raise InputError(f"{self.mode} takes expected calls", fix="write expected: [{tool: search}]")
         return self
 
     def check(self, case: Case) -> GraderResult:

@@ -377,7 +377,10 @@ def _results(frame: Any, kind: Kind) -> Any:
 
 
 def _lines(path: str | Path, block: int, *, skip: bool = False) -> Iterator[bytes]:
-    """The lines of a file in blocks, without the first one where it is to be skipped; NotPlain where one is too long."""
+    """The lines of a file in blocks, without the first one where it is to be skipped.
+
+    NotPlain where one is too long or has control characters.
+    """
     with opened(path, limited=False) as stream:
         if skip:
             stream.readline(line_limit())
@@ -385,6 +388,9 @@ def _lines(path: str | Path, block: int, *, skip: bool = False) -> Iterator[byte
             data += stream.readline(line_limit())
             if not data.endswith(b"\n") and len(data) > line_limit():
                 raise NotPlain("a line is too long")
+            data = data.replace(b"\r\n", b"\n")
+            if data.translate(None, _PLAIN):
+                raise NotPlain("there are control characters")
             yield data
 
 
@@ -394,6 +400,8 @@ def _table_head(
     """The cells of a table's first line, where the column of each role stands, and whether that line is a header."""
     with opened(path, limited=False) as stream:
         line = stream.readline(line_limit())
+    if b'"' in line or line.rstrip(b"\r\n").translate(None, _PLAIN):
+        raise NotPlain("cells are quoted, or there are control characters")
     head = [cell.strip() for cell in _text(line).split(between)]
     try:
         return head, *table_columns(head, Place(shown_name(path), 1), kind, columns)
@@ -591,6 +599,7 @@ _BLANKS = bytes.maketrans(b"\t\v\f\r", b"    ")
 _CONTROL = bytes(byte for byte in range(32) if byte not in b"\t\n\v\f\r")
 _PLAINER = _BLANKS.translate(bytes.maketrans(_CONTROL, bytes(len(_CONTROL))))
 _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte == 10)
+_PLAIN = _USUAL + b"\t"
 
 
 def _normalised(data: bytes) -> bytes:

@@ -72,19 +72,22 @@ def _existing(value: Any, info: ValidationInfo) -> Path:
 class GraderSpec:
     """One grader as it stands in an eval file: its mapping, or the name of a measure; what it means is decided upstream.
 
-    `named` says whether `name` was written; else it is the type, with what is looked for. `at` gives the place of what
-    names and indexes lead to.
+    `named` says whether `name` was written; else it is the type, with what is looked for.
     """
 
     name: str
-    spec: Json
+    node: Node
     named: bool = False
-    at: Callable[[Sequence[int | str]], Place] = field(compare=False)
 
     @property
     def place(self) -> Place:
         """Where it starts."""
-        return self.at(())
+        return self.node.place
+
+    @property
+    def spec(self) -> Json:
+        """What is written, as JSON; what names something stays a text."""
+        return freeze(self.node.json()) if self.node.text is None else self.node.text
 
 
 def _spec(node: Node) -> GraderSpec:
@@ -92,16 +95,14 @@ def _spec(node: Node) -> GraderSpec:
         if node.text is None or node.is_null():
             fix = "write type: context_precision@5"
             raise InputError(f"a grader is {node.kind}", fix=fix, place=node.place)
-        return GraderSpec(name=node.text, spec=node.text, at=node.at)
+        return GraderSpec(name=node.text, node=node)
     pairs = node.pairs.items()
     known = {fold(key): inner.text for key, inner in pairs if inner.text and not inner.is_null()}
     kind = known.get("type")
     name = known.get("name") or (known.get("metric") if kind else None)
     usual = kind or known.get("measure") or known.get("metric") or "code_judge"
     usual = f"{usual}-{known['value']}" if "value" in known else usual
-    texts = {"name", "type"}
-    spec = freeze({key: inner.text if fold(key) in texts else inner.json() for key, inner in pairs})
-    return GraderSpec(name=name or usual, named=name is not None, spec=spec, at=node.at)
+    return GraderSpec(name=name or usual, named=name is not None, node=node)
 
 
 def _node(value: Any) -> Node:
@@ -117,21 +118,17 @@ def _measures(nodes: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
     found: list[GraderSpec] = []
     for node in nodes:
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
-        found += [GraderSpec(name=name, spec=name, at=node.at) for name in names]
+        found += [GraderSpec(name=name, node=replace(node, text=name)) for name in names]
         found += [] if names else [_spec(node)]
     return tuple(found)
 
 
 def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
     """Statements and items of a rubric as one grader, asked of a model."""
-    items = [node.json() if node.text is None else node.text for node in nodes]
-    spec = freeze({"type": "rubrics", "name": "rubrics", "rubrics": items, "weight": weight})
-
-    def at(path: Sequence[int | str]) -> Place:
-        inside = path[1:] if tuple(path[:1]) == ("rubrics",) else ()
-        return nodes[inside[0]].at(inside[1:]) if inside and isinstance(inside[0], int) else nodes[0].place
-
-    return GraderSpec(name="rubrics", spec=spec, at=at)
+    place = nodes[0].place
+    pairs = node_of({"type": "rubrics", "name": "rubrics", "weight": weight}, place).pairs or {}
+    pairs["rubrics"] = Node(place, items=list(nodes))
+    return GraderSpec(name="rubrics", node=Node(place, pairs=pairs, keys=dict.fromkeys(pairs, place)))
 
 
 def _rubrics(items: Any) -> tuple[GraderSpec, ...]:
@@ -139,7 +136,7 @@ def _rubrics(items: Any) -> tuple[GraderSpec, ...]:
     return (_rubric(nodes),) if nodes else ()
 
 
-def _assertions(nodes: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
+def specs_of_assertions(nodes: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
     """In the newer generation's list a text is no measure's name, but something that must be true.
 
     All of them are one rubric in the place of the first, which weighs as much as they are many.
@@ -154,7 +151,7 @@ _DEEPEST = 3
 """Files of assertions that may include each other, one in the other."""
 
 
-def _listed(value: Any, info: ValidationInfo) -> list[Node]:
+def grader_nodes(value: Any, info: ValidationInfo) -> list[Node]:
     """The nodes of a list of graders, those of the files that it includes in their places."""
     nodes = []
     for number, item in enumerate(as_list(value)):
@@ -208,8 +205,8 @@ def _template(name: str, folder: Path, above: tuple[Path, ...], place: Place) ->
 
 
 _Items = tuple[Annotated[Any, PlainValidator(_node, json_schema_input_type=str | dict[str, Any])], ...]
-Graders = Annotated[_Items, BeforeValidator(_listed), AfterValidator(_measures)]
-Assertions = Annotated[_Items, BeforeValidator(_listed), AfterValidator(_assertions)]
+Graders = Annotated[_Items, BeforeValidator(grader_nodes), AfterValidator(_measures)]
+Assertions = Annotated[_Items, BeforeValidator(grader_nodes), AfterValidator(specs_of_assertions)]
 
 
 class GraderLists(YamlModel):
@@ -732,7 +729,7 @@ def _graders(
         own = (*(grader for grader in file.measures if grader.name not in names), *own)
     found = by_name((*own, *entry.rubrics), faults)
     if not found and entry.criterion:  # AgentV asks a model whether the answer does what the case says
-        return (GraderSpec(name="llm_judge", spec=freeze({"type": "llm_judge"}), at=lambda _: place),)
+        return (GraderSpec(name="llm_judge", node=node_of({"type": "llm_judge"}, place)),)
     return found
 
 

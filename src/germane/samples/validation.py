@@ -67,6 +67,7 @@ _FIXES = {
     "finite_number": "write a finite number or leave the field out",
     "greater_than_equal": "write a number from {ge:g}",
     "whole_from": "write a whole number from {ge}",
+    "greater_than": "write a number above {gt:g}",
     "less_than_equal": "write a number up to {le:g}",
     "literal_error": "write {expected}",
     "too_short": "write at least {min_length}",
@@ -88,8 +89,10 @@ def wrong_in(error: ValidationError, value: Json) -> Wrong:
 
 
 def all_faults(error: ValidationError) -> list[tuple[tuple[Step, ...], Wrong]]:
-    """Every fault that pydantic found: where, by its own names, and the fault in our words."""
-    return list(map(_in_words, error.errors(include_url=False)))
+    """Every fault that pydantic found: where, by its own names, and the fault in our words; the inmost where one holds another."""
+    found = list(map(_in_words, error.errors(include_url=False)))
+    above = {loc[:depth] for loc, _ in found for depth in range(len(loc))}
+    return [(loc, wrong) for loc, wrong in found if loc not in above]
 
 
 def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Wrong]:

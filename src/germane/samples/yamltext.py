@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import yaml
@@ -316,10 +317,10 @@ class Scalar(str):
     node: Node
 
 
-def _for_model(node: Node) -> Any:
+def for_model(node: Node) -> Any:
     """A node as pydantic takes it: scalars as texts, lists as lists, mappings as nodes."""
     if node.items is not None:
-        return [_for_model(item) for item in node.items]
+        return [for_model(item) for item in node.items]
     if node.text is None:
         return node
     scalar = Scalar(node.text)
@@ -348,10 +349,10 @@ def _mapping(value: Any) -> FrozenDict:
     return frozen
 
 
-_plain = BeforeValidator(plain_value)
-Flag = Annotated[StrictBool, _plain]
-Positive = Annotated[Number, Field(ge=0.001), _plain]
-WholeNumber = Annotated[Whole, Field(strict=True, ge=0), _plain]
+plain = BeforeValidator(plain_value)
+Flag = Annotated[StrictBool, plain]
+Positive = Annotated[Number, Field(ge=0.001), plain]
+WholeNumber = Annotated[Whole, Field(strict=True, ge=0), plain]
 Texts = Annotated[tuple[str, ...], BeforeValidator(as_list)]
 JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping, json_schema_input_type=dict[str, Any])]
 
@@ -359,15 +360,16 @@ JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping, json_schema_input_t
 class YamlModel(BaseModel):
     """A mapping of a YAML file. Keys may be snake_case, camelCase or kebab-case; null counts as absent.
 
-    `what` names the mapping in messages, `aliases` are other names of its fields, `computed` fields that no key
-    may set, `nodes` fields that stay nodes, `ignored` keys that are known and have no effect, `unread` keys of AgentV
-    with what to write instead. The context of the validation has `folder`, which
-    paths are relative to, and `warn`, which gets a Notice for every unknown key.
+    `what` names the mapping in messages, `aliases` are other names of its fields, `text_field` the field that a
+    text in the place of the mapping sets, `computed` fields that no key may set, `nodes` fields that stay nodes, `ignored` keys
+    that are known and have no effect, `unread` keys of AgentV with what to write instead. The context of the validation
+    has `folder`, which paths are relative to, and `warn`, which gets a Notice for every unknown key.
     """
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
     what: ClassVar[str] = "this"
     aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    text_field: ClassVar[str] = ""
     computed: ClassVar[tuple[str, ...]] = ()
     nodes: ClassVar[tuple[str, ...]] = ()
     ignored: ClassVar[tuple[str, ...]] = ()
@@ -395,7 +397,12 @@ class YamlModel(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _read(cls, value: Any, handler: Callable[[Any], Self], info: ValidationInfo) -> Self:
-        if isinstance(value, cls | dict):
+        if isinstance(value, str) and cls.text_field:
+            value = {cls.text_field: value}
+        if isinstance(value, dict):
+            names = _fields(cls)
+            return handler({names.get(fold(str(key)), key): inner for key, inner in value.items()})
+        if isinstance(value, cls):
             return handler(value)
         if not isinstance(value, Node) or value.pairs is None:
             raise Wrong(f"is {say(value)}", "write a mapping: key: value")
@@ -406,7 +413,7 @@ class YamlModel(BaseModel):
     @classmethod
     def _sorted(cls, node: Node) -> tuple[dict[str, Any], dict[str, Node]]:
         """The values of the fields, and the keys that are none; two keys of one field are an error."""
-        names = {fold(spelling): name for spelling, name in cls.spellings().items()}
+        names = _fields(cls)
         ignored = {fold(key) for key in cls.ignored}
         values: dict[str, Any] = {}
         others: dict[str, Node] = {}
@@ -423,8 +430,14 @@ class YamlModel(BaseModel):
                 if name in values:
                     problem = f"{node.spelt[name]!r} and {key!r} say the same thing"
                     raise InputError(problem, fix="keep one of them", place=node.keys[key])
-                values[name], node.spelt[name] = inner if name in cls.nodes else _for_model(inner), key
+                values[name], node.spelt[name] = inner if name in cls.nodes else for_model(inner), key
         return values, others
+
+
+@cache
+def _fields(model: type[YamlModel]) -> dict[str, str]:
+    """Every name that a key may have, folded -> the field that it sets."""
+    return {fold(spelling): name for spelling, name in model.spellings().items()}
 
 
 M = TypeVar("M", bound=YamlModel)
@@ -433,7 +446,8 @@ M = TypeVar("M", bound=YamlModel)
 def read_model(model: type[M], node: Node, faults: list[InputError] | None = None, **context: Any) -> M:
     """The model of a mapping. InputError with file, line and column at its first fault.
 
-    With `faults` every fault is added to these, and the model is read without the keys that hold them.
+    With `faults` every fault is added to these, and the model is read without the keys that hold them; what makes that
+    impossible is raised.
     """
     try:
         return model.model_validate(node, context=context)
@@ -443,8 +457,13 @@ def read_model(model: type[M], node: Node, faults: list[InputError] | None = Non
         sound = {key: inner for key, inner in (node.pairs or {}).items() if key not in keys}
         if faults is None or len(sound) == len(node.pairs or {}):
             raise found[0] from None
-    faults += found
-    return read_model(model, replace(node, pairs=sound, spelt={}), faults, **context)
+    faults += found[:-1]
+    try:
+        made = read_model(model, replace(node, pairs=sound, spelt={}), faults, **context)
+    except InputError:  # what is left is no such model
+        raise found[-1] from None
+    faults.append(found[-1])
+    return made
 
 
 def _error(model: type[YamlModel], node: Node, loc: tuple[Step, ...], wrong: Wrong) -> InputError:
@@ -452,4 +471,6 @@ def _error(model: type[YamlModel], node: Node, loc: tuple[Step, ...], wrong: Wro
     wrong.path = steps
     if not steps:
         wrong.problem = f"{model.what} {wrong.problem}"
+    if loc and wrong.problem.endswith(f"has no {loc[-1]}"):
+        wrong.fix = f"write {loc[-1]}: ..."
     return wrong.error(found.place)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from germane.encoding import canonical
 from germane.tables.items import ItemTable
@@ -17,6 +18,9 @@ from germane.types import Json, Judgement, Sample
 GraderSet: TypeAlias = Sequence[Mapping[str, Json]]
 """The graders of a sample as JSON objects, in the order of their scores."""
 
+Beside: TypeAlias = "dict[tuple[str, str], array[float]]"
+"""What belongs beside the means, by (system, measure): a value for each sample that has one."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Part:
@@ -24,7 +28,7 @@ class Part:
 
     `graded` gives, for each of the samples, the number of its grader set in `graders`; samples beyond its end have set 0.
     `notes` count what a reader should know, `prompts` are the hashes of the prompts by name, `reads` the kinds of question
-    that each measure asked, by its canonical name.
+    that each measure asked, by its canonical name; `beside` are the values of measures that belong beside the scores'.
     """
 
     samples: list[Sample] = field(default_factory=list)
@@ -37,6 +41,7 @@ class Part:
     notes: Counter[str] = field(default_factory=Counter)
     prompts: dict[str, str] = field(default_factory=dict)
     reads: dict[str, set[str]] = field(default_factory=dict)
+    beside: Beside = field(default_factory=dict)
 
     @property
     def asked(self) -> AskedCounts:
@@ -78,10 +83,26 @@ class Part:
         self.judgements.extend(other.judgements)
         self.labels.extend(other.labels)
         self.scores.extend(other.scores)
-        self.notes.update(other.notes)
-        self.prompts.update(other.prompts)
-        for measure, kinds in other.reads.items():
-            self.reads.setdefault(measure, set()).update(kinds)
+        add_counts(self, other)
+
+
+class _Counts(Protocol):
+    """What is counted of rows."""
+
+    notes: Counter[str]
+    prompts: dict[str, str]
+    reads: dict[str, set[str]]
+    beside: Beside
+
+
+def add_counts(to: _Counts, more: _Counts) -> None:
+    """Add what is counted of further rows."""
+    to.notes.update(more.notes)
+    to.prompts.update(more.prompts)
+    for measure, kinds in more.reads.items():
+        to.reads.setdefault(measure, set()).update(kinds)
+    for name, values in more.beside.items():
+        to.beside.setdefault(name, array("d")).extend(values)
 
 
 def merge(parts: Iterable[Part]) -> Part:
@@ -104,12 +125,6 @@ class JudgementLines:
     keys: list[str] = field(default_factory=list)
     lines: list[bytes] = field(default_factory=list)
 
-    def extend(self, other: JudgementLines) -> None:
-        """Add further judgements."""
-        self.examples += other.examples
-        self.keys += other.keys
-        self.lines += other.lines
-
 
 @dataclass(slots=True, kw_only=True)
 class WrittenPart:
@@ -118,9 +133,10 @@ class WrittenPart:
     samples: list[bytes] = field(default_factory=list)
     items: list[bytes] = field(default_factory=list)
     judgements: JudgementLines = field(default_factory=JudgementLines)
-    labels: list[bytes] = field(default_factory=list)
+    labels: Iterable[bytes] = ()
     scores: ScoreTable
     graders: GraderSet
     notes: Counter[str] = field(default_factory=Counter)
     prompts: dict[str, str] = field(default_factory=dict)
     reads: dict[str, set[str]] = field(default_factory=dict)
+    beside: Beside = field(default_factory=dict)
