@@ -442,7 +442,9 @@ def _ranks_not_scores(frames: Iterator[Any], name: str, notes: list[str]) -> Ite
         if ranks is None:
             ranks = counting
             notes += [read_as_rank(name)] * ranks
-        if ranks and not (counting and places.max() > 1):
+            if ranks and places.max() == 1:
+                raise NotPlain("one result per query says nothing")
+        if ranks and not counting:
             raise NotPlain("the third column does not count everywhere")
         yield frame.with_columns(-_polars().col("score")) if ranks else frame
 
@@ -554,6 +556,8 @@ def _parsed(data: bytes, kind: Kind) -> Any:
 def _csv(data: bytes, separator: str, schema: Mapping[str, Any], columns: list[int]) -> Any:
     """Some columns of lines without quotes; NotPlain where one cannot be read or is missing in a line."""
     polars = _polars()
+    if data.startswith(b"\xef\xbb\xbf"):
+        raise NotPlain("a line begins with a byte-order mark, which polars would drop")
     try:
         frame = polars.read_csv(
             data,

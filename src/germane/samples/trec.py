@@ -114,6 +114,7 @@ ROLES: dict[str, tuple[str, ...]] = {
 }
 """The roles of a column, each with its names in order of preference (compared without case, underscores, dashes)."""
 _NAME_THEM = "give the table a header, e.g. query_id, doc_id, {0}, or say --columns query=...,doc=...,{0}=..."
+_BETWEEN = {"tsv": "\t", "csv": ","}
 _WHOLE = re.compile(rb"[+-]?\d+")
 _BLOCK = 1 << 15
 """Bytes that are split together, which stay in the processor's cache."""
@@ -143,7 +144,7 @@ def read_run(
         if fmt == "trec" and (queries := _regular_lines(file)) is not None:
             return Run(name, queries)
         run = _collect_run(name, _rows(file, name, fmt, columns, RUN, bad), bad)
-        bare = fmt in {"tsv", "csv"} and not columns and _is_bare_triple(_head(file))
+        bare = fmt in _BETWEEN and not columns and _is_bare_triple(_head(file), _BETWEEN[fmt])
         return _ranks_not_scores(run) if bare else run
 
 
@@ -208,7 +209,7 @@ def _rows(
                 values = (_json_document if fmt == "json" else _json_lines)(stream, name, kind, bad)
                 yield from _record_rows(_json_records(values, kind, bad), kind, bad)
             else:
-                records = _table_records("\t" if fmt == "tsv" else ",", stream, name, kind, columns, bad)
+                records = _table_records(_BETWEEN[fmt], stream, name, kind, columns, bad)
                 yield from _record_rows(records, kind, bad)
 
 
@@ -703,9 +704,9 @@ def _looks_trec(cells: list[bytes], kind: Kind) -> bool:
     return len(cells) >= 5 and _is_number(cells[4])
 
 
-def _is_bare_triple(lines: Sequence[bytes]) -> bool:
+def _is_bare_triple(lines: Sequence[bytes], between: str) -> bool:
     """Whether a table begins with three columns, the third a number, and so has no header."""
-    cells = re.split(rb"[\t,]", lines[0]) if lines else []
+    cells = lines[0].split(between.encode()) if lines else []
     return len(cells) == 3 and _is_number(cells[2])
 
 
