@@ -472,5 +472,6 @@ def _error(model: type[YamlModel], node: Node, loc: tuple[Step, ...], wrong: Wro
     if not steps:
         wrong.problem = f"{model.what} {wrong.problem}"
     if loc and wrong.problem.endswith(f"has no {loc[-1]}"):
-        wrong.fix = f"write {loc[-1]}: ..."
+        field = model.model_fields.get(str(loc[-1])) if len(loc) == 1 else None
+        wrong.fix = f"write {loc[-1]}: {field.examples[0] if field and field.examples else '...'}"
     return wrong.error(found.place)
