@@ -24,7 +24,7 @@ from germane.questions.asking import Missing, Program
 from germane.samples import validation
 from germane.samples.evalfile import Case
 from germane.samples.validation import Wrong, say, wrong_in
-from germane.samples.yamltext import Flag, Node, YamlModel, plain
+from germane.samples.yamltext import Flag, Node, Share, YamlModel, plain
 from germane.types import FrozenDict, Json, Status
 
 R = TypeVar("R")
@@ -36,7 +36,6 @@ SHOWN = 4
 
 
 Number = Annotated[validation.Number, Field(ge=0.0), plain]
-Share = Annotated[validation.Number, Field(ge=0, le=1), plain]
 
 
 Numbers = Annotated[dict[str, Number], AfterValidator(FrozenDict), plain]
