@@ -58,17 +58,27 @@ def cli(tmp_path: Path) -> Cli:
 def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Like `cli`, within this process: many commands in little time."""
 
-    def run(*words: object, stdin: str = "") -> Ran:
-        out, err = io.StringIO(), io.StringIO()
+    def run(
+        *words: object, stdin: str = "", env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> Ran:
+        out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
         with monkeypatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-            patch.chdir(tmp_path)
+            patch.chdir(cwd or tmp_path)
+            for name, value in (env or {}).items():
+                patch.setenv(name, value)
             patch.setattr(sys, "argv", ["germane", *map(str, words)])
-            patch.setattr(sys, "stdin", io.StringIO(stdin))
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8"))
             with pytest.raises(SystemExit) as ended:
                 main()
-        return Ran(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+        return Ran(int(ended.value.code or 0), *(_written(stream) for stream in (out, err)))
 
     return run
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    assert isinstance(stream.buffer, io.BytesIO)
+    return stream.buffer.getvalue().decode()
 
 
 def write_jsonl(path: Path, *rows: Mapping[str, object]) -> Path:

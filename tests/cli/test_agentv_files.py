@@ -163,33 +163,33 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_type_of_the_user_s_own_is_its_script(cli: Cli, folder: Path) -> None:
+def test_a_type_of_the_user_s_own_is_its_script(inside: Cli, folder: Path) -> None:
     """It is found above the eval file, and gets its keys as config."""
     (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", "type: word-count, least: 3"))
-    ran = cli("run", "evals/e.yaml", "--json")
+    ran = inside("run", "evals/e.yaml", "--json")
     assert {row["measure"]: row["value"] for row in ran.json["scores"]} == {"word-count": 0.0}, ran.err
     (folder / "evals/ran").unlink()
-    refused = cli("run", "evals/e.yaml", "--untrusted", "--force")
+    refused = inside("run", "evals/e.yaml", "--untrusted", "--force")
     assert refused.code == 2
     assert "e.yaml:9:9: the grader word-count runs" in refused.err
     (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", "type: not-word-count, least: 3"))
-    assert cli("run", "evals/e.yaml", "--untrusted", "--force").code == 2
-    assert cli("run", "evals/e.yaml", "--dry-run").code == 0
+    assert inside("run", "evals/e.yaml", "--untrusted", "--force").code == 2
+    assert inside("run", "evals/e.yaml", "--dry-run").code == 0
     assert not (folder / "evals/ran").exists()
 
 
-def test_a_program_may_write_the_prompt(cli: Cli, folder: Path) -> None:
+def test_a_program_may_write_the_prompt(inside: Cli, folder: Path) -> None:
     """It gets the case and its config, and no keys; what it prints is asked, with the variables in it."""
     grader = "type: llm-grader, prompt: {command: [python3, p.py], config: {how: kind}}"
     (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", grader))
     verdict = {"score": 0.7, "hits": [], "misses": [], "reasoning": "So so."}
     with ModelServer(answer={"llm_judge": verdict}) as server:
         words = ("run", "evals/e.yaml", "--judge", "openai:test", "--base-url", server.url, "--json")
-        dry = cli(*words[:-1], "--dry-run", env={"OPENAI_API_KEY": "test"})
-        refused = cli(*words, "--untrusted", env={"OPENAI_API_KEY": "test"})
+        dry = inside(*words[:-1], "--dry-run", env={"OPENAI_API_KEY": "test"})
+        refused = inside(*words, "--untrusted", env={"OPENAI_API_KEY": "test"})
         assert not (folder / "evals/ran").exists()
-        ran = cli(*words, env={"OPENAI_API_KEY": "test"})
-        again = cli(*words, "--force", env={"OPENAI_API_KEY": "test"})
+        ran = inside(*words, env={"OPENAI_API_KEY": "test"})
+        again = inside(*words, "--force", env={"OPENAI_API_KEY": "test"})
         sent = json.dumps([asked.json for asked in server.asked])
     assert dry.code == 0, dry.err
     assert "runs 'python3 p.py'" in refused.err
@@ -199,24 +199,24 @@ def test_a_program_may_write_the_prompt(cli: Cli, folder: Path) -> None:
     assert (ran.json["judge"]["calls"], again.json["judge"]["calls"]) == (1, 0)
 
 
-def test_a_program_that_writes_no_prompt_is_an_error(cli: Cli, folder: Path) -> None:
+def test_a_program_that_writes_no_prompt_is_an_error(inside: Cli, folder: Path) -> None:
     """Not a score of 0."""
     (folder / "evals/p.py").write_text("")
     grader = "type: llm-grader, prompt: {command: [python3, p.py]}"
     (folder / "evals/e.yaml").write_text(FILE.replace("GRADER", grader))
-    ran = cli("run", "evals/e.yaml", "--judge", "lexical", "--json")
+    ran = inside("run", "evals/e.yaml", "--judge", "lexical", "--json")
     (score,) = ran.json["scores"]
     assert (score["status"], score["value"]) == ("error", None)
     assert "the script printed no prompt" in score["why"]
 
 
-def test_a_case_without_assertions_is_graded_by_its_criteria(cli: Cli, folder: Path) -> None:
+def test_a_case_without_assertions_is_graded_by_its_criteria(inside: Cli, folder: Path) -> None:
     """A model is asked, as AgentV does."""
     (folder / "evals/e.yaml").write_text(FILE.partition("    assertions")[0])
     with ModelServer(
         answer={"llm_judge": {"score": 0.9, "hits": [], "misses": [], "reasoning": "Yes."}}
     ) as server:
-        ran = cli("run", "evals/e.yaml", "--judge", "openai:test", "--base-url", server.url, "--json",
+        ran = inside("run", "evals/e.yaml", "--judge", "openai:test", "--base-url", server.url, "--json",
                   env={"OPENAI_API_KEY": "test"})  # fmt: skip
         sent = json.dumps([asked.json for asked in server.asked])
     assert {row["measure"]: row["value"] for row in ran.json["scores"]} == {"llm_judge": 0.9}, ran.err

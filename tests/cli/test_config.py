@@ -15,36 +15,36 @@ def data(tmp_path: Path) -> Path:
     return write_jsonl(tmp_path / "data.jsonl", ROW)
 
 
-def test_a_project_names_its_judge_measures_and_gates(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_a_project_names_its_judge_measures_and_gates(inside: Cli, data: Path, tmp_path: Path) -> None:
     """[tool.germane] holds for every run below it; a flag goes before it."""
     (tmp_path / "pyproject.toml").write_text(
         '[tool.germane]\njudge = "labels"\nmeasures = ["context_precision@5 RR"]\ngates = ["mean(RR)>=2"]\n'
     )
-    ran = cli("run", data, "--json")
+    ran = inside("run", data, "--json")
     assert set(ran.json["measures"]) == {"context_precision@5", "RR"}
     assert ran.json["judge"]["source"] == "labels"
     assert ran.code == 1
-    assert set(cli("run", data, "--json", "-m", "RR P@1").json["measures"]) == {"RR", "P@1"}
-    assert cli("run", data, "--fail-under", "mean(RR)>=1").code == 0
+    assert set(inside("run", data, "--json", "-m", "RR P@1").json["measures"]) == {"RR", "P@1"}
+    assert inside("run", data, "--fail-under", "mean(RR)>=1").code == 0
 
 
-def test_a_misspelt_setting_is_named(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_a_misspelt_setting_is_named(inside: Cli, data: Path, tmp_path: Path) -> None:
     """An unknown key is an error that names the file and the nearest key."""
     (tmp_path / "germane.toml").write_text('jugde = "labels"\n')
-    ran = cli("run", data, "-m", "context_precision")
+    ran = inside("run", data, "-m", "context_precision")
     assert ran.code == 2
     assert "germane.toml" in ran.err
     assert "did you mean judge?" in ran.err
 
 
-def test_a_key_goes_to_no_url_that_a_file_names(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_a_key_goes_to_no_url_that_a_file_names(inside: Cli, data: Path, tmp_path: Path) -> None:
     """A URL in an eval file or in a resumed folder gets no key; the same URL by flag does."""
     key = {"OPENAI_API_KEY": "secret"}
     with ModelServer() as server:
         (tmp_path / "suite.yaml").write_text(
             f"judge: openai:test@{server.url}\nmeasures: [context_precision]\ndata: data.jsonl\n"
         )
-        assert cli("run", "suite.yaml", "--no-cache", env=key).code == 0
+        assert inside("run", "suite.yaml", "--no-cache", env=key).code == 0
         assert all("authorization" not in asked.headers for asked in server.asked)
         before = len(server.asked)
         words = [
@@ -59,10 +59,10 @@ def test_a_key_goes_to_no_url_that_a_file_names(cli: Cli, data: Path, tmp_path: 
             "-o",
             "r",
         ]
-        assert cli(*words, "--no-cache", env=key).code == 0
+        assert inside(*words, "--no-cache", env=key).code == 0
         assert all(asked.headers.get("authorization") == "Bearer secret" for asked in server.asked[before:])
         before = len(server.asked)
         (tmp_path / "r" / "judgements.jsonl").write_text("")
-        assert cli("run", "--resume", "r", env=key).code == 0
+        assert inside("run", "--resume", "r", env=key).code == 0
         assert len(server.asked) > before
         assert all("authorization" not in asked.headers for asked in server.asked[before:])

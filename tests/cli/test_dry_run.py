@@ -32,56 +32,56 @@ def words(data: Path, measures: str, *more: object) -> list[object]:
     return ["run", data, "-m", measures, "--judge", "openai:test", "--price", "1/2", *more]
 
 
-def test_nothing_is_left_behind(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_nothing_is_left_behind(inside: Cli, data: Path, tmp_path: Path) -> None:
     """No ledger, no folder, no report; a report file that is asked for is refused, not forgotten."""
-    ran = cli(*words(data, "context_precision@3", "--dry-run", "--ledger", "l.sqlite"), env=KEY)
+    ran = inside(*words(data, "context_precision@3", "--dry-run", "--ledger", "l.sqlite"), env=KEY)
     assert ran.code == 0, ran.err
-    refused = cli(*words(data, "context_precision@3", "--dry-run", "-o", "x.json"), env=KEY)
+    refused = inside(*words(data, "context_precision@3", "--dry-run", "-o", "x.json"), env=KEY)
     assert refused.code == 2
     assert "x.json" in refused.err
     assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
 
 
-def test_where_nobody_is_asked_it_is_free(cli: Cli, data: Path) -> None:
+def test_where_nobody_is_asked_it_is_free(inside: Cli, data: Path) -> None:
     """Gold labels, people's labels: no calls, free, $0."""
     for more in ([], ["--judge", "labels"]):
         measures = "context_precision@3" if more else "nDCG@3"
-        assert "in all 0 requests, free" in cli("run", data, "-m", measures, *more, "--dry-run").out
-        found = cli("run", data, "-m", measures, *more, "--dry-run", "--json").json
+        assert "in all 0 requests, free" in inside("run", data, "-m", measures, *more, "--dry-run").out
+        found = inside("run", data, "-m", measures, *more, "--dry-run", "--json").json
         assert (found["cost_usd"], found["measures"][measures]["calls"]) == (0.0, 0)
 
 
-def test_shared_requests_and_estimates_are_explained(cli: Cli, data: Path) -> None:
+def test_shared_requests_and_estimates_are_explained(inside: Cli, data: Path) -> None:
     """Where the lines do not add up to the total it says why; tokens are estimates and look like it."""
-    out = cli(*words(data, "context_precision@3 context_relevancy", "--dry-run"), env=KEY).out
+    out = inside(*words(data, "context_precision@3 context_relevancy", "--dry-run"), env=KEY).out
     assert "measures share requests" in out
     assert "~tokens out" in out
     assert "a model that reasons writes more" in out
-    out = cli(*words(data, "context_precision@3", "--dry-run"), env=KEY).out
+    out = inside(*words(data, "context_precision@3", "--dry-run"), env=KEY).out
     assert "measures share requests" not in out
 
 
 @pytest.mark.parametrize(("calls", "cost", "reached"), [(11, 0.0001, True), (12, 10, False)])
 def test_limits_that_would_be_reached_are_named(
-    cli: Cli, data: Path, calls: int, cost: float, reached: bool
+    inside: Cli, data: Path, calls: int, cost: float, reached: bool
 ) -> None:
     """--max-calls and --max-cost: whether they would stop the run, in words and in JSON."""
     asked = words(data, "context_precision@3", "--dry-run", "--max-calls", calls, "--max-cost", cost)
-    out = cli(*asked, env=KEY).out
+    out = inside(*asked, env=KEY).out
     assert f"--max-calls {calls} would {'stop this run' if reached else 'be enough'}" in out
     assert f"--max-cost {cost:g} would {'stop this run' if reached else 'be enough'}" in out
-    limits = cli(*asked, "--json", env=KEY).json["limits"]
+    limits = inside(*asked, "--json", env=KEY).json["limits"]
     assert limits == {"max_calls": {"reached": reached}, "max_cost": {"reached": reached}}
 
 
 def test_a_measure_that_no_sample_can_have_is_found_before_anything_is_paid(
-    cli: Cli, data: Path, tmp_path: Path
+    inside: Cli, data: Path, tmp_path: Path
 ) -> None:
     """Exit 2 in the dry run and in the run, which asks nobody and leaves no report; one sample that has it is enough."""
     with ModelServer() as server:
         asked = words(data, "context_precision@3 faithfulness", "--base-url", server.url, "-o", "r")
         for more in (["--dry-run"], []):
-            ran = cli(*asked, *more, env=KEY)
+            ran = inside(*asked, *more, env=KEY)
             assert ran.code == 2
             assert "faithfulness cannot be computed for any sample: no response" in ran.err
         assert server.count == 0
@@ -89,8 +89,8 @@ def test_a_measure_that_no_sample_can_have_is_found_before_anything_is_paid(
         row = json.loads(data.read_text().splitlines()[0])
         with data.open("a") as file:
             file.write(json.dumps({**row, "id": "last", "response": "Thing 0 is good."}) + "\n")
-        assert cli(*asked, "--dry-run", env=KEY).code == 0
-        assert cli(*asked, env=KEY).code == 0
+        assert inside(*asked, "--dry-run", env=KEY).code == 0
+        assert inside(*asked, env=KEY).code == 0
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int]]:
@@ -101,28 +101,28 @@ def tree(folder: Path) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.parametrize("cache", [[], ["--no-cache"]])
 def test_a_continued_run_is_forecast_as_it_goes_on(
-    cli: Cli, data: Path, tmp_path: Path, cache: list[str]
+    inside: Cli, data: Path, tmp_path: Path, cache: list[str]
 ) -> None:
     """Stopped after five of twelve: seven are left, with and without the path, whatever ledger; nothing is written."""
     with ModelServer() as server:
         asked = words(data, "context_precision@3", "--base-url", server.url, *cache)
-        assert cli(*asked, "--max-calls", 5, "-o", "r", env=KEY).code == 3
+        assert inside(*asked, "--max-calls", 5, "-o", "r", env=KEY).code == 3
         before, calls = tree(tmp_path), server.count
         for run in (["run"], asked):
             again = [*run, "--resume", "r", "--dry-run", "--base-url", server.url]
-            found = cli(*again, "--json", env=KEY).json
+            found = inside(*again, "--json", env=KEY).json
             assert found["measures"]["context_precision@3"]["calls"] == 7
             assert (found["requests"], found["paid"], found["failed"]) == (7, 5, 0)
-            out = cli(*again, env=KEY).out
+            out = inside(*again, env=KEY).out
             assert "5 questions are answered in earlier sessions of this evaluation" in out
         assert (tree(tmp_path), server.count) == (before, calls)
-        assert cli("run", "--resume", "r", "--base-url", server.url, "--max-calls", 99, env=KEY).code == 0
+        assert inside("run", "--resume", "r", "--base-url", server.url, "--max-calls", 99, env=KEY).code == 0
         assert server.count == calls + 7
-        done = cli("run", "--resume", "r", "--dry-run", "--json", env=KEY).json
+        done = inside("run", "--resume", "r", "--dry-run", "--json", env=KEY).json
         assert (done["requests"], done["paid"]) == (0, 12)
 
 
-def test_what_failed_is_forecast_where_it_is_asked_again(cli: Cli, data: Path) -> None:
+def test_what_failed_is_forecast_where_it_is_asked_again(inside: Cli, data: Path) -> None:
     """--retry-errors: the failures are new calls, without it they are none and are said to stay."""
 
     def answer(kind: str, sections: Mapping[str, str], schema: Mapping[str, Json]) -> Json:
@@ -131,9 +131,9 @@ def test_what_failed_is_forecast_where_it_is_asked_again(cli: Cli, data: Path) -
 
     with ModelServer(answer=answer) as server:
         asked = words(data, "context_precision@3", "--base-url", server.url, "-o", "r")
-        assert cli(*asked, env=KEY).code == 3
+        assert inside(*asked, env=KEY).code == 3
         again = ["run", "--resume", "r", "--dry-run", "--json"]
-        kept, retried = cli(*again, env=KEY).json, cli(*again, "--retry-errors", env=KEY).json
+        kept, retried = inside(*again, env=KEY).json, inside(*again, "--retry-errors", env=KEY).json
         assert (kept["requests"], kept["paid"], kept["failed"]) == (0, 9, 3)
         assert (retried["requests"], retried["paid"], retried["failed"]) == (3, 9, 0)
 
@@ -146,7 +146,7 @@ def answer(query):
 """
 
 
-def test_a_live_target_is_not_asked(cli: Cli, tmp_path: Path) -> None:
+def test_a_live_target_is_not_asked(inside: Cli, tmp_path: Path) -> None:
     """What hangs on its answers is not known and said so; what it answered in a run that is continued is used."""
     (tmp_path / "system.py").write_text(TARGET)
     (tmp_path / "targets.yaml").write_text(
@@ -156,11 +156,11 @@ def test_a_live_target_is_not_asked(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "suite.yaml").write_text(f"target: mine\nmeasures: [context_precision]\ncases:\n{cases}")
     with ModelServer() as server:
         asked = ["run", "suite.yaml", "--judge", "openai:test", "--base-url", server.url, "--price", "1/2"]
-        out = cli(*asked, "--dry-run", "--max-calls", 9, env=KEY).out
+        out = inside(*asked, "--dry-run", "--max-calls", 9, env=KEY).out
         assert "6 of 6 samples have no answer of their target yet, and a dry run asks no target" in out
         assert "10 contexts of 150 tokens are assumed of each" in out
         assert "--max-calls 9 would stop this run" in out
-        found = cli(*asked, "--dry-run", "--max-calls", 9, "--json", env=KEY).json
+        found = inside(*asked, "--dry-run", "--max-calls", 9, "--json", env=KEY).json
         assert (found["waiting"], found["cost_usd"] > 0) == (6, True)
         mine = found["measures"]["context_precision"]
         assert (mine["waiting"], mine["calls"], mine["estimated"]) == (6, 60, 60)
@@ -168,21 +168,21 @@ def test_a_live_target_is_not_asked(cli: Cli, tmp_path: Path) -> None:
         assert not (tmp_path / "asked.txt").exists()
         assert not list(tmp_path.glob("__pycache__/system*"))  # not even imported
 
-        assert cli(*asked, "--max-calls", 0, "-o", "r", env=KEY).code == 3  # the targets alone
+        assert inside(*asked, "--max-calls", 0, "-o", "r", env=KEY).code == 3  # the targets alone
         known = (tmp_path / "asked.txt").read_text()
-        found = cli("run", "--resume", "r", "--dry-run", "--max-calls", 9, "--json", env=KEY).json
+        found = inside("run", "--resume", "r", "--dry-run", "--max-calls", 9, "--json", env=KEY).json
         assert (found["waiting"], found["requests"], found["cost_usd"] > 0) == (0, 6, True)
         assert found["limits"] == {"max_calls": {"reached": False}}
         assert (tmp_path / "asked.txt").read_text() == known
         assert server.count == 0
 
 
-def test_a_recorded_target_is_read(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_a_recorded_target_is_read(inside: Cli, data: Path, tmp_path: Path) -> None:
     """Answers that stand in a file cost nothing: the forecast knows them."""
     (tmp_path / "targets.yaml").write_text("targets: [{name: old, provider: recorded, path: data.jsonl}]\n")
     cases = "".join(f"  - {{id: q{n}, query: what is thing {n}}}\n" for n in range(4))
     (tmp_path / "suite.yaml").write_text(f"target: old\nmeasures: [context_precision]\ncases:\n{cases}")
-    found = cli("run", "suite.yaml", "--judge", "openai:test", "--dry-run", "--json", env=KEY).json
+    found = inside("run", "suite.yaml", "--judge", "openai:test", "--dry-run", "--json", env=KEY).json
     assert (found["waiting"], found["measures"]["context_precision"]["calls"]) == (0, 12)
 
 
@@ -190,7 +190,9 @@ ALL = "P(labels=judge)@1 nDCG(labels=judge)@2 context_position context_precision
 
 
 @pytest.mark.parametrize("panel", [[], ["--judge", "openai:other"]])
-def test_the_forecast_counts_as_the_run_does(cli: Cli, data: Path, tmp_path: Path, panel: list[str]) -> None:
+def test_the_forecast_counts_as_the_run_does(
+    inside: Cli, data: Path, tmp_path: Path, panel: list[str]
+) -> None:
     """Measures that read the same verdicts, equal samples, equal passages, panels: calls, cached, shared, requests.
 
     A question belongs to the first measure that needs it: the top place to the first, the second to the next.
@@ -200,8 +202,8 @@ def test_the_forecast_counts_as_the_run_does(cli: Cli, data: Path, tmp_path: Pat
     write_jsonl(data, row, {**row, "id": "again"}, twice)
     with ModelServer() as server:
         asked = words(data, ALL, "--base-url", server.url, *panel, "--json")
-        dry = cli(*asked, "--dry-run", env=KEY).json
-        run = cli(*asked, env=KEY).json["judge"]
+        dry = inside(*asked, "--dry-run", env=KEY).json
+        run = inside(*asked, env=KEY).json["judge"]
         lines, members = dry["measures"], 1 + len(panel) // 2
         for name in ("calls", "cached", "shared"):
             assert sum(line[name] for line in lines.values()) == run[name], name
@@ -209,6 +211,6 @@ def test_the_forecast_counts_as_the_run_does(cli: Cli, data: Path, tmp_path: Pat
         new = [lines[name]["calls"] for name in ALL.split()[:4]]
         assert new == [members, members, members, 0]
         assert lines["context_precision@2"]["shared"] == 0
-        again, ran = cli(*asked, "--dry-run", env=KEY).json, cli(*asked, env=KEY).json["judge"]
+        again, ran = inside(*asked, "--dry-run", env=KEY).json, inside(*asked, env=KEY).json["judge"]
         for name in ("calls", "cached", "shared"):
             assert sum(line[name] for line in again["measures"].values()) == ran[name], name

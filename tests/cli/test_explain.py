@@ -10,20 +10,20 @@ from tests.cli.test_run import SCRIPT, TARGETS, eval_file
 
 
 @pytest.fixture
-def report(cli: Cli, tmp_path: Path) -> str:
+def report(inside: Cli, tmp_path: Path) -> str:
     contexts = [{"id": "d1", "text": "plants", "grade": 0}, {"id": "d2", "text": "four minutes", "grade": 3}]
     samples: list[dict[str, Json]] = [
         {"id": "steep", "query": "how long does coffee steep", "contexts": contexts, "qrels": {"d2": 1}},
         {"id": "sweet", "query": "how sweet is coffee", "contexts": [], "qrels": {"d9": 1}},
     ]
     data = write_jsonl(tmp_path / "data.jsonl", *samples)
-    assert cli("run", data, "-m", "context_precision@5 RR", "--judge", "labels", "-o", "report").code == 0
+    assert inside("run", data, "-m", "context_precision@5 RR", "--judge", "labels", "-o", "report").code == 0
     return "report"
 
 
-def test_every_measure_of_a_query_is_explained(cli: Cli, report: str) -> None:
+def test_every_measure_of_a_query_is_explained(inside: Cli, report: str) -> None:
     """The formula, each place with its verdict's source, and the move that would help most."""
-    ran = cli("explain", report, "steep")
+    ran = inside("explain", report, "steep")
     assert ran.code == 0, ran.err
     assert "context_precision@5 = 0.5000" in ran.out
     assert "RR = 0.5000" in ran.out
@@ -33,17 +33,17 @@ def test_every_measure_of_a_query_is_explained(cli: Cli, report: str) -> None:
     assert "rank 2 dropped: 0.0000 (-0.5000)" in ran.out
 
 
-def test_a_query_is_found_by_a_part_of_it(cli: Cli, report: str) -> None:
+def test_a_query_is_found_by_a_part_of_it(inside: Cli, report: str) -> None:
     """A part that fits one query will do; one that fits several names them; one that fits none says so."""
-    assert "steep" in cli("explain", report, "how long", "RR").out.splitlines()[0]
-    several = cli("explain", report, "coffee")
+    assert "steep" in inside("explain", report, "how long", "RR").out.splitlines()[0]
+    several = inside("explain", report, "coffee")
     assert several.code == 2
     assert "steep, sweet" in several.err
-    assert cli("explain", report, "tea").code == 2
-    assert "measured: context_precision@5, RR" in cli("explain", report, "steep", "AP").err
+    assert inside("explain", report, "tea").code == 2
+    assert "measured: context_precision@5, RR" in inside("explain", report, "steep", "AP").err
 
 
-def test_a_scripts_own_words_are_shown(cli: Cli, tmp_path: Path) -> None:
+def test_a_scripts_own_words_are_shown(inside: Cli, tmp_path: Path) -> None:
     """Hits that a grading script printed are in the report's judgements and in the explanation."""
     (tmp_path / "grade.py").write_text(SCRIPT)
     path = eval_file(
@@ -52,34 +52,34 @@ def test_a_scripts_own_words_are_shown(cli: Cli, tmp_path: Path) -> None:
         "evalcases: [{id: one, question: What?, expected_outcome: that}]\n",
         TARGETS,
     )
-    assert cli("run", path, "-o", "r").code == 0
-    ran = cli("explain", "r", "one")
+    assert inside("run", path, "-o", "r").code == 0
+    ran = inside("explain", "r", "one")
     assert "given = 0.2500" in ran.out
     assert '+ {"answer": "yes"' in ran.out
 
 
-def test_what_stands_in_the_data_is_no_command_to_the_terminal(cli: Cli, tmp_path: Path) -> None:
+def test_what_stands_in_the_data_is_no_command_to_the_terminal(inside: Cli, tmp_path: Path) -> None:
     """Ids, queries, passages and reasons with escapes in them are printed without; so are errors that quote them."""
     hostile = "\x1b[31mred\x1b]0;title\x07\u202e"
     row = {"id": hostile, "query": hostile, "contexts": [{"text": hostile, "grade": 1}]}
     data = write_jsonl(tmp_path / "data.jsonl", row)
-    assert cli("run", data, "-m", "context_precision@5", "--judge", "labels", "-o", "r", "-q").code == 0
+    assert inside("run", data, "-m", "context_precision@5", "--judge", "labels", "-o", "r", "-q").code == 0
     twice = write_jsonl(tmp_path / "twice.jsonl", row, row)
     unknown = write_jsonl(tmp_path / "unknown.jsonl", {"id": "a", "query": "b", f"qurels{hostile}": 1})
     for ran in (
-        cli("explain", "r", "red"),
-        cli("explain", "r", "no such"),
-        cli("run", twice, "-m", "context_precision@5", "--judge", "labels", "-o", "r2"),
-        cli("run", unknown, "-m", "context_precision@5", "--judge", "labels", "-o", "r3"),
-        cli("grade", "context_precision", "--judge", "labels", stdin=f'{{"{hostile[1:]}": 1}}'),
+        inside("explain", "r", "red"),
+        inside("explain", "r", "no such"),
+        inside("run", twice, "-m", "context_precision@5", "--judge", "labels", "-o", "r2"),
+        inside("run", unknown, "-m", "context_precision@5", "--judge", "labels", "-o", "r3"),
+        inside("grade", "context_precision", "--judge", "labels", stdin=f'{{"{hostile[1:]}": 1}}'),
     ):
         assert ran.out + ran.err
         assert not set(ran.out + ran.err) & {"\x1b", "\x07", "\u202e"}
 
 
-def test_a_script_reads_the_explanation_as_json(cli: Cli, report: str) -> None:
+def test_a_script_reads_the_explanation_as_json(inside: Cli, report: str) -> None:
     """--json holds the labels of each place, the numbers in each formula, and what would change it."""
-    facts = cli("explain", report, "steep", "--json").json
+    facts = inside("explain", report, "steep", "--json").json
     first, second = facts["calls"][0]["contexts"]
     assert [(label["source"], label["grade"]) for label in second["labels"]] == [
         ("gold", 1),
@@ -93,8 +93,8 @@ def test_a_script_reads_the_explanation_as_json(cli: Cli, report: str) -> None:
     assert measures["RR"]["changes"][0]["value"] in {0.0, 1.0}
 
 
-def test_missing_gold_is_named(cli: Cli, report: str) -> None:
+def test_missing_gold_is_named(inside: Cli, report: str) -> None:
     """A gold document that did not come back stands in the explanation by its id."""
-    ran = cli("explain", report, "sweet", "RR")
+    ran = inside("explain", report, "sweet", "RR")
     assert "missing gold: d9 (grade 1)" in ran.out
     assert "no context came back" in ran.out

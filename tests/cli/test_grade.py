@@ -49,9 +49,9 @@ SAMPLE = {"id": "s", "query": "How long should coffee steep?", "contexts": RETRI
 
 
 @pytest.mark.parametrize("document", [OLDER, NEWER, SAMPLE], ids=["older", "newer", "sample line"])
-def test_either_generation_and_a_sample_line_are_graded(cli: Cli, document: dict[str, Json]) -> None:
+def test_either_generation_and_a_sample_line_are_graded(inside: Cli, document: dict[str, Json]) -> None:
     """Y N Y is .8333, in the result of both generations at once, with the strings that say why."""
-    ran = cli("grade", "context_precision", "--judge", "labels", stdin=json.dumps(document))
+    ran = inside("grade", "context_precision", "--judge", "labels", stdin=json.dumps(document))
     assert ran.code == 0, ran.err
     assert ran.out.count("\n") == 1
     result = ran.json
@@ -71,10 +71,10 @@ def test_either_generation_and_a_sample_line_are_graded(cli: Cli, document: dict
     assert [step["precision"] for step in result["details"]["working"]] == pytest.approx([1, 1 / 2, 2 / 3])
 
 
-def test_nothing_retrieved_is_zero_and_nobody_is_asked(cli: Cli) -> None:
+def test_nothing_retrieved_is_zero_and_nobody_is_asked(inside: Cli) -> None:
     """An empty list of contexts scores 0 with the fixed miss."""
     answer = json.dumps({"answer": "?", "retrieved_context": []})
-    ran = cli(
+    ran = inside(
         "grade",
         "context_precision",
         "--judge",
@@ -93,18 +93,18 @@ def test_nothing_retrieved_is_zero_and_nobody_is_asked(cli: Cli) -> None:
         (json.dumps({**OLDER, "question": "", "input_messages": []}), "query"),
     ],
 )
-def test_unusable_input_is_exit_2_with_nothing_on_stdout(cli: Cli, stdin: str, why: str) -> None:
+def test_unusable_input_is_exit_2_with_nothing_on_stdout(inside: Cli, stdin: str, why: str) -> None:
     """The message says what is missing; a runner sees an error, not a score."""
-    ran = cli("grade", "context_precision", "--judge", "labels", stdin=stdin)
+    ran = inside("grade", "context_precision", "--judge", "labels", stdin=stdin)
     assert (ran.code, ran.out) == (2, "")
     assert why in ran.err
     assert "Traceback" not in ran.err
 
 
-def test_options_come_in_the_config_in_either_spelling(cli: Cli) -> None:
+def test_options_come_in_the_config_in_either_spelling(inside: Cli) -> None:
     """Strict fails the verdict and leaves the score; a count that is not reached is a miss; the judge can be named."""
     config = {"strict": True, "expectedRelevantCount": 3, "judge": "labels"}
-    ran = cli("grade", "context_precision", stdin=json.dumps({**OLDER, "config": config}))
+    ran = inside("grade", "context_precision", stdin=json.dumps({**OLDER, "config": config}))
     assert ran.code == 0, ran.err
     assert ran.json["score"] == pytest.approx(5 / 6)
     assert ran.json["details"]["verdict"] == "fail"
@@ -118,18 +118,18 @@ def test_options_come_in_the_config_in_either_spelling(cli: Cli) -> None:
         {"strict": True, "config": {"expected_relevant_count": 3, "strict_mode": True}},
     ],
 )
-def test_options_stand_beside_the_answer_or_in_the_config(cli: Cli, document: dict[str, Json]) -> None:
+def test_options_stand_beside_the_answer_or_in_the_config(inside: Cli, document: dict[str, Json]) -> None:
     """The words of AgentV's design note, in any spelling."""
-    ran = cli("grade", "context_precision", "--judge", "labels", stdin=json.dumps({**OLDER, **document}))
+    ran = inside("grade", "context_precision", "--judge", "labels", stdin=json.dumps({**OLDER, **document}))
     assert ran.code == 0, ran.err
     assert ran.json["details"]["verdict"] == "fail"
     assert "Expected 3 relevant contexts, found 2" in ran.json["misses"]
 
 
-def test_explicit_contexts_override_those_of_the_answer(cli: Cli) -> None:
+def test_explicit_contexts_override_those_of_the_answer(inside: Cli) -> None:
     """`retrieval_context` beside a candidate answer, in the older generation's document too."""
     row = {**OLDER, "retrieval_context": [{"text": "good", "grade": 3}]}
-    ran = cli("grade", "context_precision", "--judge", "labels", stdin=json.dumps(row))
+    ran = inside("grade", "context_precision", "--judge", "labels", stdin=json.dumps(row))
     assert (ran.json["score"], len(ran.json["details"]["relevance_checks"])) == (1.0, 1)
 
 
@@ -142,18 +142,18 @@ def test_explicit_contexts_override_those_of_the_answer(cli: Cli) -> None:
         ({"threshold": 2}, "threshold is 2; write a number from 0 to 1"),
     ],
 )
-def test_options_that_are_not_understood(cli: Cli, config: dict[str, Json], said: str) -> None:
+def test_options_that_are_not_understood(inside: Cli, config: dict[str, Json], said: str) -> None:
     """A key that is not known is a warning, a value that cannot be is an error."""
-    ran = cli(
+    ran = inside(
         "grade", "context_precision", "--judge", "labels", stdin=json.dumps({**OLDER, "config": config})
     )
     assert said in ran.err
     assert ran.code == (0 if "ignored" in said else 2)
 
 
-def test_no_judge_named_is_exit_2(cli: Cli) -> None:
+def test_no_judge_named_is_exit_2(inside: Cli) -> None:
     """Outside a runner with a proxy, a judge must be named."""
-    ran = cli("grade", "context_precision", stdin=json.dumps(OLDER))
+    ran = inside("grade", "context_precision", stdin=json.dumps(OLDER))
     assert (ran.code, ran.out) == (2, "")
     assert "--judge labels | lexical" in ran.err
 
@@ -193,7 +193,7 @@ def proxy(
         thread.join()
 
 
-def test_a_runners_proxy_is_the_judge(cli: Cli) -> None:
+def test_a_runners_proxy_is_the_judge(inside: Cli) -> None:
     """With no judge named, questions go to the proxy with its token; fenced JSON in its raw text is understood."""
 
     def answer(body: dict[str, Any]) -> tuple[int, Json]:
@@ -204,7 +204,7 @@ def test_a_runners_proxy_is_the_judge(cli: Cli) -> None:
         }
 
     with proxy(answer) as (env, asked):
-        ran = cli("grade", "context_precision", stdin=json.dumps(OLDER), env=env)
+        ran = inside("grade", "context_precision", stdin=json.dumps(OLDER), env=env)
     assert ran.code == 0, ran.err
     assert ran.json["score"] == pytest.approx(5 / 6)
     assert len(asked) == 3
@@ -212,16 +212,16 @@ def test_a_runners_proxy_is_the_judge(cli: Cli) -> None:
     assert all(one["systemPrompt"] for one in asked)
 
 
-def test_a_proxy_that_refuses_is_exit_3(cli: Cli) -> None:
+def test_a_proxy_that_refuses_is_exit_3(inside: Cli) -> None:
     """429 past the runner's limit: the judge failed, no score is printed."""
     with proxy(lambda _: (429, {"error": "too many calls"})) as (env, asked):
-        ran = cli("grade", "context_precision", stdin=json.dumps(OLDER), env=env)
+        ran = inside("grade", "context_precision", stdin=json.dumps(OLDER), env=env)
     assert (ran.code, ran.out) == (3, "")
     assert "429" in ran.err
     assert len(asked) == 3
 
 
-def test_an_unusable_answer_is_asked_again(cli: Cli) -> None:
+def test_an_unusable_answer_is_asked_again(inside: Cli) -> None:
     """Prose instead of JSON is told what was wrong; the second answer counts."""
     turns: dict[str, int] = {}
 
@@ -232,13 +232,13 @@ def test_an_unusable_answer_is_asked_again(cli: Cli) -> None:
         return 200, {"rawText": text}
 
     with proxy(answer) as (env, asked):
-        ran = cli("grade", "context_precision", stdin=json.dumps(OLDER), env=env)
+        ran = inside("grade", "context_precision", stdin=json.dumps(OLDER), env=env)
     assert (ran.code, ran.json["score"]) == (0, 1.0)
     assert len(asked) == 6
 
 
 @pytest.mark.parametrize("measure", ["context_recall", "context_entity_recall"])
-def test_an_expected_message_that_is_only_contexts_is_no_reference(cli: Cli, measure: str) -> None:
+def test_an_expected_message_that_is_only_contexts_is_no_reference(inside: Cli, measure: str) -> None:
     """AgentV sends it as the reference answer all the same; the expected outcome is no reference either."""
     contexts = json.dumps({"retrieved_context": ["Coffee steeps for four minutes."]})
     document = {
@@ -246,7 +246,7 @@ def test_an_expected_message_that_is_only_contexts_is_no_reference(cli: Cli, mea
         "expected_messages": [{"role": "assistant", "content": contexts}],
         "reference_answer": contexts,
     }
-    ran = cli("grade", measure, "--judge", "lexical", stdin=json.dumps(document))
+    ran = inside("grade", measure, "--judge", "lexical", stdin=json.dumps(document))
     assert (ran.code, ran.out) == (2, "")
     assert "no reference" in ran.err
-    assert cli("grade", "context_precision", "--judge", "labels", stdin=json.dumps(document)).code == 0
+    assert inside("grade", "context_precision", "--judge", "labels", stdin=json.dumps(document)).code == 0

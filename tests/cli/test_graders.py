@@ -128,12 +128,12 @@ def answer(kind: str, sections: Any, schema: Any) -> Any:
     return {"grade": 3 if "Steam" in sections["passage"] else 0, "reasoning": "It is."}
 
 
-def test_every_grader_of_the_older_generation(cli: Cli, folder: Path) -> None:
+def test_every_grader_of_the_older_generation(inside: Cli, folder: Path) -> None:
     """Scores, the case, the words of each grader; a second run asks nobody and says the same."""
     with ModelServer(answer=answer) as server:
         words = ("run", "older.yaml", "--judge", "openai:test", "--base-url", server.url, "--json", "-o", "r")
-        ran = cli(*words, env={"OPENAI_API_KEY": "test"})
-        again = cli(*words, "--force", env={"OPENAI_API_KEY": "test"})
+        ran = inside(*words, env={"OPENAI_API_KEY": "test"})
+        again = inside(*words, "--force", env={"OPENAI_API_KEY": "test"})
     assert ran.code == 0, ran.err
     assert {row["measure"]: row["value"] for row in ran.json["scores"]} == SCORES
     types = {row["measure"]: row["type"] for row in ran.json["scores"]}
@@ -149,15 +149,15 @@ def test_every_grader_of_the_older_generation(cli: Cli, folder: Path) -> None:
     assert case["score"] == pytest.approx(9.4 / 14)
     assert case["verdict"] == "borderline"
     assert [gate["outcome"] for gate in ran.json["gates"]] == ["passed"]
-    said = cli("explain", "r", "one").out
+    said = inside("explain", "r", "one").out
     assert "+ read" in said
     assert "Rather." in said
     assert "- [short] Is short: So it is." in said
 
 
-def test_assertions_of_the_newer_generation(cli: Cli, folder: Path) -> None:
+def test_assertions_of_the_newer_generation(inside: Cli, folder: Path) -> None:
     """They need no judge; a key that nobody knows is a warning at its line."""
-    ran = cli("run", "newer.yaml", "--json")
+    ran = inside("run", "newer.yaml", "--json")
     values = {row["measure"]: row["value"] for row in ran.json["scores"]}
     assert values == {
         "contains-Steam": 1.0,
@@ -172,11 +172,11 @@ def test_assertions_of_the_newer_generation(cli: Cli, folder: Path) -> None:
     assert "no key 'max_tols'" in ran.err
 
 
-def test_a_dry_run_runs_nothing_of_the_file(cli: Cli, folder: Path) -> None:
+def test_a_dry_run_runs_nothing_of_the_file(inside: Cli, folder: Path) -> None:
     """Neither the target nor a script."""
     (folder / "rag.py").write_text("open('ran', 'w')")
     (folder / "grade.py").write_text("open('ran', 'w')")
-    ran = cli("run", "older.yaml", "--judge", "lexical", "--dry-run")
+    ran = inside("run", "older.yaml", "--judge", "lexical", "--dry-run")
     assert ran.code == 0, ran.err
     assert not (folder / "ran").exists()
 

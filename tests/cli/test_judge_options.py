@@ -25,22 +25,22 @@ def words(data: Path, server: ModelServer, *more: str) -> list[str]:
     return ["run", str(data), "-m", "context_precision@5", *judge, "-o", "out", "-q", *more]
 
 
-def test_they_reach_the_model(cli: Cli, data: Path) -> None:
+def test_they_reach_the_model(inside: Cli, data: Path) -> None:
     """Temperature, parameters (JSON where they are JSON, else text) and headers."""
     said = ["--temperature", "0.5", "--model-parameter", "seed=7", "--model-parameter", "user=me=you, too"]
     with ModelServer() as server:
-        result = cli(*words(data, server, *said, "--header", f"X-Team=a={SECRET}", "--header", "x-b=c, d"))
+        result = inside(*words(data, server, *said, "--header", f"X-Team=a={SECRET}", "--header", "x-b=c, d"))
     assert result.code == 0
     asked = server.asked[0]
     assert (asked.json["temperature"], asked.json["seed"], asked.json["user"]) == (0.5, 7, "me=you, too")
     assert (asked.headers["x-team"], asked.headers["x-b"]) == (f"a={SECRET}", "c, d")
 
 
-def test_a_header_is_written_down_nowhere(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_a_header_is_written_down_nowhere(inside: Cli, data: Path, tmp_path: Path) -> None:
     """Not in the manifest, the ledger, an error or the command that continues, where its name stands."""
     refused = Act(status=401, error=f"bad key {SECRET}")
     with ModelServer([None, refused]) as server:
-        result = cli(*words(data, server, "--header", f"authorization=Bearer {SECRET}", "--rpm", "6000"))
+        result = inside(*words(data, server, "--header", f"authorization=Bearer {SECRET}", "--rpm", "6000"))
     assert result.code == 2
     assert "--header authorization=..." in result.err.replace("'", "")
     assert SECRET not in result.out + result.err
@@ -52,21 +52,21 @@ def test_a_header_is_written_down_nowhere(cli: Cli, data: Path, tmp_path: Path) 
     assert "headers" not in manifest["options"]
 
 
-def test_a_resumed_run_is_asked_as_before(cli: Cli, data: Path) -> None:
+def test_a_resumed_run_is_asked_as_before(inside: Cli, data: Path) -> None:
     """Temperature and parameters are in the key of an answer: they hold until others are given."""
     with ModelServer([None, Act(status=401)]) as server:
-        cli(*words(data, server, "--temperature", "0.5", "--model-parameter", "seed=7"))
+        inside(*words(data, server, "--temperature", "0.5", "--model-parameter", "seed=7"))
     with ModelServer() as server:
-        result = cli("run", "--resume", "out", "--base-url", server.url, "--judge", "openai:test", "-q")
+        result = inside("run", "--resume", "out", "--base-url", server.url, "--judge", "openai:test", "-q")
     assert result.code == 0
     assert {asked.json["seed"] for asked in server.asked} == {7}
     assert {asked.json["temperature"] for asked in server.asked} == {0.5}
 
 
-def test_limits_and_timeout(cli: Cli, data: Path) -> None:
+def test_limits_and_timeout(inside: Cli, data: Path) -> None:
     """Requests per minute, tokens per minute; an answer that takes too long is asked for again."""
     with ModelServer([Act(hang=True)]) as server:
-        result = cli(*words(data, server, "--timeout", "0.3", "--rpm", "60000", "--tpm", "1000000"))
+        result = inside(*words(data, server, "--timeout", "0.3", "--rpm", "60000", "--tpm", "1000000"))
     assert result.code == 0
     assert server.count == 4
 
@@ -84,20 +84,20 @@ def test_limits_and_timeout(cli: Cli, data: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_sent(
-    cli: Cli, data: Path, flag: str, value: str, said: str
+    inside: Cli, data: Path, flag: str, value: str, said: str
 ) -> None:
     """And a value that may be a key is not repeated."""
     with ModelServer() as server:
-        result = cli(*words(data, server, flag, value))
+        result = inside(*words(data, server, flag, value))
     assert (result.code, server.count) == (2, 0)
     assert said in result.err
     assert SECRET not in result.err
 
 
-def test_no_header_goes_to_a_url_in_a_file(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_no_header_goes_to_a_url_in_a_file(inside: Cli, data: Path, tmp_path: Path) -> None:
     """As with a key."""
     with ModelServer() as server:
         (tmp_path / "germane.toml").write_text(f'judge = "openai:test@{server.url}"\n', "utf-8")
-        result = cli("run", str(data), "-m", "context_precision@5", "--header", f"x={SECRET}", "-o", "out")
+        result = inside("run", str(data), "-m", "context_precision@5", "--header", f"x={SECRET}", "-o", "out")
     assert (result.code, server.count) == (2, 0)
     assert "no header is sent to a URL that stands in a file" in result.err

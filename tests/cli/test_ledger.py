@@ -54,9 +54,9 @@ def count(path: Path) -> int:
         return len(found)
 
 
-def test_stats_count_by_judge_kind_and_prompt(cli: Cli, ledger: Path) -> None:
+def test_stats_count_by_judge_kind_and_prompt(inside: Cli, ledger: Path) -> None:
     """Judgements, tokens, cost, size, oldest and newest; a price that is not known is counted, not 0."""
-    found = cli("ledger", "stats", "--ledger", ledger, "--json").json
+    found = inside("ledger", "stats", "--ledger", ledger, "--json").json
     assert (found["judgements"], found["requests"], found["tokens"]) == (9, 9, {"input": 90, "output": 45})
     assert (found["cost_usd"], found["unpriced"]) == (1.5, 3)
     assert (found["oldest"][:10], found["newest"][:10]) == ("2026-01-01", "2026-01-09")
@@ -65,51 +65,51 @@ def test_stats_count_by_judge_kind_and_prompt(cli: Cli, ledger: Path) -> None:
         ("openai:test", "relevance", 6),
     ]
     assert found["bytes"] > 0
-    shown = cli("ledger", "stats", "--ledger", ledger).out
+    shown = inside("ledger", "stats", "--ledger", ledger).out
     assert "9 judgements" in shown
     assert shown.endswith("  $1.5000\n")
     assert "  price unknown\n" in shown
 
 
-def test_an_unknown_price_is_no_price_of_nothing(cli: Cli, tmp_path: Path) -> None:
+def test_an_unknown_price_is_no_price_of_nothing(inside: Cli, tmp_path: Path) -> None:
     """Answers that shared a request cost 0: where no request has a price, neither has the sum; else both are said."""
     shared = replace(answer(1), usage=Usage(cost_usd=0.0))
     with SQLiteLedger(tmp_path / "l.sqlite") as made:
         made.put([answer(0, cost=None), shared])
     stats = ("ledger", "stats", "--ledger", "l.sqlite")
-    found = cli(*stats, "--json").json
+    found = inside(*stats, "--json").json
     assert (found["cost_usd"], found["unpriced"]) == (None, 1)
     assert (found["lines"][0]["cost_usd"], found["lines"][0]["unpriced"]) == (None, 1)
-    assert cli(*stats).out.endswith("  price unknown\n")
+    assert inside(*stats).out.endswith("  price unknown\n")
     with SQLiteLedger(tmp_path / "l.sqlite") as made:
         made.put([answer(2)])
-    found = cli(*stats, "--json").json
+    found = inside(*stats, "--json").json
     assert (found["cost_usd"], found["unpriced"]) == (0.25, 1)
-    assert cli(*stats).out.endswith("  $0.2500 and 1 of unknown price\n")
+    assert inside(*stats).out.endswith("  $0.2500 and 1 of unknown price\n")
 
 
-def test_looking_makes_no_ledger(cli: Cli, tmp_path: Path) -> None:
+def test_looking_makes_no_ledger(inside: Cli, tmp_path: Path) -> None:
     """Stats, export, prune and check of a ledger that does not exist: exit 2, its name, and still no file."""
     for words in (["stats"], ["export"], ["prune", "--kind", "claims"], ["check"]):
-        ran = cli("ledger", *words, "--ledger", "none.sqlite")
+        ran = inside("ledger", *words, "--ledger", "none.sqlite")
         assert ran.code == 2
         assert "there is no ledger none.sqlite" in ran.err
     assert not (tmp_path / "none.sqlite").exists()
 
 
-def test_what_is_exported_is_imported_equal(cli: Cli, ledger: Path, tmp_path: Path) -> None:
+def test_what_is_exported_is_imported_equal(inside: Cli, ledger: Path, tmp_path: Path) -> None:
     """Out of one ledger and into another: every judgement equal, a second import adds nothing."""
-    assert cli("ledger", "export", "-o", "all.jsonl", "--ledger", ledger).code == 0
-    first = cli("ledger", "import", "all.jsonl", "--ledger", "new.sqlite")
+    assert inside("ledger", "export", "-o", "all.jsonl", "--ledger", ledger).code == 0
+    first = inside("ledger", "import", "all.jsonl", "--ledger", "new.sqlite")
     assert "9 added, 0 known already" in first.err
-    again = cli("ledger", "import", "all.jsonl", "--ledger", "new.sqlite")
+    again = inside("ledger", "import", "all.jsonl", "--ledger", "new.sqlite")
     assert "0 added, 9 known already" in again.err
     keys = [f"{n:032x}" for n in range(9)]
     with SQLiteLedger(ledger) as one, SQLiteLedger(tmp_path / "new.sqlite") as other:
         assert one.find(keys) == other.find(keys)
 
 
-def test_the_first_answer_stays_when_another_is_imported(cli: Cli, ledger: Path, tmp_path: Path) -> None:
+def test_the_first_answer_stays_when_another_is_imported(inside: Cli, ledger: Path, tmp_path: Path) -> None:
     """An import never changes an answer that is there."""
     row = {
         "key": f"{1:032x}",
@@ -118,7 +118,7 @@ def test_the_first_answer_stays_when_another_is_imported(cli: Cli, ledger: Path,
         "answer": {"grade": 3, "reasoning": "new"},
     }
     write_jsonl(tmp_path / "other.jsonl", row)
-    assert "0 added, 1 known already" in cli("ledger", "import", "other.jsonl", "--ledger", ledger).err
+    assert "0 added, 1 known already" in inside("ledger", "import", "other.jsonl", "--ledger", ledger).err
     with SQLiteLedger(ledger) as found:
         assert found.find([f"{1:032x}"])[f"{1:032x}"] == answer(1)
 
@@ -132,34 +132,36 @@ def test_the_first_answer_stays_when_another_is_imported(cli: Cli, ledger: Path,
         (["--kind", "relevance", "--since", "2026-01-05T00:00:00+00:00"], 2),
     ],
 )
-def test_an_export_takes_what_is_asked_for(cli: Cli, ledger: Path, filters: list[str], expected: int) -> None:
+def test_an_export_takes_what_is_asked_for(
+    inside: Cli, ledger: Path, filters: list[str], expected: int
+) -> None:
     """Filters by judge, kind and date hold together; without -o the lines go to stdout."""
     rows = [
-        json.loads(line) for line in cli("ledger", "export", *filters, "--ledger", ledger).out.splitlines()
+        json.loads(line) for line in inside("ledger", "export", *filters, "--ledger", ledger).out.splitlines()
     ]
     assert len(rows) == expected
 
 
-def test_a_line_that_is_no_judgement_is_named(cli: Cli, ledger: Path, tmp_path: Path) -> None:
+def test_a_line_that_is_no_judgement_is_named(inside: Cli, ledger: Path, tmp_path: Path) -> None:
     """Exit 2 with file and line."""
     (tmp_path / "bad.jsonl").write_text('{"key": "00", "kind": "relevance"}\n')
-    ran = cli("ledger", "import", "bad.jsonl", "--ledger", ledger)
+    ran = inside("ledger", "import", "bad.jsonl", "--ledger", ledger)
     assert ran.code == 2
     assert 'bad.jsonl:1: key cannot be "00"; write 32 hexadecimal digits' in ran.err
-    assert cli("ledger", "export", "--since", "yesterday", "--ledger", ledger).code == 2
+    assert inside("ledger", "export", "--since", "yesterday", "--ledger", ledger).code == 2
 
 
-def test_prune_deletes_what_is_named_and_nothing_else(cli: Cli, ledger: Path) -> None:
+def test_prune_deletes_what_is_named_and_nothing_else(inside: Cli, ledger: Path) -> None:
     """Without a filter it refuses; --dry-run only counts; filters hold together."""
-    ran = cli("ledger", "prune", "--ledger", ledger)
+    ran = inside("ledger", "prune", "--ledger", ledger)
     assert ran.code == 2
     assert "not told what to delete" in ran.err
-    ran = cli("ledger", "prune", "--kind", "claims", "--dry-run", "--ledger", ledger)
+    ran = inside("ledger", "prune", "--kind", "claims", "--dry-run", "--ledger", ledger)
     assert "3 judgements would be deleted" in ran.err
     assert count(ledger) == 9
-    assert cli("ledger", "prune", "--kind", "claims", "--ledger", ledger).code == 0
+    assert inside("ledger", "prune", "--kind", "claims", "--ledger", ledger).code == 0
     assert count(ledger) == 6
-    cli(
+    inside(
         "ledger",
         "prune",
         "--judge",
@@ -172,19 +174,21 @@ def test_prune_deletes_what_is_named_and_nothing_else(cli: Cli, ledger: Path) ->
     assert count(ledger) == 4
 
 
-def test_a_damaged_ledger_stops_a_run(cli: Cli, tmp_path: Path) -> None:
+def test_a_damaged_ledger_stops_a_run(inside: Cli, tmp_path: Path) -> None:
     """Run: exit 2 and the command that saves what can be read. Check: exit 1 and the same; the file stays as it is."""
     data = write_jsonl(tmp_path / "data.jsonl", *GRADED)
     run = ["run", data, "-m", "context_precision@3", "--judge", "lexical", "--ledger", "l.sqlite", "--json"]
-    assert cli(*run).json["judge"]["calls"] == 12
-    assert cli("ledger", "check", "--ledger", "l.sqlite").out.startswith("l.sqlite is sound: 12 judgements")
+    assert inside(*run).json["judge"]["calls"] == 12
+    assert inside("ledger", "check", "--ledger", "l.sqlite").out.startswith(
+        "l.sqlite is sound: 12 judgements"
+    )
     path = tmp_path / "l.sqlite"
     path.write_bytes(b"\0" * 4096 + path.read_bytes()[4096:])
     before = path.read_bytes()
     command = "save what can be read: sqlite3 l.sqlite .recover | sqlite3 recovered-l.sqlite"
-    ran = cli(*run)
+    ran = inside(*run)
     assert (ran.code, command in ran.err) == (2, True)
-    found = cli("ledger", "check", "--ledger", "l.sqlite", "--json")
+    found = inside("ledger", "check", "--ledger", "l.sqlite", "--json")
     assert (found.code, found.json["sound"], command in found.err) == (1, False, True)
     assert path.read_bytes() == before
 
@@ -193,7 +197,7 @@ def test_a_damaged_ledger_stops_a_run(cli: Cli, tmp_path: Path) -> None:
     ("version", "said"), [(3, "older germane (format 3"), (99, "newer germane (format 99")]
 )
 def test_a_ledger_of_another_version_is_never_rewritten(
-    cli: Cli, ledger: Path, version: int, said: str
+    inside: Cli, ledger: Path, version: int, said: str
 ) -> None:
     """Whatever the verb or flag: exit 2, the version and the way out, and no byte is changed."""
     with sqlite3.connect(ledger) as db:
@@ -211,22 +215,22 @@ def test_a_ledger_of_another_version_is_never_rewritten(
         run,
         (*run, "--dry-run"),
     ):
-        ran = cli(*words, "--ledger", ledger)
+        ran = inside(*words, "--ledger", ledger)
         assert (ran.code, said in ran.err) == (2, True), (words, ran.err)
         assert "name another file" in ran.err
         assert ledger.read_bytes() == before
 
 
-def test_a_report_s_judgements_fill_a_ledger(cli: Cli, tmp_path: Path) -> None:
+def test_a_report_s_judgements_fill_a_ledger(inside: Cli, tmp_path: Path) -> None:
     """The answers in somebody's report folder, imported: a run on the same data asks nothing."""
     data = write_jsonl(tmp_path / "data.jsonl", *GRADED)
     run = ["run", data, "-m", "context_precision@3", "--judge", "lexical", "--json"]
-    cli(*run, "--ledger", "mine.sqlite", "-o", "report")
-    cli("ledger", "import", "report/judgements.jsonl", "--ledger", "yours.sqlite")
-    assert cli(*run, "--ledger", "yours.sqlite").json["judge"]["calls"] == 0
+    inside(*run, "--ledger", "mine.sqlite", "-o", "report")
+    inside("ledger", "import", "report/judgements.jsonl", "--ledger", "yours.sqlite")
+    assert inside(*run, "--ledger", "yours.sqlite").json["judge"]["calls"] == 0
 
 
-def test_an_export_never_overwrites_the_ledger(cli: Cli, ledger: Path, tmp_path: Path) -> None:
+def test_an_export_never_overwrites_the_ledger(inside: Cli, ledger: Path, tmp_path: Path) -> None:
     """Nor its log, under whatever name."""
     (tmp_path / "link").symlink_to(ledger)
     with SQLiteLedger(ledger) as used:  # its files must not be opened here: that would end SQLite's locks
@@ -234,11 +238,20 @@ def test_an_export_never_overwrites_the_ledger(cli: Cli, ledger: Path, tmp_path:
         own = [tmp_path / "l.sqlite", tmp_path / "l.sqlite-wal"]
         before = [(path.stat().st_ino, path.stat().st_size) for path in own]
         for name in ("l.sqlite", "l.sqlite-wal", "link"):
-            ran = cli("ledger", "export", "-o", name, "--ledger", ledger)
+            ran = inside("ledger", "export", "-o", name, "--ledger", ledger)
             assert ran.code == 2
             assert "is the ledger's own file" in ran.err
         assert [(path.stat().st_ino, path.stat().st_size) for path in own] == before
     assert count(ledger) == 10
+
+
+def test_an_export_through_a_link_leaves_the_link(cli: Cli, ledger: Path, tmp_path: Path) -> None:
+    """As /dev/stdout is one, which a shell leads to a file."""
+    (tmp_path / "all.jsonl").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "all.jsonl")
+    assert cli("ledger", "export", "-o", "link", "--ledger", ledger).code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "all.jsonl").read_bytes()
 
 
 def test_an_export_that_fails_leaves_the_earlier_one(cli: Cli, ledger: Path, tmp_path: Path) -> None:
@@ -260,28 +273,28 @@ def test_an_export_that_fails_leaves_the_earlier_one(cli: Cli, ledger: Path, tmp
     )
 
 
-def test_half_a_surrogate_pair_goes_out_and_in(cli: Cli, tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_goes_out_and_in(inside: Cli, tmp_path: Path) -> None:
     """What a judge wrote is exported whatever it is, and imported equal."""
     odd = Judgement(
         key="ab" * 16, kind="relevance", judge="a", answer={"grade": 1, "reasoning": "half \ud83d"}
     )
     with SQLiteLedger(tmp_path / "l.sqlite") as one:
         one.put([odd])
-    assert cli("ledger", "export", "-o", "a.jsonl", "--ledger", "l.sqlite").code == 0
-    assert cli("ledger", "import", "a.jsonl", "--ledger", "m.sqlite").code == 0
+    assert inside("ledger", "export", "-o", "a.jsonl", "--ledger", "l.sqlite").code == 0
+    assert inside("ledger", "import", "a.jsonl", "--ledger", "m.sqlite").code == 0
     with SQLiteLedger(tmp_path / "m.sqlite") as other:
         assert other.find([odd.key]) == {odd.key: odd}
 
 
-def test_importing_a_missing_file_makes_no_ledger(cli: Cli, tmp_path: Path) -> None:
+def test_importing_a_missing_file_makes_no_ledger(inside: Cli, tmp_path: Path) -> None:
     """Exit 2 with its name, before anything is made."""
-    ran = cli("ledger", "import", "none.jsonl", "--ledger", "l.sqlite")
+    ran = inside("ledger", "import", "none.jsonl", "--ledger", "l.sqlite")
     assert ran.code == 2
     assert "none.jsonl is no file that can be read" in ran.err
     assert not files(tmp_path)
 
 
-def test_what_is_no_ledger_is_left_alone(cli: Cli, tmp_path: Path) -> None:
+def test_what_is_no_ledger_is_left_alone(inside: Cli, tmp_path: Path) -> None:
     """An empty file, a folder and another program's database: exit 2, what it is, and no byte changed."""
     (tmp_path / "empty").touch()
     (tmp_path / "folder").mkdir()
@@ -295,15 +308,15 @@ def test_what_is_no_ledger_is_left_alone(cli: Cli, tmp_path: Path) -> None:
             ("folder", "is a folder"),
             ("other.db", "it holds recipes"),
         ):
-            ran = cli("ledger", *words, "--ledger", name)
+            ran = inside("ledger", *words, "--ledger", name)
             assert ran.code == 2, (words, name)
             assert said in ran.err
     assert files(tmp_path) == before
 
 
-def test_a_prune_that_fits_nothing_says_what_there_is(cli: Cli, ledger: Path) -> None:
+def test_a_prune_that_fits_nothing_says_what_there_is(inside: Cli, ledger: Path) -> None:
     """A kind that is misspelt is found out."""
-    ran = cli("ledger", "prune", "--kind", "nonsense", "--ledger", ledger)
+    ran = inside("ledger", "prune", "--kind", "nonsense", "--ledger", ledger)
     assert "judges ollama:small, openai:test; of kinds claims, relevance" in ran.err
     assert "0 judgements were deleted" in ran.err
     assert count(ledger) == 9
@@ -361,7 +374,7 @@ def as_nobody(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("named", ["flag", "environment", "file"])
-def test_a_tilde_is_the_home_folder(cli: Cli, ledger: Path, tmp_path: Path, named: str) -> None:
+def test_a_tilde_is_the_home_folder(inside: Cli, ledger: Path, tmp_path: Path, named: str) -> None:
     """However the ledger is named."""
     home = tmp_path / "home"
     home.mkdir()
@@ -373,14 +386,14 @@ def test_a_tilde_is_the_home_folder(cli: Cli, ledger: Path, tmp_path: Path, name
         env["GERMANE_LEDGER"] = "~/l.sqlite"
     flag = ["--ledger=~/l.sqlite"] if named == "flag" else []
     for verb in ("stats", "check"):
-        ran = cli("ledger", verb, *flag, env=env)
+        ran = inside("ledger", verb, *flag, env=env)
         assert ran.code == 0, ran.err
         assert "9 judgements" in ran.out
     assert not (tmp_path / "~").exists()
 
 
 @pytest.mark.parametrize("told", ["flag", "environment", "config"])
-def test_a_place_that_is_no_file_is_refused(cli: Cli, tmp_path: Path, told: str) -> None:
+def test_a_place_that_is_no_file_is_refused(inside: Cli, tmp_path: Path, told: str) -> None:
     """By every way to name a ledger, by every verb that uses one: exit 2, nothing asked, nothing made."""
     database, data = "postgresql://me:secret@host/answers", write_jsonl(tmp_path / "data.jsonl", *GRADED)
     flags = ["--ledger", database] if told == "flag" else []
@@ -397,7 +410,7 @@ def test_a_place_that_is_no_file_is_refused(cli: Cli, tmp_path: Path, told: str)
         ("ledger", "import", data),
         ("grade", "context_precision@2", "--judge", "lexical"),
     ):
-        ran = cli(*words, *flags, env=env, stdin=json.dumps(GRADED[0]))
+        ran = inside(*words, *flags, env=env, stdin=json.dumps(GRADED[0]))
         assert (ran.code, ran.out) == (2, ""), words
         assert (
             "germane: there is no way to keep a ledger at postgresql://...: it is one file; write" in ran.err

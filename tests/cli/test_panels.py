@@ -37,8 +37,8 @@ def data(tmp_path: Path) -> Path:
     return write_jsonl(tmp_path / "data.jsonl", ROW)
 
 
-def run(cli: Cli, path: Path, *more: object) -> dict[str, Any]:
-    result = cli("run", path, *more, "--json", "--no-cache")
+def run(inside: Cli, path: Path, *more: object) -> dict[str, Any]:
+    result = inside("run", path, *more, "--json", "--no-cache")
     assert result.code == 0, result.err
     return dict(result.json["judge"])
 
@@ -50,18 +50,18 @@ def manifest(folder: Path) -> dict[str, Any]:
 class TestNaming:
     """Wherever a judge can be named, several can."""
 
-    def test_in_an_eval_file(self, cli: Cli, data: Path, server: ModelServer, tmp_path: Path) -> None:
+    def test_in_an_eval_file(self, inside: Cli, data: Path, server: ModelServer, tmp_path: Path) -> None:
         """A list of judges, how often each is asked, how they vote, how they are asked."""
         file = tmp_path / "e.yaml"
         head = "data: data.jsonl\nmeasures: [context_precision@5]\n"
         file.write_text(
             head + "judge: [openai:m1, openai:m2]\nrepeat: 2\nvote: mean\nreading: single\nbatch: 3\n"
         )
-        judge = run(cli, file)
+        judge = run(inside, file)
         assert judge["source"] == "mean of openai:m1 #1, openai:m1 #2, openai:m2 #1, openai:m2 #2"
         assert server.count == 4
-        assert run(cli, file, "--repeat", "3")["source"].count("openai:m1") == 3
-        assert run(cli, file, "--judge", "openai:m3", "--vote", "mean")["source"] == (
+        assert run(inside, file, "--repeat", "3")["source"].count("openai:m1") == 3
+        assert run(inside, file, "--judge", "openai:m3", "--vote", "mean")["source"] == (
             "mean of openai:m3 #1, openai:m3 #2"
         )
 
@@ -76,41 +76,42 @@ class TestNaming:
         ],
     )
     def test_what_is_wrong_in_an_eval_file_is_said(
-        self, cli: Cli, data: Path, server: ModelServer, tmp_path: Path, wrong: str, said: str
+        self, inside: Cli, data: Path, server: ModelServer, tmp_path: Path, wrong: str, said: str
     ) -> None:
         """Each with what to write instead."""
         file = tmp_path / "e.yaml"
         judge = "" if wrong.startswith("judge") else "judge: openai:m1\n"
         file.write_text(f"data: data.jsonl\nmeasures: [context_precision@5]\n{judge}{wrong}\n")
-        result = cli("run", file, "--no-cache")
+        result = inside("run", file, "--no-cache")
         assert (result.code, server.count) == (2, 0)
         assert said in result.err
 
-    def test_in_the_config(self, cli: Cli, data: Path, server: ModelServer, tmp_path: Path) -> None:
+    def test_in_the_config(self, inside: Cli, data: Path, server: ModelServer, tmp_path: Path) -> None:
         """A list, or names in one text."""
         config = tmp_path / "germane.toml"
         for spelt in ('["openai:m1", "openai:m2"]', '"openai:m1 openai:m2"'):
             config.write_text(f'judge = {spelt}\nvote = "mean"\nrepeat = 1\nbatch = 2\nreading = "fused"\n')
-            assert run(cli, data, "-m", "context_precision@5")["source"] == "mean of openai:m1, openai:m2"
+            assert run(inside, data, "-m", "context_precision@5")["source"] == "mean of openai:m1, openai:m2"
         config.write_text("repeat = 0\n")
-        result = cli("run", data, "-m", "context_precision@5", "--judge", "openai:m1")
+        result = inside("run", data, "-m", "context_precision@5", "--judge", "openai:m1")
         assert (result.code, "write 1 or more" in result.err) == (2, True)
 
     def test_in_the_environment_and_by_one_flag(
-        self, cli: Cli, data: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+        self, inside: Cli, data: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """White space separates them, as it separates measures."""
         monkeypatch.setenv("GERMANE_JUDGE", " openai:m1  openai:m2 ")
-        assert run(cli, data, "-m", "context_precision@5")["source"] == "majority of openai:m1, openai:m2"
+        assert run(inside, data, "-m", "context_precision@5")["source"] == "majority of openai:m1, openai:m2"
         more = ("--judge", "openai:m3 openai:m2")
         assert (
-            run(cli, data, "-m", "context_precision@5", *more)["source"] == "majority of openai:m3, openai:m2"
+            run(inside, data, "-m", "context_precision@5", *more)["source"]
+            == "majority of openai:m3, openai:m2"
         )
 
-    def test_a_vote_that_is_none_is_said_without_a_panel_too(self, cli: Cli, data: Path) -> None:
+    def test_a_vote_that_is_none_is_said_without_a_panel_too(self, inside: Cli, data: Path) -> None:
         """Also where one judge alone is asked, and where none is needed."""
         for measure in ("context_precision@5", "Judged@5"):
-            result = cli("run", data, "-m", measure, "--judge", "lexical", "--vote", "bogus")
+            result = inside("run", data, "-m", measure, "--judge", "lexical", "--vote", "bogus")
             assert result.code == 2
             assert "there is no vote 'bogus'; write majority or mean" in result.err
 
@@ -129,15 +130,15 @@ class TestNaming:
         assert isinstance(PanelJudge(judges), PanelJudge)
 
     def test_a_continued_run_asks_the_same_panel(
-        self, cli: Cli, data: Path, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, inside: Cli, data: Path, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Whoever the environment named stands in the folder: with where they are asked, and how they vote."""
         monkeypatch.setenv("GERMANE_JUDGE", f"openai:m1@{server.url} openai:m2")
         words = ("-m", "context_precision@5", "-o", "out", "--ledger", "l.sqlite", "--json")
-        assert cli("run", data, *words, "--repeat", "2").code == 0
+        assert inside("run", data, *words, "--repeat", "2").code == 0
         first = manifest(tmp_path)
         assert first["options"]["judge"] == f"openai:m1@{server.url} openai:m2"
-        assert cli("run", "--resume", "out").code == 0
+        assert inside("run", "--resume", "out").code == 0
         assert manifest(tmp_path)["judge"]["identity"] == first["judge"]["identity"]
         assert server.count == 4
 
@@ -148,15 +149,15 @@ PANEL = ("--judge", "openai:m1", "--judge", "openai:m2", "--ledger", "l.sqlite")
 class TestDisagreement:
     """It is said wherever a verdict is."""
 
-    def test_explain_prints_the_votes(self, cli: Cli, data: Path, server: ModelServer) -> None:
+    def test_explain_prints_the_votes(self, inside: Cli, data: Path, server: ModelServer) -> None:
         """Beside the grade that they became; and the report says how far the members agreed."""
-        ran = cli("run", data, "-m", "context_precision@5", *PANEL, "-o", "out")
+        ran = inside("run", data, "-m", "context_precision@5", *PANEL, "-o", "out")
         assert "note     1 questions to the panel: mean agreement 0.50, every member answered" in ran.out
-        lines = [line.strip() for line in cli("explain", "out", "q1").out.splitlines()]
+        lines = [line.strip() for line in inside("explain", "out", "q1").out.splitlines()]
         at = next(at for at, line in enumerate(lines) if "judge 1" in line)
         assert lines[at + 1 : at + 4] == ["judge: says m2", "judge: openai:m1: 3", "judge: openai:m2: 1"]
 
-    def test_who_failed_is_named_and_asked_again(self, cli: Cli, data: Path, tmp_path: Path) -> None:
+    def test_who_failed_is_named_and_asked_again(self, inside: Cli, data: Path, tmp_path: Path) -> None:
         """In the explanation, in the report, and by --retry-errors: a verdict that a member is missing from is no whole one."""
         broken = {"m2"}
 
@@ -166,27 +167,27 @@ class TestDisagreement:
 
         with ModelServer(script) as server:
             more = ("-m", "context_precision@5", *PANEL, "--base-url", server.url, "-o", "out")
-            ran = cli("run", data, *more)
+            ran = inside("run", data, *more)
             assert "note     1 questions to the panel: mean agreement" not in ran.out
             assert (
                 "1 questions to the panel: nothing was voted on, 1 without the answer of a member" in ran.out
             )
-            told = cli("explain", "out", "q1").out
+            told = inside("explain", "out", "q1").out
             assert "judge 3" in told
             assert "judge: openai:m1: 3" in told
             assert "judge: openai:m2 failed: " in told
             assert "a bad day" in told
             broken.clear()
             before = server.count
-            assert "judge 3" in cli("run", "--resume", "out").out + cli("explain", "out", "q1").out
+            assert "judge 3" in inside("run", "--resume", "out").out + inside("explain", "out", "q1").out
             assert server.count == before
-            assert cli("run", "--resume", "out", "--retry-errors").code == 0
+            assert inside("run", "--resume", "out", "--retry-errors").code == 0
             assert server.count == before + 1
-        told = cli("explain", "out", "q1").out
+        told = inside("explain", "out", "q1").out
         assert "judge 1" in told
         assert "judge: openai:m2: 1" in told
 
-    def test_votes_on_claims_are_printed_by_question(self, cli: Cli, tmp_path: Path) -> None:
+    def test_votes_on_claims_are_printed_by_question(self, inside: Cli, tmp_path: Path) -> None:
         """Each question of a judged measure with what its members said to it; lists are asked of one member alone."""
 
         def script(asked: Asked) -> Act:
@@ -198,15 +199,15 @@ class TestDisagreement:
         path = write_jsonl(tmp_path / "one.jsonl", row)
         with ModelServer(script) as server:
             more = ("-m", "context_recall", *PANEL, "--base-url", server.url, "-o", "out", "-q")
-            assert cli("run", path, *more).code == 0
+            assert inside("run", path, *more).code == 0
         asked = [(one.kinds[0], one.json["model"]) for one in server.asked]
         assert sorted(asked) == [("claims", "m1"), ("support", "m1"), ("support", "m2")]
-        lines = cli("explain", "out", "q1").out.splitlines()
+        lines = inside("explain", "out", "q1").out.splitlines()
         at = lines.index("  votes on support, agreement 0.50")
         assert lines[at + 1 : at + 3] == ["    openai:m1: 1: by 1", "    openai:m2: 1: no"]
         assert not any("votes on claims" in line for line in lines)
 
-    def test_members_that_answer_each_in_their_way(self, cli: Cli, data: Path) -> None:
+    def test_members_that_answer_each_in_their_way(self, inside: Cli, data: Path) -> None:
         """No reasons, or more keys than were asked for: a panel votes all the same."""
 
         def script(asked: Asked) -> Act:
@@ -215,16 +216,18 @@ class TestDisagreement:
             return Act(text='{"grade": 2, "reasoning": "says m2", "extra": [1]}')
 
         with ModelServer(script) as server:
-            ran = cli("run", data, "-m", "context_precision@5", *PANEL, "--base-url", server.url, "-o", "out")
+            ran = inside(
+                "run", data, "-m", "context_precision@5", *PANEL, "--base-url", server.url, "-o", "out"
+            )
         assert ran.code == 0, ran.err
         assert "mean agreement 1.00" in ran.out
 
     def test_grade_gives_the_votes_too(
-        self, cli: Cli, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+        self, inside: Cli, server: ModelServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Under the place that they are about."""
         monkeypatch.setenv("GERMANE_JUDGE", "openai:m1 openai:m2")
-        ran = cli("grade", "context_precision@5", "--no-cache", stdin=json.dumps(ROW))
+        ran = inside("grade", "context_precision@5", "--no-cache", stdin=json.dumps(ROW))
         (check,) = ran.json["details"]["relevance_checks"]
         assert (check["grade"], check["votes"]) == (1, {"openai:m1": "3", "openai:m2": "1"})
         assert check["agreement"] == 0.5

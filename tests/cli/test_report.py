@@ -14,28 +14,28 @@ DATA = re.compile(r'id="data">(.*)</script>')
 
 
 class TestReportVerb:
-    def test_the_latest_report_is_shown(self, cli: Cli, tmp_path: Path) -> None:
+    def test_the_latest_report_is_shown(self, inside: Cli, tmp_path: Path) -> None:
         """Without a folder, the one that was written last; stderr names it."""
-        assert cli("report").code == 2
+        assert inside("report").code == 2
         for number in (1, 2):
             data = write_jsonl(
                 tmp_path / f"s{number}.jsonl",
                 {"id": "a", "query": "q", "contexts": [{"id": "d"}], "qrels": {"d": number}},
             )
-            assert cli("run", data, "-m", "RR").code == 0
-        ran = cli("report", "-o", "page.html")
+            assert inside("run", data, "-m", "RR").code == 0
+        ran = inside("report", "-o", "page.html")
         assert ran.code == 0
         assert "s2" in ran.err
         assert "RR" in ran.out
         assert (tmp_path / "page.html").read_text("utf-8").startswith("<!DOCTYPE html>")
 
-    def test_the_part_of_an_interrupted_run_is_shown(self, cli: Cli, tmp_path: Path) -> None:
+    def test_the_part_of_an_interrupted_run_is_shown(self, inside: Cli, tmp_path: Path) -> None:
         """The means of what is done, and how to go on; half a line that was being written is passed over."""
         data = write_jsonl(
             tmp_path / "s.jsonl",
             *({"id": f"q{n}", "query": "q", "contexts": [{"id": "d"}], "qrels": {"d": 1}} for n in range(3)),
         )
-        assert cli("run", data, "-m", "RR", "-o", "r").code == 0
+        assert inside("run", data, "-m", "RR", "-o", "r").code == 0
         folder = tmp_path / "r"
         for name in ("samples", "items", "judgements", "scores"):
             whole = (folder / f"{name}.jsonl").read_bytes().splitlines(keepends=True)
@@ -45,26 +45,26 @@ class TestReportVerb:
         (folder / "manifest.json").write_text(
             manifest.replace('"status": "complete"', '"status": "interrupted"'), "utf-8"
         )
-        ran = cli("report", "r")
+        ran = inside("report", "r")
         assert ran.code == 0, ran.err
         assert "2/2" in ran.out
         assert "--resume r" in ran.out
-        assert cli("report", "r", "--json").json["stopped"]
-        assert cli("report", "r", "-o", "r.html").code == 0
+        assert inside("report", "r", "--json").json["stopped"]
+        assert inside("report", "r", "-o", "r.html").code == 0
 
 
-def test_a_page_holds_the_audit_of_its_judge(cli: Cli, tmp_path: Path) -> None:
+def test_a_page_holds_the_audit_of_its_judge(inside: Cli, tmp_path: Path) -> None:
     """What `germane audit --json` says stands in the page's data; a gold report has no judge to audit."""
     row = {"id": "a", "query": "bread", "contexts": [{"id": "d", "text": "bread"}], "qrels": {"d": 1}}
     data = write_jsonl(tmp_path / "s.jsonl", row)
     for measure, audited in (("context_relevance", True), ("RR", False)):
         assert (
-            cli("run", data, "-m", measure, "--judge", "lexical", "--no-cache", "-o", "r", "--force").code
+            inside("run", data, "-m", measure, "--judge", "lexical", "--no-cache", "-o", "r", "--force").code
             == 0
         )
-        assert cli("report", "r", "-o", "r.html").code == 0
+        assert inside("report", "r", "-o", "r.html").code == 0
         found = json.loads(DATA.search((tmp_path / "r.html").read_text("utf-8"))[1])["audit"]  # type: ignore[index]
-        assert (found == cli("audit", "r", "--json").json) if audited else found is None
+        assert (found == inside("audit", "r", "--json").json) if audited else found is None
 
 
 def test_a_run_with_a_baseline_shows_it_on_its_page(inside: Cli, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def words(data: Path, server: ModelServer, *more: str) -> list[str]:
 
 
 def test_a_run_is_continued_from_another_folder_with_its_own_ledger(
-    cli: Cli, data: Path, tmp_path: Path
+    inside: Cli, data: Path, tmp_path: Path
 ) -> None:
     """The manifest knows where the ledger is: what was committed is asked nobody again."""
     (tmp_path / "elsewhere").mkdir()
@@ -46,20 +46,20 @@ def test_a_run_is_continued_from_another_folder_with_its_own_ledger(
         before = server.count
         assert before == committed(tmp_path / ".germane" / "ledger.sqlite") < 12
         resume = ["run", "--resume", "../r", "--base-url", server.url, "-q"]
-        ran = cli(*resume, env=KEY, cwd=tmp_path / "elsewhere")
+        ran = inside(*resume, env=KEY, cwd=tmp_path / "elsewhere")
         assert ran.code == 0, ran.err
         assert server.count == 12
         assert not (tmp_path / "elsewhere" / ".germane").exists()
 
 
-def test_a_run_is_continued_where_its_ledger_is_gone(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_a_run_is_continued_where_its_ledger_is_gone(inside: Cli, data: Path, tmp_path: Path) -> None:
     """A report folder that was carried to another machine: the usual ledger there is used."""
     with ModelServer() as server:
-        assert cli(*words(data, server), "--ledger", "own/l.sqlite", env=KEY).code == 0
+        assert inside(*words(data, server), "--ledger", "own/l.sqlite", env=KEY).code == 0
         for file in (tmp_path / "own").iterdir():
             file.unlink()
         (tmp_path / "own").rmdir()
-        ran = cli("run", "--resume", "r", "--base-url", server.url, "-q", env=KEY)
+        ran = inside("run", "--resume", "r", "--base-url", server.url, "-q", env=KEY)
         assert ran.code == 0, ran.err
         assert server.count == 12
         assert not (tmp_path / "own").exists()
@@ -67,7 +67,7 @@ def test_a_run_is_continued_where_its_ledger_is_gone(cli: Cli, data: Path, tmp_p
 
 @pytest.mark.parametrize("cache", [(), ("--no-cache",)])
 def test_an_older_report_in_the_folder_is_not_continued(
-    cli: Cli, data: Path, tmp_path: Path, cache: tuple[str, ...]
+    inside: Cli, data: Path, tmp_path: Path, cache: tuple[str, ...]
 ) -> None:
     """A run replaces a report with failures, is killed and resumed: neither failures nor verdicts of the old one."""
     ill = [True]
@@ -79,7 +79,7 @@ def test_an_older_report_in_the_folder_is_not_continued(
 
     with ModelServer(answer=answer, latency=0.05) as server:
         flags = [*cache, *(() if cache else ("--ledger", "one.sqlite"))]
-        assert cli(*words(data, server, *flags), env=KEY).code == 3
+        assert inside(*words(data, server, *flags), env=KEY).code == 3
         ill[0] = False
         flags = [*cache, "--force", *(() if cache else ("--ledger", "two.sqlite"))]
         before = server.count
@@ -87,14 +87,14 @@ def test_an_older_report_in_the_folder_is_not_continued(
             wait_for(server, before + 6)
             process.send_signal(signal.SIGKILL)
             process.wait()
-        ran = cli("run", "--resume", "r", "--base-url", server.url, "--json", env=KEY)
+        ran = inside("run", "--resume", "r", "--base-url", server.url, "--json", env=KEY)
         assert ran.code == 0, ran.err
     rows = [json.loads(line) for line in (tmp_path / "r" / "judgements.jsonl").read_text().splitlines()]
     assert len(rows) == 12
     assert not [row for row in rows if row.get("error") or row["answer"]["reasoning"] == "old"]
 
 
-def test_ctrl_c_stops_a_run_whose_stderr_is_gone(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stops_a_run_whose_stderr_is_gone(inside: Cli, data: Path, tmp_path: Path) -> None:
     """`germane run 2>&1 | tee log`: the same Ctrl-C ends tee first. The run stops all the same, as it would."""
     with ModelServer(latency=0.1) as server:
         read, write = os.pipe()
@@ -111,37 +111,37 @@ def test_ctrl_c_stops_a_run_whose_stderr_is_gone(cli: Cli, data: Path, tmp_path:
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
         assert server.count < 12
-        ran = cli("run", "--resume", "r", "--base-url", server.url, "--json", env=KEY)
+        ran = inside("run", "--resume", "r", "--base-url", server.url, "--json", env=KEY)
         assert (ran.code, server.count) == (0, 12)
 
 
 @pytest.mark.parametrize("manifest", ["[1]", "", '{"options": 5}'])
-def test_a_damaged_manifest_is_one_message(cli: Cli, data: Path, tmp_path: Path, manifest: str) -> None:
+def test_a_damaged_manifest_is_one_message(inside: Cli, data: Path, tmp_path: Path, manifest: str) -> None:
     """No traceback, nothing asked."""
     with ModelServer() as server:
-        assert cli(*words(data, server), env=KEY).code == 0
+        assert inside(*words(data, server), env=KEY).code == 0
         (tmp_path / "r" / "manifest.json").write_text(manifest)
-        ran = cli("run", "--resume", "r", env=KEY)
+        ran = inside("run", "--resume", "r", env=KEY)
         assert ran.code == 2
         assert "run the evaluation again" in ran.err
 
 
 @pytest.mark.parametrize("line", ["{}", "null", "[1]", '{"keys": 5}', '{"keys": ["zz"], "calls": 1}'])
-def test_damaged_receipts_are_passed_over(cli: Cli, data: Path, tmp_path: Path, line: str) -> None:
+def test_damaged_receipts_are_passed_over(inside: Cli, data: Path, tmp_path: Path, line: str) -> None:
     """They only say what was paid."""
     with ModelServer() as server:
-        assert cli(*words(data, server), env=KEY).code == 0
+        assert inside(*words(data, server), env=KEY).code == 0
         with (tmp_path / "r" / "receipts.jsonl").open("a") as file:
             file.write(line + "\n")
-        ran = cli("run", "--resume", "r", "--json", "--base-url", server.url, env=KEY)
+        ran = inside("run", "--resume", "r", "--json", "--base-url", server.url, env=KEY)
         assert ran.code == 0, ran.err
         assert ran.json["judge"]["calls"] == 12
 
 
-def test_a_run_is_continued_into_another_ledger(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_a_run_is_continued_into_another_ledger(inside: Cli, data: Path, tmp_path: Path) -> None:
     """The one that is named now is used; what the first one knows is brought there by export and import."""
     with ModelServer() as server:
-        begun = cli(*words(data, server, "--ledger", "first.sqlite", "--max-calls", "5"), env=KEY)
+        begun = inside(*words(data, server, "--ledger", "first.sqlite", "--max-calls", "5"), env=KEY)
         assert begun.code == 3
         resume = [
             "run",
@@ -154,24 +154,24 @@ def test_a_run_is_continued_into_another_ledger(cli: Cli, data: Path, tmp_path: 
             "--max-calls",
             "99",
         ]
-        dry = cli(*resume, "--dry-run", "--json", env=KEY)
+        dry = inside(*resume, "--dry-run", "--json", env=KEY)
         assert (dry.code, dry.json["requests"]) == (0, 12), dry.err
         assert not (tmp_path / "new.sqlite").exists()
-        cli("ledger", "export", "-o", "known.jsonl", "--ledger", "first.sqlite")
-        cli("ledger", "import", "known.jsonl", "--ledger", "new.sqlite")
-        assert cli(*resume, "-q", env=KEY).code == 0
+        inside("ledger", "export", "-o", "known.jsonl", "--ledger", "first.sqlite")
+        inside("ledger", "import", "known.jsonl", "--ledger", "new.sqlite")
+        assert inside(*resume, "-q", env=KEY).code == 0
         assert server.count == 12
     assert committed(tmp_path / "new.sqlite") == 12
     assert not (tmp_path / ".germane").exists()
 
 
-def test_the_data_is_found_from_another_folder(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_the_data_is_found_from_another_folder(inside: Cli, data: Path, tmp_path: Path) -> None:
     """Paths that were written relative to where the run began."""
     (tmp_path / "elsewhere").mkdir()
     with ModelServer() as server:
         begun = words(Path(data.name), server, "--max-calls", "5", "-o", "out.json")
-        assert cli(*begun, env=KEY).code == 3
+        assert inside(*begun, env=KEY).code == 3
         resume = ["run", "--resume", "../r", "--base-url", server.url, "--max-calls", "99", "-q"]
-        ran = cli(*resume, env=KEY, cwd=tmp_path / "elsewhere")
+        ran = inside(*resume, env=KEY, cwd=tmp_path / "elsewhere")
         assert (ran.code, server.count) == (0, 12), ran.err
     assert (tmp_path / "out.json").exists()

@@ -45,10 +45,10 @@ def test_labelled_samples_are_scored(cli: Cli, data: Path, tmp_path: Path) -> No
     }
 
 
-def test_the_report_is_read_again(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_the_report_is_read_again(inside: Cli, data: Path, tmp_path: Path) -> None:
     """`germane report` prints the same table, and every format is written."""
-    ran = cli("run", data, "-m", "context_precision@5", "--judge", "labels", "-o", "report")
-    again = cli("report", "report", "-o", "a.json", "-o", "a.csv", "-o", "a.md", "-o", "a.jsonl")
+    ran = inside("run", data, "-m", "context_precision@5", "--judge", "labels", "-o", "report")
+    again = inside("report", "report", "-o", "a.json", "-o", "a.csv", "-o", "a.md", "-o", "a.jsonl")
     assert again.code == 0
     assert again.out == ran.out
     assert json.loads((tmp_path / "a.json").read_text())["measures"]["context_precision@5"]["mean"] == 0.75
@@ -56,20 +56,20 @@ def test_the_report_is_read_again(cli: Cli, data: Path, tmp_path: Path) -> None:
     assert "| context\\_precision@5 | 0.7500 |" in (tmp_path / "a.md").read_text()
 
 
-def test_no_judge_is_ever_chosen_in_silence(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_no_judge_is_ever_chosen_in_silence(inside: Cli, data: Path, tmp_path: Path) -> None:
     """Without a judge: exit 2, the three ways to name one, and no report folder."""
-    ran = cli("run", data, "-m", "context_precision@5")
+    ran = inside("run", data, "-m", "context_precision@5")
     assert ran.code == 2
     assert "--judge labels | lexical | openai:gpt-4o-mini" in ran.err
     assert ran.out == ""
     assert not (tmp_path / "germane-reports").exists()
 
 
-def test_the_judge_may_stand_in_the_environment(cli: Cli, data: Path) -> None:
+def test_the_judge_may_stand_in_the_environment(inside: Cli, data: Path) -> None:
     """GERMANE_JUDGE names it, a flag goes before it."""
-    ran = cli("run", data, "-m", "context_precision@5", "--json", env={"GERMANE_JUDGE": "labels"})
+    ran = inside("run", data, "-m", "context_precision@5", "--json", env={"GERMANE_JUDGE": "labels"})
     assert ran.json["judge"]["source"] == "labels"
-    ran = cli(
+    ran = inside(
         "run",
         data,
         "-m",
@@ -87,18 +87,18 @@ def test_a_stand_in_says_so(cli: Cli, data: Path) -> None:
     assert "stands in for a model" in cli("run", data, "-m", "context_precision@5", "--judge", "lexical").out
 
 
-def test_a_measure_that_no_sample_could_have_names_what_is_missing(cli: Cli, data: Path) -> None:
+def test_a_measure_that_no_sample_could_have_names_what_is_missing(inside: Cli, data: Path) -> None:
     """context_recall without any reference: exit 2, saying so; the other measure is still there."""
-    ran = cli("run", data, "-m", "context_recall RR", "--judge", "lexical", "--json")
+    ran = inside("run", data, "-m", "context_recall RR", "--judge", "lexical", "--json")
     assert ran.code == 2
     assert "no reference" in " ".join(ran.json["verdict"])
     assert ran.json["measures"]["RR"]["mean"] == 0.75
 
 
 @pytest.mark.parametrize(("gate", "code"), [("mean(RR)>=0.7", 0), ("mean(RR)>=0.8", 1), ("max(RR)=1", 0)])
-def test_gates_decide_the_exit_code(cli: Cli, data: Path, gate: str, code: int) -> None:
+def test_gates_decide_the_exit_code(inside: Cli, data: Path, gate: str, code: int) -> None:
     """--fail-under fails with 1 and passes with 0; the document and the code agree."""
-    ran = cli("run", data, "-m", "RR", "--fail-under", gate, "--json")
+    ran = inside("run", data, "-m", "RR", "--fail-under", gate, "--json")
     assert ran.code == code
     assert (ran.json["exit_code"], ran.json["passed"]) == (code, code == 0)
 
@@ -106,15 +106,15 @@ def test_gates_decide_the_exit_code(cli: Cli, data: Path, gate: str, code: int) 
 @pytest.mark.parametrize(
     ("gate", "said"), [("mean(RR)>=0.8", "failed  mean(RR)>=0.8  mean 0.7500"), ("max(RR)=1", "")]
 )
-def test_quiet_still_prints_what_failed(cli: Cli, data: Path, gate: str, said: str) -> None:
+def test_quiet_still_prints_what_failed(inside: Cli, data: Path, gate: str, said: str) -> None:
     """-q prints nothing where everything was reached, and the failed gates where not."""
-    ran = cli("run", data, "-m", "RR", "--fail-under", gate, "-q")
+    ran = inside("run", data, "-m", "RR", "--fail-under", gate, "-q")
     assert ran.out == ""
     assert said in ran.err
     assert bool(ran.err) is bool(said)
 
 
-def test_nine_verdicts_of_ten_give_exact_bounds(cli: Cli, tmp_path: Path) -> None:
+def test_nine_verdicts_of_ten_give_exact_bounds(inside: Cli, tmp_path: Path) -> None:
     """One unlabelled context of ten: incomplete, with the bounds that enumerating both answers gives."""
     grades: list[int | None] = [3, 0, None, 2, 0, 0, 1, 3, 0, 2]
     contexts = [
@@ -122,7 +122,7 @@ def test_nine_verdicts_of_ten_give_exact_bounds(cli: Cli, tmp_path: Path) -> Non
         for n, grade in enumerate(grades)
     ]
     data = write_jsonl(tmp_path / "ten.jsonl", {"id": "q", "query": "a", "contexts": contexts})
-    ran = cli("run", data, "-m", "context_precision@10", "--judge", "labels", "--json")
+    ran = inside("run", data, "-m", "context_precision@10", "--judge", "labels", "--json")
     (score,) = ran.json["scores"]
 
     def precision(labels: list[bool]) -> float:
@@ -140,50 +140,50 @@ def test_nine_verdicts_of_ten_give_exact_bounds(cli: Cli, tmp_path: Path) -> Non
     assert sum("answer" in row for row in kept) == 9
 
 
-def test_measures_are_added_without_a_judge(cli: Cli, data: Path) -> None:
+def test_measures_are_added_without_a_judge(inside: Cli, data: Path) -> None:
     """`germane score` computes new measures from the stored verdicts, and refuses what was never asked."""
-    cli("run", data, "-m", "context_precision@5", "--judge", "lexical", "-o", "report")
-    ran = cli("score", "report", "-m", "context_position nDCG(labels=judge)@5", "--json")
+    inside("run", data, "-m", "context_precision@5", "--judge", "lexical", "-o", "report")
+    ran = inside("score", "report", "-m", "context_position nDCG(labels=judge)@5", "--json")
     assert ran.code == 0, ran.err
     assert ran.json["judge"]["calls"] == 0
     assert ran.json["judge"]["cached"] > 0
     assert set(ran.json["measures"]) == {"context_position", "nDCG(labels=judge)@5"}
-    refused = cli("score", "report", "-m", "context_precision(labels=judge)@5 context_recall")
+    refused = inside("score", "report", "-m", "context_precision(labels=judge)@5 context_recall")
     assert refused.code == 2
 
 
-def test_a_second_run_asks_nobody(cli: Cli, data: Path) -> None:
+def test_a_second_run_asks_nobody(inside: Cli, data: Path) -> None:
     """The ledger answers: 0 calls, the same scores, another report."""
-    first = cli("run", data, "-m", "context_precision@5", "--judge", "lexical", "--json")
-    second = cli("run", data, "-m", "context_precision@5", "--judge", "lexical", "--json")
+    first = inside("run", data, "-m", "context_precision@5", "--judge", "lexical", "--json")
+    second = inside("run", data, "-m", "context_precision@5", "--judge", "lexical", "--json")
     assert first.json["judge"]["calls"] == 3
     assert (second.json["judge"]["calls"], second.json["judge"]["cached"]) == (0, 3)
     assert second.json["scores"] == first.json["scores"]
     assert second.json["report"] != first.json["report"]
 
 
-def test_a_wrong_line_is_named(cli: Cli, tmp_path: Path) -> None:
+def test_a_wrong_line_is_named(inside: Cli, tmp_path: Path) -> None:
     """A bad sample: exit 2, file and line, no traceback."""
     path = tmp_path / "bad.jsonl"
     path.write_text('{"id": "a", "query": "x", "contexts": []}\n{"id": "b", "query": 7}\n')
-    ran = cli("run", path, "-m", "RR")
+    ran = inside("run", path, "-m", "RR")
     assert ran.code == 2
     assert "bad.jsonl:2" in ran.err
     assert "Traceback" not in ran.err
 
 
-def test_a_misspelt_measure_names_the_nearest(cli: Cli, data: Path) -> None:
+def test_a_misspelt_measure_names_the_nearest(inside: Cli, data: Path) -> None:
     """`context_precison@5` is told what it probably is."""
-    ran = cli("run", data, "-m", "context_precison@5", "--judge", "labels")
+    ran = inside("run", data, "-m", "context_precison@5", "--judge", "labels")
     assert ran.code == 2
     assert "did you mean context_precision?" in ran.err
 
 
-def test_what_is_left_out_is_left_out(cli: Cli, data: Path) -> None:
+def test_what_is_left_out_is_left_out(inside: Cli, data: Path) -> None:
     """--limit takes the first cases, --filter those that match, --sample as many as asked, the same for a seed."""
 
     def ids(*words: str) -> list[str]:
-        ran = cli("run", data, "-m", "RR", "--json", *words)
+        ran = inside("run", data, "-m", "RR", "--json", *words)
         return [row["sample"] for row in ran.json["scores"]]
 
     assert ids("--limit", "1") == ["q1"]
@@ -191,14 +191,14 @@ def test_what_is_left_out_is_left_out(cli: Cli, data: Path) -> None:
     assert ids("--sample", "1", "--seed", "3") == ids("--sample", "1", "--seed", "3")
 
 
-def test_one_id_in_two_files_is_an_error(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_one_id_in_two_files_is_an_error(inside: Cli, data: Path, tmp_path: Path) -> None:
     """Two files with the same ids cannot be told apart in one report; with a system each they can."""
     other = write_jsonl(tmp_path / "other.jsonl", *LABELLED)
-    ran = cli("run", data, other, "-m", "RR")
+    ran = inside("run", data, other, "-m", "RR")
     assert ran.code == 2
     assert "'q1' stands in" in ran.err
     named = write_jsonl(tmp_path / "named.jsonl", *({**row, "system": "new"} for row in LABELLED))
-    ran = cli("run", data, named, "-m", "RR", "--json")
+    ran = inside("run", data, named, "-m", "RR", "--json")
     assert [line["system"] for line in ran.json["systems"]] == ["", "new"]
 
 
@@ -231,7 +231,7 @@ targets:
 """
 
 
-def test_an_eval_file_with_a_script_and_a_target_a_case(cli: Cli, tmp_path: Path) -> None:
+def test_an_eval_file_with_a_script_and_a_target_a_case(inside: Cli, tmp_path: Path) -> None:
     """Each case's execution is honoured; the file's evaluators stay where a case names only a target."""
     (tmp_path / "grade.py").write_text(SCRIPT)
     path = eval_file(
@@ -255,7 +255,7 @@ evalcases:
 """,
         TARGETS,
     )
-    ran = cli("run", path, "--json")
+    ran = inside("run", path, "--json")
     assert ran.code == 0, ran.err + ran.out
     values = {(row["sample"], row["measure"]): row["value"] for row in ran.json["scores"]}
     assert values == {
@@ -268,7 +268,7 @@ evalcases:
     assert ran.json["scores"][1]["type"] == "context_precision"
 
 
-def test_a_required_grader_is_a_gate(cli: Cli, tmp_path: Path) -> None:
+def test_a_required_grader_is_a_gate(inside: Cli, tmp_path: Path) -> None:
     """A case below a required threshold fails the evaluation and is named."""
     path = eval_file(
         tmp_path,
@@ -280,20 +280,20 @@ cases: [{id: one, query: What is poor?}]
 """,
         TARGETS,
     )
-    ran = cli("run", path, "--json")
+    ran = inside("run", path, "--json")
     assert ran.code == 1
     assert ran.json["cases"][0]["failed_required"] == ["precision"]
     assert "one" in " ".join(ran.json["verdict"])
 
 
-def test_an_answer_without_contexts_is_an_error_of_its_case(cli: Cli, tmp_path: Path) -> None:
+def test_an_answer_without_contexts_is_an_error_of_its_case(inside: Cli, tmp_path: Path) -> None:
     """Prose holds no contexts: status error, not 0, and exit 3."""
     path = eval_file(
         tmp_path,
         "target: prose\njudge: labels\nmeasures: [context_precision]\ncases: [{id: one, query: What?}]\n",
         TARGETS,
     )
-    ran = cli("run", path, "--json")
+    ran = inside("run", path, "--json")
     assert ran.code == 3
     (score,) = ran.json["scores"]
     assert (score["status"], score["value"]) == ("error", None)
@@ -313,7 +313,7 @@ def test_an_answer_without_contexts_is_an_error_of_its_case(cli: Cli, tmp_path: 
     ],
 )
 def test_a_failing_script_is_an_error_and_never_a_score(
-    cli: Cli, tmp_path: Path, script: str, why: str
+    inside: Cli, tmp_path: Path, script: str, why: str
 ) -> None:
     """Missing, crashing, silent, talkative or hanging: status error with the reason."""
     path = eval_file(
@@ -325,14 +325,14 @@ evalcases: [{{id: one, question: What?}}]
 """,
         TARGETS,
     )
-    ran = cli("run", path, "--json")
+    ran = inside("run", path, "--json")
     (score,) = ran.json["scores"]
     assert (score["status"], score["value"]) == ("error", None)
     assert why in score["why"]
     assert ran.code == 3
 
 
-def test_a_script_need_not_read_its_stdin(cli: Cli, tmp_path: Path) -> None:
+def test_a_script_need_not_read_its_stdin(inside: Cli, tmp_path: Path) -> None:
     """A program that exits at once, with a document of a megabyte waiting, harms nobody."""
     path = eval_file(
         tmp_path,
@@ -343,16 +343,16 @@ evalcases: [{{id: one, question: What?}}]
 """,
         TARGETS,
     )
-    ran = cli("run", path, "--json")
+    ran = inside("run", path, "--json")
     assert [row["value"] for row in ran.json["scores"]] == [1.0], ran.err
 
 
-def test_two_systems_side_by_side(cli: Cli, tmp_path: Path) -> None:
+def test_two_systems_side_by_side(inside: Cli, tmp_path: Path) -> None:
     """--target twice reports each system apart."""
     path = eval_file(
         tmp_path, "judge: labels\nmeasures: [context_precision]\ncases: [{id: one, query: What?}]\n", TARGETS
     )
-    ran = cli("run", path, "--target", "good", "--target", "poor", "--json")
+    ran = inside("run", path, "--target", "good", "--target", "poor", "--json")
     assert ran.code == 0, ran.err
     means: dict[str, Json] = {
         line["system"]: line["measures"]["context_precision"]["mean"] for line in ran.json["systems"]

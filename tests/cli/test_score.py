@@ -17,36 +17,36 @@ ROWS = [
 )
 @pytest.mark.parametrize("measure", [[], ["-m", "context_precision@1"]])
 def test_a_report_is_not_scored_onto_itself(
-    cli: Cli, tmp_path: Path, words: list[str], measure: list[str]
+    inside: Cli, tmp_path: Path, words: list[str], measure: list[str]
 ) -> None:
     """Under whatever name: exit 2, and the report stays as it is. Another folder is written."""
     data = write_jsonl(tmp_path / "data.jsonl", *ROWS)
-    cli("run", data, "-m", "context_precision@3", "--judge", "lexical", "--no-cache", "-o", "r")
+    inside("run", data, "-m", "context_precision@3", "--judge", "lexical", "--no-cache", "-o", "r")
     (tmp_path / "sub").mkdir()
     (tmp_path / "link").symlink_to("r")
     before = {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()}
-    ran = cli("score", "r", *measure, *words)
+    ran = inside("score", "r", *measure, *words)
     assert ran.code == 2
     assert "would overwrite the report that is scored" in ran.err
     assert {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()} == before
-    assert cli("score", "r", *measure, "-o", "other").code == 0
-    assert cli("report", "other").code == 0
+    assert inside("score", "r", *measure, "-o", "other").code == 0
+    assert inside("report", "other").code == 0
 
 
 @pytest.mark.parametrize("name", ["scores.jsonl", "manifest.json"])
-def test_a_report_is_not_written_over_its_own_rows(cli: Cli, tmp_path: Path, name: str) -> None:
+def test_a_report_is_not_written_over_its_own_rows(inside: Cli, tmp_path: Path, name: str) -> None:
     """`germane report` and `germane run` write no file under the name of one of the report's own."""
     data = write_jsonl(tmp_path / "data.jsonl", *ROWS)
-    cli("run", data, "-m", "context_precision@3", "--judge", "lexical", "--no-cache", "-o", "r")
+    inside("run", data, "-m", "context_precision@3", "--judge", "lexical", "--no-cache", "-o", "r")
     before = (tmp_path / "r" / name).read_bytes()
-    ran = cli("report", "r", "-o", f"r/{name}")
+    ran = inside("report", "r", "-o", f"r/{name}")
     assert ran.code == 2
     assert "is the report's own" in ran.err
     assert (tmp_path / "r" / name).read_bytes() == before
-    assert cli("report", "r", "-o", "r/scores.csv").code == 0
+    assert inside("report", "r", "-o", "r/scores.csv").code == 0
 
 
-def test_a_stored_report_is_held_against_a_baseline_and_sliced(cli: Cli, tmp_path: Path) -> None:
+def test_a_stored_report_is_held_against_a_baseline_and_sliced(inside: Cli, tmp_path: Path) -> None:
     """`score` knows --baseline, --fail-on-regression and --by as `run` does, and decides a report's own gates anew."""
     common = {"query": "q", "qrels": {"d": 1}}
     for name, ids in (("good", ["d", "e"]), ("bad", ["e", "d"])):
@@ -55,28 +55,30 @@ def test_a_stored_report_is_held_against_a_baseline_and_sliced(cli: Cli, tmp_pat
             for n in range(20)
         ]
         write_jsonl(tmp_path / f"{name}.jsonl", *rows)
-        assert cli("run", tmp_path / f"{name}.jsonl", "-m", "RR", "-o", name).code == 0
+        assert inside("run", tmp_path / f"{name}.jsonl", "-m", "RR", "-o", name).code == 0
     gate = ("--fail-under", "change(RR) > -0.02")
-    assert cli("score", "good", *gate, "--baseline", "bad").code == 0
-    assert cli("score", "bad", *gate, "--baseline", "good").code == 1
-    assert cli("score", "bad", *gate).code == 3
-    assert cli("score", "bad", "--fail-on-regression", "--baseline", "good").code == 1
-    assert cli("score", "bad", "--fail-on-regression").code == 2
-    ran = cli("score", "good", "-m", "P@1", "--by", "lang", "--json", "-o", "scored")
+    assert inside("score", "good", *gate, "--baseline", "bad").code == 0
+    assert inside("score", "bad", *gate, "--baseline", "good").code == 1
+    assert inside("score", "bad", *gate).code == 3
+    assert inside("score", "bad", "--fail-on-regression", "--baseline", "good").code == 1
+    assert inside("score", "bad", "--fail-on-regression").code == 2
+    ran = inside("score", "good", "-m", "P@1", "--by", "lang", "--json", "-o", "scored")
     assert ran.json["slices"][0]["slice"] == "lang=de"
-    assert "lang=de" in cli("report", "scored").out
-    assert cli("score", "good", "--by", "nothing").code == 2
-    assert cli("run", tmp_path / "good.jsonl", "-m", "RR", "-o", "gated", "--fail-under", "RR>=0.9").code == 0
-    assert cli("score", "gated", "--json").json["gates"][0]["outcome"] == "passed"
+    assert "lang=de" in inside("report", "scored").out
+    assert inside("score", "good", "--by", "nothing").code == 2
+    assert (
+        inside("run", tmp_path / "good.jsonl", "-m", "RR", "-o", "gated", "--fail-under", "RR>=0.9").code == 0
+    )
+    assert inside("score", "gated", "--json").json["gates"][0]["outcome"] == "passed"
 
 
-def test_the_table_of_scores_holds_their_means(cli: Cli, tmp_path: Path) -> None:
+def test_the_table_of_scores_holds_their_means(inside: Cli, tmp_path: Path) -> None:
     """Each line of a .csv has its measure's mean with the ends of its interval and the method."""
     rows = [
         {"id": f"q{n}", "query": "q", "qrels": {"d": 1}, "contexts": [{"id": "de"[n % 2]}]} for n in range(4)
     ]
     data = write_jsonl(tmp_path / "s.jsonl", *rows)
-    report = cli("run", data, "-m", "P@1", "-o", "r", "-o", "r.csv", "--json").json["measures"]["P@1"]
+    report = inside("run", data, "-m", "P@1", "-o", "r", "-o", "r.csv", "--json").json["measures"]["P@1"]
     for row in csv.DictReader((tmp_path / "r.csv").read_text("utf-8").splitlines()):
         assert float(row["mean"]) == report["mean"]
         assert [float(row["interval_low"]), float(row["interval_high"])] == report["interval"]

@@ -7,8 +7,15 @@ from types import SimpleNamespace
 import pytest
 
 from germane.errors import InputError
-from germane.integrations.liverag import AGGREGATES, COLUMNS, ContextRecall, QAPair, RAGResult
-from germane.integrations.liverag.pairing import document_of, ids_in
+from germane.integrations.liverag import (
+    AGGREGATES,
+    COLUMNS,
+    ContextRecall,
+    QAPair,
+    RAGResult,
+    document_of,
+    ids_in,
+)
 from germane.samples.validation import Wrong
 
 VECTORS = json.loads((Path(__file__).parent / "fixtures" / "liverag.json").read_text("utf-8"))["rows"]

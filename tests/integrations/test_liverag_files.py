@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from germane.cli.liverag import liverag
 from germane.errors import InputError
 from germane.integrations.liverag import AGGREGATES, COLUMNS
-from germane.integrations.liverag.reading import read_references, read_results
+from germane.integrations.liverag_files import read_references, read_results
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "evaluate.py"
 
@@ -215,12 +215,14 @@ def test_one_object_is_one_row(tmp_path):
         ("r.json", '[{"doc_ids": []},\n 7]', "r.json:2"),
         ("r.json", '{"doc_ids": []}\n{"doc_ids": []}\n', ".jsonl"),
         ("r.xlsx", "", "name it .tsv, .jsonl"),
+        ("absent", None, "absent: there is no such file"),
     ],
 )
 def test_faults_say_file_line_and_what_to_write(tmp_path, name, text, said):
     """Nothing is guessed, nothing is a traceback."""
     path = tmp_path / name
-    path.write_text(text, encoding="utf-8", newline="")
+    if text is not None:
+        path.write_text(text, encoding="utf-8", newline="")
     with pytest.raises(InputError) as caught:
         read_results(path)
     assert said in str(caught.value)

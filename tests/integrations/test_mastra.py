@@ -7,25 +7,17 @@ import pytest
 
 from germane.errors import AnswerError, InputError
 from germane.integrations import mastra
-from germane.integrations.mastra.formulas import (
-    Formula,
-    Parity,
-    Penalties,
-    recall,
-    relevance,
-    rounded,
-    scored,
-)
+from germane.integrations.mastra import Parity, Penalties, recall, relevance, rounded, scored
 from germane.testing import FakeJudge
 
 HERE = Path(__file__).parent / "fixtures"
 OLD = json.loads((HERE / "mastra_old.json").read_text("utf-8"))["rows"]
 NEW = json.loads((HERE / "mastra_new.json").read_text("utf-8"))["rows"]
-FORMULAS: dict[str, Formula] = {
-    "ContextPositionMetric": "position",
-    "ContextPrecisionMetric": "precision",
-    "ContextRelevancyMetric": "relevancy",
-    "ContextualRecallMetric": "recall",
+FORMULAS = {
+    "ContextPositionMetric": "context_position",
+    "ContextPrecisionMetric": "context_precision",
+    "ContextRelevancyMetric": "context_relevancy",
+    "ContextualRecallMetric": "context_recall",
 }
 GRADES = {"high": 3, "medium": 2, "low": 1, "none": 0}
 
@@ -208,7 +200,7 @@ def test_penalties_can_be_set():
     off = Penalties(
         unused_high_relevance_context=0.05, missing_context_per_item=0.2, max_missing_context_penalty=0.3
     )
-    assert relevance(["high", "high"], unused=1, missing=2, penalties=off) == 0.65
+    assert rounded(relevance(["high", "high"], unused=1, missing=2, penalties=off)) == 0.65
 
 
 def test_a_passage_that_came_twice_was_used_twice():

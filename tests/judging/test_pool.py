@@ -397,10 +397,12 @@ class TestSomebodysOwnJudge:
 class Full(SQLiteLedger):
     """Takes ten answers."""
 
-    def add(self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()) -> int:
+    def put(
+        self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
+    ) -> dict[str, Judgement]:
         if len(self) >= 10:
             raise LedgerError("the disk is full")
-        return super().add(judgements, replacing=replacing)
+        return super().put(judgements, replacing=replacing)
 
 
 @pytest.mark.parametrize("judge", [Counting(4, 0.01), Counting(1)])

@@ -143,9 +143,12 @@ def test_nothing_is_asked_about_nothing(empty):
         (StatementRelevance(query="q", passage=empty), ()),
         (Claims("q", empty), ()),
         (Entities("q", empty), ()),
-        (Support(("c",), (empty,)), (Supported((), "the contexts are empty"),)),
-        (NuggetSupport("q", ("n",), (empty,)), (Nuggeted("not_support", "the contexts are empty"),)),
-        (Sufficiency("q", (empty,)), Sufficient(False, "the contexts are empty")),
+        (Support(("c",), (empty,)), (Supported(claim=1, contexts=(), reasoning="the contexts are empty"),)),
+        (
+            NuggetSupport("q", ("n",), (empty,)),
+            (Nuggeted(nugget=1, support="not_support", reasoning="the contexts are empty"),),
+        ),
+        (Sufficiency("q", (empty,)), Sufficient(sufficient=False, reasoning="the contexts are empty")),
     ]
     for question, answer in known:
         assert question.read(question.unasked()) == answer

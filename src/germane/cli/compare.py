@@ -1,57 +1,47 @@
-"""`germane compare`: did the change help?"""
+"""`germane compare`, `power` and `overlap`: did the change help, could we have seen it, and are the lists alike at all?"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
-from germane.cli.options import AsJson, By, Files, Text, Words
+from germane.cli.options import AsJson, By, File, Files, Text, Words, measures_option
 from germane.cli.values import print_document, say
 
 
 def compare(
     reports: Annotated[
         list[Path],
-        typer.Argument(
+        Argument(
             metavar="A B...",
             help="Report folders, --json documents, or folders of reports (the latest); one alone: its systems.",
         ),
     ],
     systems: Annotated[
-        Words,
-        typer.Option("--systems", help="Systems of one report, or the one to take of each; repeatable."),
+        Words, Option("--systems", help="Systems of one report, or the one to take of each; repeatable.")
     ] = None,
-    measure: Annotated[
-        Words,
-        typer.Option(
-            "-m", "--measure", "--metric", help="Measures, separated by spaces; default: all in common."
-        ),
-    ] = None,
+    measure: Annotated[Words, measures_option("Default: all in common.")] = None,
     primary: Annotated[
-        Words,
-        typer.Option("--primary", help="Measures that the finding rests on (Holm); default: all compared."),
+        Words, Option("--primary", help="Measures that the finding rests on (Holm); default: all compared.")
     ] = None,
     margin: Annotated[
-        Words,
-        typer.Option("--margin", help="The loss that is acceptable, e.g. 'nDCG@10: 0.02'; repeatable."),
+        Words, Option("--margin", help="The loss that is acceptable, e.g. 'nDCG@10: 0.02'; repeatable.")
     ] = None,
     across_judges: Annotated[
         bool,
-        typer.Option(
-            "--across-judges", help="Compare what different judges judged; says what is the judge's."
-        ),
+        Option("--across-judges", help="Compare what different judges judged; says what is the judge's."),
     ] = False,
     cluster: Annotated[
-        Text, typer.Option("--cluster", help="The metadata field that names the queries' cluster.")
+        Text, Option("--cluster", help="The metadata field that names the queries' cluster.")
     ] = None,
     by: By = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the random flips of the test.")] = 0,
+    seed: Annotated[int, Option("--seed", help="Of the random flips of the test.")] = 0,
     output: Annotated[
-        Files,
-        typer.Option("-o", "--output", help="Write a file: .json .csv .md .tex .txt; repeatable."),
+        Files, Option("-o", "--output", help="Write a file: .json .csv .md .tex .txt; repeatable.")
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -86,4 +76,70 @@ def compare(
         print_console(render_comparison(found))
     for path in output or []:
         say(f"wrote {path}")
-    raise typer.Exit(found.exit_code)
+    raise Exit(found.exit_code)
+
+
+def power(
+    report: Annotated[Path, Argument(metavar="REPORT", help="A report folder, or a --json document.")],
+    other: Annotated[
+        File, Argument(metavar="[OTHER]", help="A second system: its differences are measured.")
+    ] = None,
+    measure: Annotated[Words, measures_option("Default: all.")] = None,
+    detect: Annotated[float, Option("--detect", help="The difference to detect.")] = 0.02,
+    correlation: Annotated[
+        float, Option("--correlation", help="Of one system alone: how its scores go with those of the next.")
+    ] = 0.5,
+    json: AsJson = False,
+) -> None:
+    """How many queries would show a difference, and the smallest one that these can show, at 0.05 with power 0.8."""
+    from dataclasses import asdict
+
+    from germane.comparison.planning import plan_power
+    from germane.measures.declaration import parse_measures
+    from germane.reports.report import find_report
+
+    here = find_report(report)
+    there = None if other is None else find_report(other)
+    names = list(map(str, parse_measures(measure))) if measure else here.measures
+    plans = [plan_power(here, name, detect, there, correlation) for name in names]
+    if json:
+        print_document({"schema_version": 1, "measures": list(map(asdict, plans))})
+    else:
+        print("\n".join(map(str, plans)))
+
+
+def overlap(
+    a: Annotated[Path, Argument(metavar="A", help="A run (TREC, TSV, CSV, JSONL), or a report folder.")],
+    b: Annotated[Path, Argument(metavar="B", help="Another one over the same queries.")],
+    k: Annotated[int, Option("-k", help="How many first places are compared.", min=1)] = 10,
+    p: Annotated[float, Option("-p", help="The persistence of rank-biased overlap.")] = 0.9,
+    json: AsJson = False,
+) -> None:
+    """Compare the lists of two systems: rank-biased overlap, overlap@k, and which queries differ at all."""
+    from germane.comparison.planning import overlap as overlap_of
+
+    found = overlap_of(_lists(a), _lists(b), k=k, p=p)
+    if json:
+        print_document(found.as_json())
+    else:
+        print(found)
+
+
+def _lists(path: Path) -> Mapping[str, Sequence[str]]:
+    """The ids of each query's results, best first; ties in score by id, descending, as in trec_eval."""
+    if path.is_dir():
+        from germane.measures.labels import distinct_contexts
+        from germane.reports.report import Report
+
+        return {
+            sample.id: [context.id or context.text for context in distinct_contexts(sample)]
+            for sample in Report.open(path).samples()
+        }
+    from germane.samples.trec import read_run
+
+    return {
+        query: [doc for _, doc in sorted(zip(found.scores, found.ids, strict=True), reverse=True)]
+        if found.scores
+        else list(found.ids)
+        for query, found in read_run(path).queries.items()
+    }

@@ -1,4 +1,4 @@
-"""`germane label`: people's labels, in the terminal by keys, from and to files."""
+"""`germane label` and `audit`: people's labels, in the terminal by keys, from and to files; and what they say of the judge."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from germane.clean import clean
-from germane.cli.options import Count, File, Stored, Text
-from germane.cli.values import say
+from germane.cli.options import AsJson, Count, File, Stored, Text
+from germane.cli.values import print_document, say
 from germane.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
@@ -45,30 +45,26 @@ _KEYS = ("u  unsure: not counted, not asked again", "z  undo the last answer", "
 
 def label(
     folder: Stored,
-    who: Annotated[Text, typer.Option("--who", help="Your name; else the user's.")] = None,
-    budget: Annotated[Count, typer.Option("--budget", help="How many labels; else all.", min=1)] = None,
+    who: Annotated[Text, Option("--who", help="Your name; else the user's.")] = None,
+    budget: Annotated[Count, Option("--budget", help="How many labels; else all.", min=1)] = None,
     design: Annotated[
-        str, typer.Option("--design", help="passages: some of every query; queries: whole queries.")
+        str, Option("--design", help="passages: some of every query; queries: whole queries.")
     ] = "passages",
-    queue: Annotated[str, typer.Option("--queue", help="random | stratified | targeted.")] = "random",
-    seed: Annotated[int, typer.Option("--seed", help="Of the random draw.")] = 0,
+    queue: Annotated[str, Option("--queue", help="random | stratified | targeted.")] = "random",
+    seed: Annotated[int, Option("--seed", help="Of the random draw.")] = 0,
     kind: Annotated[
         str,
-        typer.Option(
-            "--kind", help="relevance of passages, support of claims by them, or their sufficiency."
-        ),
+        Option("--kind", help="relevance of passages, support of claims by them, or their sufficiency."),
     ] = "relevance",
-    scale: Annotated[
-        Text, typer.Option("--scale", help="graded (0-3) | binary (y, n); else as judged.")
-    ] = None,
+    scale: Annotated[Text, Option("--scale", help="graded (0-3) | binary (y, n); else as judged.")] = None,
     guideline: Annotated[
-        File, typer.Option("--guideline", help="What labellers were told: shown by ?, kept as a hash.")
+        File, Option("--guideline", help="What labellers were told: shown by ?, kept as a hash.")
     ] = None,
     take: Annotated[
-        File, typer.Option("--import", help="Add labels from a file: .jsonl, .csv or TREC qrels.")
+        File, Option("--import", help="Add labels from a file: .jsonl, .csv or TREC qrels.")
     ] = None,
     give: Annotated[
-        File, typer.Option("--export", help="Write the labels to a file: .jsonl, .csv or TREC qrels.")
+        File, Option("--export", help="Write the labels to a file: .jsonl, .csv or TREC qrels.")
     ] = None,
 ) -> None:
     """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once."""
@@ -83,7 +79,7 @@ def label(
     fingerprint = hashlib.sha256(told.encode()).hexdigest()[:16] if guideline else None
     if take is not None:
         found = import_labels(take, report, person, fingerprint)
-        _append(report, *found.labels)
+        report.tables.append_labels(found.labels)  # type: ignore[union-attr]
         others = f"; {found.others} rows are about nothing in this report" if found.others else ""
         say(f"{len(found.labels)} labels added to {folder}{others}")
     if give is not None:
@@ -95,7 +91,7 @@ def label(
     session = LabellingSession(
         LabelQueue(tasks=tasks, queue=queue, design=design, budget=budget, seed=seed),  # type: ignore[arg-type]
         person,
-        lambda label: _append(report, label),
+        lambda label: report.tables.append_labels([label]),  # type: ignore[union-attr]
         report.labels(),
         scale=scale or (settings.get("scale", "graded") if kind == "relevance" else "binary"),
         guideline=fingerprint,
@@ -104,7 +100,6 @@ def label(
 
 
 def _user() -> str:
-
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):  # no user of that number, as in a container
@@ -112,15 +107,10 @@ def _user() -> str:
 
 
 def _read(path: Path) -> str:
-
     try:
         return path.read_text("utf-8")
     except (OSError, ValueError) as error:
         raise InputError(f"the guideline {path} cannot be read: {error}") from None
-
-
-def _append(report: Report, *labels: object) -> None:
-    report.tables.append_labels(labels)  # type: ignore[union-attr, arg-type]
 
 
 def _label(session: LabellingSession, report: Report, told: str) -> None:
@@ -128,7 +118,8 @@ def _label(session: LabellingSession, report: Report, told: str) -> None:
     from germane.reports.correct import Corrections
 
     begun, corrections = session.done, Corrections(report.tables, report.manifest)
-    _show_start(session)
+    how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
+    print(f"{session.total} to label ({how}), {session.done} done; labels of {session.who}")
     try:
         with _keyboard() as keys:
             while (one := session.next) is not None:
@@ -167,21 +158,10 @@ def _answered(session: LabellingSession, keys: Iterator[str], told: str) -> bool
                 print("there is no answer to take back")
                 continue
         else:
-            _help(session, told)
+            print("\n".join(f"  {line}" for line in (*_GRADES[session.scale], *_KEYS)))
+            print("".join(f"  | {clean(line)}\n" for line in told.splitlines()), end="")
             continue
         return True
-
-
-def _help(session: LabellingSession, told: str) -> None:
-
-    print("\n".join(f"  {line}" for line in (*_GRADES[session.scale], *_KEYS)))
-    for line in told.splitlines():
-        print(f"  | {clean(line)}")
-
-
-def _show_start(session: LabellingSession) -> None:
-    how = f"{session.queue.queue} {session.queue.design}, seed {session.queue.seed}"
-    print(f"{session.total} to label ({how}), {session.done} done; labels of {session.who}")
 
 
 def _show(task: LabelTask, session: LabellingSession) -> None:
@@ -211,7 +191,6 @@ def _show(task: LabelTask, session: LabellingSession) -> None:
 
 
 def _paragraph(name: str, text: str) -> None:
-
     width = min(shutil.get_terminal_size((100, 24)).columns, 110)
     lines = [line for part in text.splitlines() for line in textwrap.wrap(clean(part), width - 10) or [""]]
     for number, line in enumerate(lines or [""]):
@@ -262,3 +241,28 @@ def _presses() -> Iterator[str]:
         if data == "\x04":
             return
         yield from (char for char in data if char.isprintable() and not data.startswith("\x1b"))
+
+
+def audit(
+    folder: Stored,
+    json: AsJson = False,
+    output: Annotated[File, Option("-o", "--output", help="Write it as Markdown.")] = None,
+    every: Annotated[bool, Option("--all", help="Count labels that were not drawn at random, too.")] = False,
+) -> None:
+    """Hold the judge against people, against itself, and against how it was asked; corrected means; warnings."""
+    from germane.labelling.audit import audit_judge, audit_lines
+    from germane.reports.report import Report
+    from germane.tables.folder import OWN
+
+    if output is not None and output.resolve() in {(folder / name).resolve() for name in OWN}:
+        raise InputError(f"{output} is the report's own", fix="write to another file")
+    found = audit_judge(Report.open(folder), every=every)
+    text = "".join(f"{line}\n" for line in audit_lines(found))
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text, "utf-8")
+        say(f"wrote {output}")
+    if json:
+        print_document(found)
+    elif output is None:
+        print(text, end="")

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
+from typer import Argument, Option
 
-from germane.cli.options import File, Text
+from germane.cli.options import AsJson, AtLedger, File, Text
 from germane.cli.values import print_document, say
 from germane.errors import InputError, LedgerError
 
@@ -21,30 +22,30 @@ app = typer.Typer(
     help="Look after the ledger, where judges' answers are kept.", no_args_is_help=True, rich_markup_mode=None
 )
 
-At = Annotated[Text, typer.Option("--ledger", help="The ledger; else the usual place.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-OfJudge = Annotated[Text, typer.Option("--judge", help="Only answers of this judge.")]
-OfKind = Annotated[Text, typer.Option("--kind", help="Only this kind of question: relevance, claims, ...")]
+OfJudge = Annotated[Text, Option("--judge", help="Only answers of this judge.")]
+OfKind = Annotated[Text, Option("--kind", help="Only this kind of question: relevance, claims, ...")]
 
 
 @app.command("stats")
-def stats(ledger: At = None, json: AsJson = False) -> None:
+def stats(ledger: AtLedger = None, json: AsJson = False) -> None:
     """How many answers of whom, what they cost, how large and how old it all is."""
     from germane.ledger import upkeep
 
-    with _opened(ledger) as found:
-        _print(upkeep.stats(found), as_json=json)
+    with _opened(ledger) as opened:
+        found = upkeep.stats(opened)
+    if json:
+        print_document(found)
+    else:
+        _print(found)
 
 
 @app.command("export")
 def export(
-    output: Annotated[
-        File, typer.Option("-o", "--output", help="The file to write; without it, stdout.")
-    ] = None,
+    output: Annotated[File, Option("-o", "--output", help="The file to write; without it, stdout.")] = None,
     judge: OfJudge = None,
     kind: OfKind = None,
-    since: Annotated[Text, typer.Option("--since", help="Only answers from this date on.")] = None,
-    ledger: At = None,
+    since: Annotated[Text, Option("--since", help="Only answers from this date on.")] = None,
+    ledger: AtLedger = None,
 ) -> None:
     """Write answers as JSON lines: the shape of a report's judgements.jsonl."""
     from germane.encoding import encode
@@ -65,8 +66,8 @@ def export(
 
 @app.command("import")
 def import_(
-    files: Annotated[list[Path], typer.Argument(help="Exports, or reports' judgements.jsonl.")],
-    ledger: At = None,
+    files: Annotated[list[Path], Argument(help="Exports, or reports' judgements.jsonl.")],
+    ledger: AtLedger = None,
 ) -> None:
     """Read answers from JSON lines. An answer that is there already stays; failed ones are left out."""
     from germane.ledger.jsonl import import_rows, readable
@@ -84,10 +85,10 @@ def import_(
 def prune(
     judge: OfJudge = None,
     kind: OfKind = None,
-    prompt: Annotated[Text, typer.Option("--prompt", help="Only this prompt hash (see stats).")] = None,
-    before: Annotated[Text, typer.Option("--before", help="Only answers from before this date.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
-    ledger: At = None,
+    prompt: Annotated[Text, Option("--prompt", help="Only this prompt hash (see stats).")] = None,
+    before: Annotated[Text, Option("--before", help="Only answers from before this date.")] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say how many.")] = False,
+    ledger: AtLedger = None,
 ) -> None:
     """Delete answers. They cost money again if they are asked for again; export them first."""
     from germane.ledger import upkeep
@@ -117,7 +118,7 @@ def prune(
 
 
 @app.command("check")
-def check(ledger: At = None, json: AsJson = False) -> None:
+def check(ledger: AtLedger = None, json: AsJson = False) -> None:
     """Is every page and every answer intact? Exit code 0: yes; 1: no, with the command that saves what can be read."""
     from germane.ledger import upkeep
     from germane.ledger.files import recovery
@@ -168,11 +169,7 @@ def _opened(flag: str | None, *, reading: bool = True) -> SQLiteLedger:
     return SQLiteLedger(_file(flag), reading=reading)
 
 
-def _print(found: dict[str, Json], *, as_json: bool) -> None:
-
-    if as_json:
-        print_document(found)
-        return
+def _print(found: dict[str, Json]) -> None:
     size = f"{found['judgements']:,} judgements, {found['bytes'] / 1e6:,.1f} MB, format {found['format']}"
     print(f"{found['ledger']}: {size}")
     if found["lines"]:

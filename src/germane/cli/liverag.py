@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from germane.cli.options import Text
 from germane.cli.values import say
 from germane.errors import InputError
-
-
-class _FileFormat(StrEnum):
-    TSV = "tsv"
-    JSONL = "jsonl"
-
-
-class _Parity(StrEnum):
-    LIVERAG = "liverag"
 
 
 def liverag(
@@ -39,28 +29,27 @@ def liverag(
         Text, typer.Option("--output-prefix", help="A name in the files'; default: the evaluator's.")
     ] = None,
     output_format: Annotated[
-        _FileFormat, typer.Option("--output-format", help="Of the two files.")
-    ] = _FileFormat.TSV,
+        Literal["tsv", "jsonl"], typer.Option("--output-format", help="Of the two files.")
+    ] = "tsv",
     parity: Annotated[
-        _Parity | None, typer.Option("--parity", help="Compute as the original does, to its last quirk.")
+        Literal["liverag"] | None,
+        typer.Option("--parity", help="Compute as the original does, to its last quirk."),
     ] = None,
 ) -> None:
     """Recall, precision, F1 and nDCG@10 of LiveRAG results against gold documents; writes .aggregated and .rows."""
-    from germane.integrations.liverag.evaluator import ContextRecall, Parity
-    from germane.integrations.liverag.reading import read_references, read_results
-    from germane.integrations.liverag.writing import report, write_files
+    from germane.integrations.liverag import ContextRecall
+    from germane.integrations.liverag_files import read_references, read_results, report, write_files
 
     name = evaluator.rpartition(".")[2]
     if name != ContextRecall.__name__:
         raise InputError(f"there is no evaluator {evaluator!r} here", fix="write --evaluator ContextRecall")
-    mode: Parity | None = parity.value if parity else None
-    found, gold = read_results(results, parity=mode), read_references(reference, parity=mode)
-    result = ContextRecall(parity=mode).evaluate(found, gold)
+    found, gold = read_results(results, parity=parity), read_references(reference, parity=parity)
+    result = ContextRecall(parity=parity).evaluate(found, gold)
     if not result.sample_count:
         fix = "write document_ids in the references, and the same qids in both files"
         raise InputError("no question could be measured", fix=fix)
     print(report(result))
     for note in result.notes:
         say(f"note: {note}")
-    for path in write_files(result, results, output_dir, output_prefix or name, output_format.value):
+    for path in write_files(result, results, output_dir, output_prefix or name, output_format):
         say(f"wrote {path}")

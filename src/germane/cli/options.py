@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
+from typer import Option
 
 Words: TypeAlias = list[str] | None
 Files: TypeAlias = list[Path] | None
@@ -23,28 +24,35 @@ def finite(value: Number) -> Number:
     return value
 
 
+def measures_option(default: str) -> Any:
+    """The measures of a verb; `default` says what holds without them."""
+    return Option(
+        "-m", "--measure", "--metric", help=f"Measures, separated by spaces; repeatable. {default}".strip()
+    )
+
+
 Stored = Annotated[Path, typer.Argument(metavar="REPORT", help="A report folder that `germane run` wrote.")]
 Latest = Annotated[
     File, typer.Argument(metavar="[REPORT]", help="A report folder; else the latest in germane-reports.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the JSON document on stdout.")]
-FailUnder = Annotated[
-    Words, typer.Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; repeatable.")
+AsJson = Annotated[bool, Option("--json", help="Print the JSON document on stdout.")]
+Against = Annotated[
+    Text, Option("--against", help="Relevance to: auto | query | reference | response | criterion.")
 ]
+Scale = Annotated[Text, Option("--scale", help="graded (0-3) | binary.")]
+BaseUrl = Annotated[Text, Option("--base-url", help="An OpenAI-compatible endpoint for the judge.")]
+AtLedger = Annotated[Text, Option("--ledger", help="Where answers are kept; else the usual place.")]
+NoCache = Annotated[bool, Option("--no-cache", help="Neither read nor write the shared ledger.")]
+FailUnder = Annotated[Words, Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; repeatable.")]
 Baseline = Annotated[
     File,
-    typer.Option(
+    Option(
         "--baseline",
         metavar="REPORT",
         help="For gates on change(...): a report folder, a --json document, or a folder of reports (the latest).",
     ),
 ]
 FailOnRegression = Annotated[
-    bool,
-    typer.Option(
-        "--fail-on-regression", help="With --baseline: exit 1 where a measure is worse for certain."
-    ),
+    bool, Option("--fail-on-regression", help="With --baseline: exit 1 where a measure is worse for certain.")
 ]
-By = Annotated[
-    Text, typer.Option("--by", metavar="TAG", help="Slices: a tag, `tags`, or a field of the metadata.")
-]
+By = Annotated[Text, Option("--by", metavar="TAG", help="Slices: a tag, `tags`, or a field of the metadata.")]

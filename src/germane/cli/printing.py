@@ -1,41 +1,38 @@
-"""How every verb ends: files written, the report printed, the exit code of the verdict."""
+"""How every verb ends: files written, the report printed, the exit code of the verdict. And how far a run has come."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import typer
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Column
 from rich.text import Text
 
-from germane.clean import clean, clean_json, clean_lines
+from germane.clean import clean, clean_lines
 from germane.cli.values import print_document, say, whoever_listens
 from germane.errors import InputError
-from germane.evaluation.options import Counts, Expected, Watch
+from germane.evaluation.options import Expected, Watch
 from germane.judging.spending import Spent
 from germane.reports import formats
 from germane.reports.ci import github_commands
 from germane.reports.data import ReportData
-from germane.reports.report import Report
+from germane.reports.report import Report, reports_in
 from germane.tables.folder import read_manifest
 from germane.types import Json
 from germane.wholetable import WholeTable
 
 if TYPE_CHECKING:
-    from germane.comparison.planning import RankedSystems
-    from germane.reports.schema import RankingLine
+    from germane.judging.pool import Pool
 
 
 class _Stdout(Console):
@@ -49,20 +46,18 @@ def finish(
     outputs: Sequence[Path],
     *,
     as_json: bool,
-    code: bool = True,
+    code: bool = False,
     quiet: bool = False,
     baseline: ReportData | None = None,
     comparison: Mapping[str, Json] | None = None,
 ) -> None:
-    """Write the files asked for, print the report, leave with the verdict's exit code."""
+    """Write the files asked for and print the report; with `code`, leave with the verdict's exit code."""
     write(report, outputs, baseline=baseline, comparison=comparison)
     _tell_github(report)
     if as_json:
         print_json(report)
-    elif not quiet:
-        print_console(formats.render(report, *map(Text, ranking_of(report))))
-    elif not report.verdict.passed:
-        say("\n".join(report.verdict.lines()))
+    else:
+        _print(report, quiet=quiet)
     if code:
         raise typer.Exit(report.verdict.exit_code)
 
@@ -83,24 +78,28 @@ def finish_each(
     for name, report in reports.items():
         _tell_github(report, name)
     if as_json:
-        documents = {
-            name: formats.json_document(report, ranking=ranking_lines(report))
-            for name, report in reports.items()
-        }
-        print_document(formats.json_documents(documents))
+        print_document(
+            formats.json_documents({name: formats.json_document(one) for name, one in reports.items()})
+        )
         return
     table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     for name, report in reports.items():
-        if not quiet:
-            print_console(Text(f"\n{clean(name)}", style="bold"))
-            print_console(formats.render(report, *map(Text, ranking_of(report))))
-        elif not report.verdict.passed:
-            say("\n".join([clean(name), *report.verdict.lines()]))
-        code = report.verdict.exit_code
-        table.add_row(Text(clean(name)), Text(report.verdict.word), Text(f"(exit code {code})"))
+        _print(report, clean(name), quiet=quiet)
+        verdict = report.verdict
+        table.add_row(Text(clean(name)), Text(verdict.word), Text(f"(exit code {verdict.exit_code})"))
     if not quiet:
         print_console(Text(f"\n{len(reports)} evaluations, each with a report of its own", style="bold"))
         print_console(table)
+
+
+def _print(report: Report, name: str = "", *, quiet: bool) -> None:
+    """The report, below the name of its evaluation where it is one of several; `quiet`: only what failed."""
+    if not quiet:
+        if name:
+            print_console(Text(f"\n{name}", style="bold"))
+        print_console(formats.render(report))
+    elif not report.verdict.passed:
+        say("\n".join([*([name] if name else []), *report.verdict.lines()]))
 
 
 def write(
@@ -111,21 +110,16 @@ def write(
     comparison: Mapping[str, Json] | None = None,
     text: bool = True,
 ) -> None:
-    """Write report files; a page with the audit of its judge and the comparison to a baseline, a JSON document with the systems in order."""
+    """Write report files; a page with the audit of its judge and the comparison to a baseline."""
     from germane.labelling.audit import audit_judge
 
     judged = any(summary.basis.source == "judge" for summary in report.summaries)
     for path in paths:
-        page, document = path.suffix.lower() == ".html", path.suffix.lower() == ".json"
-        formats.write(
-            report,
-            path,
-            baseline=baseline,
-            text=text,
-            audit=audit_judge(report) if page and judged else None,
-            comparison=comparison,
-            ranking=ranking_lines(report) if document else (),
-        )
+        page: dict[str, Json] = {}
+        if path.suffix.lower() == ".html":
+            audit = audit_judge(report) if judged else None
+            page = {"text": text, "audit": audit, "comparison": comparison}
+        formats.write(report, path, baseline=baseline, **page)
         say(f"wrote {path}")
 
 
@@ -141,28 +135,6 @@ def _tell_github(report: Report, name: str = "") -> None:
                 print(command, file=sys.stderr)
 
 
-def ranking_of(report: ReportData) -> list[str]:
-    """The systems of a report in order, as text; none where there is one system, or nothing to rank by."""
-    from germane.comparison.formats import ranking_text
-
-    return [ranking_text(found) for found in _ranked(report, report.measures[:1])]
-
-
-def _ranked(report: ReportData, measures: Sequence[str]) -> list[RankedSystems]:
-    from germane.comparison.planning import rank_systems
-
-    found = []
-    for measure in measures if len(report.systems) > 1 else ():
-        with suppress(InputError):  # fewer than two systems were measured
-            found.append(rank_systems(report, measure))
-    return found
-
-
-def ranking_lines(report: ReportData) -> list[RankingLine]:
-    """The systems of a report in order by each measure, as scripts read it."""
-    return [found.as_json() for found in _ranked(report, report.measures)]
-
-
 def print_console(shown: RenderableType) -> None:
     """To stdout, 120 columns wide where that is no terminal."""
     console = _Stdout(highlight=False)
@@ -173,28 +145,22 @@ def print_console(shown: RenderableType) -> None:
 
 def print_json(report: ReportData) -> None:
     """The document that scripts rely on."""
-    print(
-        clean_json(
-            json.dumps(formats.json_document(report, ranking=ranking_lines(report)), ensure_ascii=False)
-        )
-    )
+    print_document(formats.json_document(report))
 
 
 def opened(folder: Path | None) -> Report:
     """The report in a folder, of an interrupted run the part that is done; without a folder the latest that holds a score.
 
-    The latest is the one in germane-reports whose manifest was written last; its name is said on stderr. InputError where
-    there is none.
+    The name of the latest in germane-reports is said on stderr. InputError where there is none.
     """
     if folder is not None:
         finished = read_manifest(folder).get("status") == "complete"
         return Report.open(folder) if finished else Report.unfinished(folder)
     parent = Path("germane-reports")
-    manifests = sorted(parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
-    for manifest in manifests:
-        found = opened(manifest.parent)
+    for latest in reports_in(parent):
+        found = opened(latest)
         if found.measures:
-            print(f"the latest report: {clean(str(manifest.parent))}", file=sys.stderr)
+            print(f"the latest report: {clean(str(latest))}", file=sys.stderr)
             return found
     raise InputError(f"there is no report in {parent}", fix="name one: germane report REPORT")
 
@@ -222,19 +188,18 @@ class Progress(Watch):
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
+        self.wants_forecast = not quiet
+        self.so_far: ReportData | None = None
+        self.before: ReportData | None = None
         self._quiet = quiet
-        self._said = time.monotonic() - _HEARTBEAT + _FIRST
-        self._line: Callable[[], str] = lambda: "starting"
+        self._next = time.monotonic() + _FIRST
+        self._shown = ("starting", 0, 0, "")
         self._over = threading.Event()
         self._bar: Bar | None = None
-        self._task: TaskID | None = None
         self._log = _Warnings(self)
         self._hints: list[str] = []
         self._expected: Expected | None = None
         self._began: dict[str, float] = {}
-        self.so_far: ReportData | None = None
-        self.before: ReportData | None = None
-        self.wants_forecast = not quiet
 
     def __enter__(self) -> Self:
         logging.getLogger("germane").addHandler(self._log)
@@ -246,8 +211,8 @@ class Progress(Watch):
                 TextColumn("{task.fields[more]}", table_column=Column(overflow="fold")),
             )
             self._bar = Bar(*columns, console=console, transient=True, expand=True)
+            self._bar.add_task("starting", total=None, more="")
             self._bar.start()
-            self._task = self._bar.add_task("starting", total=None, more="")
         elif not self._quiet:
             threading.Thread(target=self._beat, daemon=True).start()
         return self
@@ -260,12 +225,14 @@ class Progress(Watch):
 
     def _beat(self) -> None:
         """The last line again where nothing has been answered for a while: a build server ends what is silent."""
-        silent = time.monotonic()
-        while not self._over.wait(max(0.05, silent + _HEARTBEAT - time.monotonic())):
-            silent = max(silent, self._said)
-            if time.monotonic() >= silent + _HEARTBEAT:
-                silent = self._said = time.monotonic()
-                say(self._line())
+        while not self._over.wait(max(0.05, _HEARTBEAT)):
+            self._say_line()
+
+    def _say_line(self) -> None:
+        if (now := time.monotonic()) >= self._next:
+            self._next = now + _HEARTBEAT
+            what, *_ = self._shown
+            say(f"{what}: {self._how_far()}" if self._began else what)
 
     def warn(self, text: str) -> None:
         """One warning, above the bar."""
@@ -288,20 +255,19 @@ class Progress(Watch):
         """So many cases have their answer."""
         self._show("asking the target", done, total)
 
-    def judging(self, pool: Counts) -> None:
+    def judging(self, pool: Pool) -> None:
         """So many questions have their answer: of those that cost where it is known how many there are."""
-        if self._expected is None:
-            if pool.answered:  # else the whole is known in a moment
-                self._show("looking up answers", pool.answered, pool.expected)
-        else:
+        if self._expected is not None:
             done = pool.spent.calls
             self._show("judging", done, max(self._expected.calls, done), self._spending(pool.spent))
+        elif pool.answered:  # else the whole is known in a moment
+            self._show("looking up answers", pool.answered, pool.expected)
 
     def _spending(self, spent: Spent) -> str:
         """Price and errors so far."""
         words = []
-        if spent.cost is not None and (spent.cost or (self._expected and self._expected.cost_usd)):
-            whole = self._expected.cost_usd if self._expected else None
+        whole = self._expected.cost_usd if self._expected else None
+        if spent.cost is not None and (spent.cost or whole):
             words.append(f"${spent.cost:.4f}" + (f" of about ${whole:.4f}" if whole else ""))
         if spent.errors:
             words.append(f"{spent.errors:,} error{'s' if spent.errors > 1 else ''}")
@@ -321,21 +287,21 @@ class Progress(Watch):
             say(hint)
 
     def _show(self, what: str, done: int, total: int, more: str = "") -> None:
-        now = time.monotonic()
-        began = self._began.setdefault(what, now)
-        self._line = lambda: f"{what}: {self._how_far(what, done, total, more, time.monotonic() - began)}"
-        if self._bar is not None and self._task is not None:
-            said = self._how_far(what, done, total, more, now - began)
-            self._bar.update(self._task, description=what, completed=done, total=total, more=said)
-        elif not self._quiet and now >= self._said + _HEARTBEAT:
-            self._said = now
-            say(self._line())
+        self._shown = (what, done, total, more)
+        self._began.setdefault(what, time.monotonic())
+        if self._bar is not None:
+            task = self._bar.task_ids[0]
+            self._bar.update(task, description=what, completed=done, total=total, more=self._how_far())
+        elif not self._quiet:
+            self._say_line()
 
-    def _how_far(self, what: str, done: int, total: int, more: str, seconds: float) -> str:
+    def _how_far(self) -> str:
         """How much is done, how long the rest will take, what it has cost."""
+        what, done, total, more = self._shown
         about = "~" if self._expected is not None and not self._expected.exact and what == "judging" else ""
         words = [f"{done:,} of {about}{total:,}"]
         if 0 < done < total:
+            seconds = time.monotonic() - self._began[what]
             words.append(f"{_clock(seconds / done * (total - done))} left")
         return ", ".join([*words, *([more] if more else [])])
 

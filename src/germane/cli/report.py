@@ -1,30 +1,32 @@
-"""`germane report`: a stored report again, in any format."""
+"""`germane report`, `plot` and `explain`: a stored report again, as a file, as pictures, and query by query."""
 
 from __future__ import annotations
 
+import shutil
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from germane.cli.options import AsJson, By, File, Files, Latest
+from germane.clean import clean, clean_json
+from germane.cli.options import AsJson, By, File, Files, Latest, Stored, Text, Words
+from germane.cli.values import say
+from germane.errors import InputError
 
 
 def report(
     folder: Latest = None,
     output: Annotated[
         Files,
-        typer.Option(
+        Option(
             "-o", "--output", help="Write a file: .html .json .jsonl .csv .md .txt .xml .svg; repeatable."
         ),
     ] = None,
     by: By = None,
     baseline: Annotated[
-        File,
-        typer.Option("--baseline", metavar="REPORT", help="Another report to show beside it (.html .md)."),
+        File, Option("--baseline", metavar="REPORT", help="Another report to show beside it (.html .md).")
     ] = None,
     no_text: Annotated[
-        bool,
-        typer.Option("--no-text", help="Leave queries, passages, references and reasons out of the .html."),
+        bool, Option("--no-text", help="Leave queries, passages, references and reasons out of the .html.")
     ] = False,
     json: AsJson = False,
 ) -> None:
@@ -41,9 +43,70 @@ def report(
         shown.slices(by)  # an unknown name is an error here
         shown.by = by
     before = Report.open(baseline) if baseline is not None else None
-    shows_more = {".html", ".md"}
-    pages = [path for path in output or () if path.suffix.lower() in shows_more]
+    pages = [path for path in output or () if path.suffix.lower() in {".html", ".md"}]  # these show more
     comparison = comparison_of(before, shown) if before is not None and pages else None
     write(shown, pages, baseline=before, comparison=comparison, text=not no_text)
-    others = [path for path in output or () if path not in pages]
-    finish(shown, others, as_json=json, code=False)
+    finish(shown, [path for path in output or () if path not in pages], as_json=json)
+
+
+def plot(
+    folder: Latest = None,
+    output: Annotated[Files, Option("-o", "--output", help="The picture: .svg or .png; repeatable.")] = None,
+    kind: Annotated[
+        Words,
+        Option(
+            "--kind",
+            help="cutoffs | ranks | differences | tokens | latency; repeatable. Without it all that there is.",
+        ),
+    ] = None,
+    measure: Annotated[
+        Text, Option("-m", "--measure", help="What is compared and set against costs; else the first.")
+    ] = None,
+    baseline: Annotated[File, Option("--baseline", metavar="REPORT", help="What differences are to.")] = None,
+) -> None:
+    """Draw measures by cut-off, relevance by rank, differences per query, and a measure against what it costs.
+
+    Costs are the tokens of the contexts and the milliseconds of the search. Without --kind one file holds all of them
+    that the report has something for.
+    A .svg is light or dark as the system that shows it; a .png takes the extra `png`.
+    """
+    from germane.cli.printing import opened
+    from germane.reports.plots.figures import KINDS, charts_of, write_charts
+    from germane.reports.report import Report
+
+    if not output:
+        raise InputError("germane plot writes a file", fix="name it: -o report.svg")
+    for path in output:
+        if path.suffix.lower() not in {".svg", ".png"}:
+            problem = f"-o {path}: no picture ends in {path.suffix or 'nothing'}"
+            raise InputError(problem, fix="use .svg or .png")
+    kinds = [word for text in kind or [] for word in text.replace(",", " ").split()]
+    for word in kinds:
+        if word not in KINDS:
+            raise InputError(f"--kind {word}: there is no such picture", fix=f"use {', '.join(KINDS)}")
+    shown = opened(folder)
+    before = Report.open(baseline) if baseline is not None else None
+    charts = charts_of(shown, kinds=kinds, measure=measure, baseline=before)
+    for path in output:
+        write_charts(charts, path)
+        say(f"wrote {path}: {'; '.join(chart.title for chart in charts)}")
+
+
+def explain(
+    folder: Stored,
+    query: Annotated[str, Argument(help="A sample's id, its query, or a part of it.")],
+    measure: Annotated[Text, Argument(help="One measure; else all.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Print each place with its labels, each formula with this query's numbers, and what would change the score."""
+    from germane.encoding import encode
+    from germane.reports.explain import explain_query, lines_of
+    from germane.reports.report import Report
+
+    facts = explain_query(Report.open(folder), query, measure)
+    if json:
+        print(clean_json(encode(facts).decode()))
+        return
+    width = shutil.get_terminal_size((100, 24)).columns
+    for line in lines_of(facts, max(width, 60)):
+        print(clean(line))

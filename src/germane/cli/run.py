@@ -12,18 +12,24 @@ import typer
 from typer import Option
 
 from germane.cli.options import (
+    Against,
     AsJson,
+    AtLedger,
     Baseline,
+    BaseUrl,
     By,
     Count,
     FailOnRegression,
     FailUnder,
     File,
     Files,
+    NoCache,
     Number,
+    Scale,
     Text,
     Words,
     finite,
+    measures_option,
 )
 from germane.cli.values import print_document
 from germane.errors import InputError
@@ -39,15 +45,7 @@ def run(
             help="Eval files (YAML), samples (JSONL, JSON, CSV, Parquet), folders; - is JSONL on stdin."
         ),
     ] = None,
-    measures: Annotated[
-        Words,
-        Option(
-            "-m",
-            "--measure",
-            "--metric",
-            help="Measures, separated by spaces; repeatable. Replaces a file's own.",
-        ),
-    ] = None,
+    measures: Annotated[Words, measures_option("Replaces a file's own.")] = None,
     judge: Annotated[
         Words,
         Option(
@@ -67,9 +65,7 @@ def run(
         int, Option("--repeat", help="Ask each judge so many times; the answers vote.", min=1)
     ] = 1,
     vote: Annotated[str, Option("--vote", help="How a panel votes: majority | mean.")] = "majority",
-    base_url: Annotated[
-        Text, Option("--base-url", help="An OpenAI-compatible endpoint for the judge.")
-    ] = None,
+    base_url: BaseUrl = None,
     headers: Annotated[
         Words,
         Option("--header", help="NAME=VALUE for the judge's endpoint; repeatable, written down nowhere."),
@@ -117,10 +113,8 @@ def run(
             "--allow", metavar="NAME", help="With --untrusted: a grader or target that may run; repeatable."
         ),
     ] = None,
-    against: Annotated[
-        Text, Option("--against", help="Relevance to: auto | query | reference | response | criterion.")
-    ] = None,
-    scale: Annotated[Text, Option("--scale", help="graded (0-3) | binary.")] = None,
+    against: Against = None,
+    scale: Scale = None,
     rubric: Annotated[
         Text, Option("--rubric", help="What the grades mean: trec (UMBRELA) | usefulness.")
     ] = None,
@@ -140,7 +134,7 @@ def run(
     retry_errors: Annotated[
         bool, Option("--retry-errors", help="With --resume: ask again what the judge failed at.")
     ] = False,
-    ledger: Annotated[Text, Option("--ledger", help="Where answers are kept.")] = None,
+    ledger: AtLedger = None,
     replay: Annotated[
         Text,
         Option(
@@ -171,7 +165,7 @@ def run(
             "--price", metavar="IN/OUT", help="US dollars for a million tokens of the judge, e.g. 0.15/0.60."
         ),
     ] = None,
-    no_cache: Annotated[bool, Option("--no-cache", help="Neither read nor write the shared ledger.")] = False,
+    no_cache: NoCache = False,
     force: Annotated[
         bool, Option("--force", help="Overwrite the report of another evaluation in the folder of -o.")
     ] = False,
@@ -205,12 +199,11 @@ def run(
     told = locals()
     from germane.cli.printing import Progress, finish, finish_each, print_json
 
-    folders = [path for path in output or () if not path.suffix]
     files = [path for path in output or () if path.suffix]
-    chosen = _options({**told, "folder": str(folders[0]) if folders else "", "outputs": files})
+    folders = [str(path) for path in output or () if not path.suffix]
+    chosen = _options({**told, "folder": folders[0] if folders else "", "outputs": files})
     for path in files:
-        _writable(path)
-    _only_replayed(replay, {"--ledger": ledger, "--no-cache": no_cache, "--resume": resume})
+        _check_writable(path)
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
@@ -234,21 +227,14 @@ def run(
         elif json and watch.so_far is not None:
             print_json(watch.so_far)
         raise
-    report = reports.get("")
-    if report is None:
+    if (report := reports.get("")) is None:
         finish_each(reports, files, as_json=json, quiet=quiet)
     else:
-        wanted = report.manifest["options"]["outputs"]  # of a run that is continued, those of its start
-        files = [Path(name) for name in wanted]
-        finish(
-            report,
-            files,
-            as_json=json,
-            quiet=quiet,
-            code=False,
-            baseline=watch.before,
-            comparison=comparison_of(watch.before, report) if files and watch.before is not None else None,
-        )
+        # of a run that is continued, those of its start
+        files = [Path(name) for name in report.manifest["options"]["outputs"]]
+        before = watch.before
+        changes = comparison_of(before, report) if files and before is not None else None
+        finish(report, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
     watch.last_words()
     raise typer.Exit(worst_exit_code(one.verdict.exit_code for one in reports.values()))
 
@@ -277,19 +263,22 @@ def _options(told: Mapping[str, Any]) -> Options:
     from germane.cli.values import headers, pairs, parameters, prices
     from germane.evaluation.options import Options
 
+    for name in ("ledger", "no_cache", "resume"):
+        if told["replay"] is not None and told[name]:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
     read = {
         **told,
         "judge": told["judge"] and " ".join(told["judge"]),
         "price": prices(told["price"]),
         "headers": headers(told["headers"]),
-        "parameters": parameters(told["parameters"]),
+        "parameters": parameters(told["parameters"], "--model-parameter", "seed=7"),
         "prompts": pairs(told["prompts"], "--prompt", "relevance=my.md"),
         "columns": pairs(told["columns"], "--columns", "query=Query"),
         "ledger": told["ledger"] or None,
     }
     names = {field.name for field in fields(Options)} & read.keys()
-    given = {name: read[name] for name in names if read[name] is not None}
-    return Options(**{name: _plain(value) for name, value in given.items()})
+    return Options(**{name: _plain(read[name]) for name in names if read[name] is not None})
 
 
 def _plain(value: Any) -> Any:
@@ -298,13 +287,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _only_replayed(replay: str | None, others: Mapping[str, object]) -> None:
-    for flag, given in others.items():
-        if replay is not None and given:
-            raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
-
-
-def _writable(path: Path) -> None:
+def _check_writable(path: Path) -> None:
     """A report that cannot be written is said before anything is spent, not after."""
     from germane.reports.formats import FORMATS
 

@@ -1,25 +1,31 @@
-"""`germane score`: new measures, thresholds or gates on a stored evaluation, without one judge call."""
+"""`germane score` and `sweep`: new numbers from what is stored, without one judge call."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from germane.cli.options import AsJson, Baseline, By, FailOnRegression, FailUnder, Files, Stored, Words
+from germane.cli.options import (
+    AsJson,
+    Baseline,
+    By,
+    FailOnRegression,
+    FailUnder,
+    Files,
+    Stored,
+    Words,
+    measures_option,
+)
+from germane.cli.values import print_document
 from germane.errors import InputError
 
 
 def score(
     folder: Stored,
-    measure: Annotated[
-        Words,
-        typer.Option("-m", "--measure", "--metric", help="Measures, separated by spaces; repeatable."),
-    ] = None,
-    output: Annotated[
-        Files, typer.Option("-o", "--output", help="A report file, or a new report folder.")
-    ] = None,
+    measure: Annotated[Words, measures_option("Without them only the gates are decided anew.")] = None,
+    output: Annotated[Files, Option("-o", "--output", help="A report file, or a new report folder.")] = None,
     fail_under: FailUnder = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
@@ -44,7 +50,7 @@ def score(
         report.finish()  # with what was decided on the change
     for path in folders[1:]:
         report.save(path)
-    finish(report, files, as_json=json)
+    finish(report, files, as_json=json, code=True)
 
 
 def _refuse_source(output: Path, folder: Path) -> None:
@@ -52,6 +58,29 @@ def _refuse_source(output: Path, folder: Path) -> None:
     from germane.tables.folder import OWN
 
     if output.resolve() in {folder.resolve(), *((folder / name).resolve() for name in OWN)}:
-        raise InputError(
-            f"-o {output} would overwrite the report that is scored", fix="name another file or folder"
-        )
+        problem = f"-o {output} would overwrite the report that is scored"
+        raise InputError(problem, fix="name another file or folder")
+
+
+def sweep(
+    path: Annotated[
+        Path, Argument(metavar="SAMPLES", help="Samples with retriever scores, or a report folder.")
+    ],
+    json: AsJson = False,
+) -> None:
+    """Sweep a floor over the retriever's scores: false hits on unanswerable questions against recall kept."""
+    from germane.evaluation.sweep import sweep as swept
+    from germane.samples import read_samples
+
+    result = swept(read_samples(path / "samples.jsonl" if path.is_dir() else path))
+    if json:
+        print_document(result.as_json())
+        return
+    asked = f"{result.unanswerable} unanswerable and {result.answerable} answerable questions"
+    print(f"{asked}, {result.left_out} left out")
+    print(f"\n{'floor':>12}  {'false hits':>10}  {'recall kept':>11}")
+    step = max(1, len(result.floors) // 15)
+    shown = [*result.floors[::step], result.floors[-1], result.best]
+    for floor in sorted(dict.fromkeys(shown), key=lambda one: one.floor):
+        mark = "  <- most recall kept less false hits" if floor == result.best else ""
+        print(f"{floor.floor:12.4f}  {floor.false_hits:10.4f}  {floor.recall_kept:11.4f}{mark}")

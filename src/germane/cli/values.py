@@ -6,14 +6,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from germane.clean import clean_json, clean_lines
 from germane.errors import InputError
 from germane.types import Json
-
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 @contextmanager
@@ -39,12 +37,18 @@ def print_document(document: object) -> None:
     print(clean_json(json.dumps(document, ensure_ascii=False, allow_nan=False)))
 
 
-def pairs(given: Sequence[str] | None, flag: str, example: str) -> tuple[tuple[str, str], ...]:
+def _named(text: str) -> tuple[str, str]:
+    """The two sides of NAME=VALUE; ("", "") where it is none."""
+    name, _, value = (piece.strip() for piece in text.partition("="))
+    return (name, value) if name and value else ("", "")
+
+
+def pairs(given: Iterable[str] | None, flag: str, example: str) -> tuple[tuple[str, str], ...]:
     """`a=b,c=d` and repeated flags as pairs; InputError on anything else."""
     found: dict[str, str] = {}
     for part in (part for text in given or () for part in text.split(",")):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not (name and equals and value):
+        name, value = _named(part)
+        if not name:
             raise InputError(f"{flag} {part!r} is not NAME=VALUE", fix=f"write {flag} {example}")
         if name in found:
             raise InputError(f"{flag} gives {name} twice", fix="give it once")
@@ -52,27 +56,23 @@ def pairs(given: Sequence[str] | None, flag: str, example: str) -> tuple[tuple[s
     return tuple(found.items())
 
 
-def headers(given: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
+def headers(given: Iterable[str] | None) -> tuple[tuple[str, str], ...]:
     """Repeated `--header NAME=VALUE`; what is wrong is said without the value, which may be a key."""
-    found: dict[str, str] = {}
-    for text in given or ():
-        name, equals, value = (piece.strip() for piece in text.partition("="))
-        if not (equals and value and _HEADER.fullmatch(name)):
+    found = dict(map(_named, given or ()))
+    for name, value in found.items():
+        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
             raise InputError("--header is not NAME=VALUE", fix="write --header x-team=search")
         if not value.isprintable():
             raise InputError(f"the value of --header {name} holds characters that no header has")
-        found[name] = value
     return tuple(found.items())
 
 
-def parameters(
-    given: Sequence[str] | None, flag: str = "--model-parameter", example: str = "seed=7"
-) -> tuple[tuple[str, Json], ...]:
+def parameters(given: Iterable[str] | None, flag: str, example: str) -> tuple[tuple[str, Json], ...]:
     """Repeated NAME=VALUE: a value that is JSON is what it says, any other is text."""
     found: dict[str, Json] = {}
     for text in given or ():
-        name, equals, value = (piece.strip() for piece in text.partition("="))
-        if not (name and equals and value):
+        name, value = _named(text)
+        if not name:
             raise InputError(f"{flag} {text!r} is not NAME=VALUE", fix=f"write {flag} {example}")
         try:
             found[name] = json.loads(value)

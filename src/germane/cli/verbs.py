@@ -1,35 +1,27 @@
-"""The verbs of the command line: one file per verb, each parses, calls the library and prints."""
+"""The verbs of the command line; each parses, calls the library and prints."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from germane.cli import (
-    audit,
-    compare,
-    explain,
-    grade,
-    init,
-    label,
-    ledger,
-    liverag,
-    measures,
-    overlap,
-    plot,
-    power,
-    rank,
-    report,
-    run,
-    score,
-    sweep,
-    validate,
-)
+from germane.cli.compare import compare, overlap, power
+from germane.cli.grade import grade
+from germane.cli.init import init
+from germane.cli.label import audit, label
+from germane.cli.ledger import app as ledger
+from germane.cli.liverag import liverag
+from germane.cli.measures import measures
+from germane.cli.rank import ABOUT, rank
+from germane.cli.report import explain, plot, report
+from germane.cli.run import run
+from germane.cli.score import score, sweep
+from germane.cli.validate import validate
 from germane.errors import READER_LEFT
 from germane.version import __version__
 
@@ -54,11 +46,8 @@ def _readers_may_leave() -> Iterator[None]:
         raise typer.Exit(READER_LEFT) from None
 
 
-_PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True}
-
-
 def _rank(context: typer.Context) -> None:
-    raise typer.Exit(rank.rank(context.args))
+    raise typer.Exit(rank(context.args))
 
 
 app = typer.Typer(
@@ -71,24 +60,19 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("init")(init.init)
-app.command("run")(run.run)
-app.command("rank", help=rank.ABOUT, add_help_option=False, context_settings=_PASSED_ON)(_rank)
-app.command("score")(score.score)
-app.command("compare")(compare.compare)
-app.command("power")(power.power)
-app.command("overlap")(overlap.overlap)
-app.command("report")(report.report)
-app.command("plot")(plot.plot)
-app.command("explain")(explain.explain)
-app.command("grade")(grade.grade)
-app.command("label")(label.label)
-app.command("audit")(audit.audit)
-app.add_typer(ledger.app, name="ledger")
-app.command("liverag")(liverag.liverag)
-app.command("measures")(measures.measures)
-app.command("sweep")(sweep.sweep)
-app.command("validate")(validate.validate)
+
+
+def _add(*verbs: Callable[..., None]) -> None:
+    for verb in verbs:
+        app.command()(verb)
+
+
+_PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True}
+_add(init, run)
+app.command("rank", help=ABOUT, add_help_option=False, context_settings=_PASSED_ON)(_rank)
+_add(score, compare, power, overlap, report, plot, explain, grade, label, audit)
+app.add_typer(ledger, name="ledger")
+_add(liverag, measures, sweep, validate)
 
 
 def _print_version(wanted: bool) -> None:

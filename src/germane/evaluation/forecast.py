@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from germane.evaluation.choice import needs_judge
 from germane.evaluation.options import Expected
-from germane.judges.judge import Judge, Keyring, members_of
+from germane.judges.judge import Judge, members_of
 from germane.judges.panel import PanelJudge
 from germane.judges.script import ScriptJudge
-from germane.judging.spending import Receipts, Tally
+from germane.judging.spending import Receipts
 from germane.ledger.store import Ledger
 from germane.measures.labels import Settings
 from germane.measures.scoring import Block, Grader, Job, reading_of
@@ -204,10 +204,9 @@ class Forecaster:
         receipts: Receipts | None = None,
     ) -> None:
         self._judge, self._settings = judge, settings
-        self._known, self._ledger, self._receipts = known or {}, ledger, receipts
+        self._known, self._ledger = known or {}, ledger
         self._found = Forecast(judge.name if judge is not None else "none needed")
-        self._tally = Tally(self._receipts)
-        self._key_of = Keyring()
+        self._receipts, self._seen = receipts or Receipts(), Receipts()
         self._scripts = ScriptJudge()
         self._assumed = False
         self._asked: dict[str, _Questions] = {}
@@ -248,7 +247,7 @@ class Forecaster:
     def _count(self, line: ForecastLine, asked: _Forecast) -> None:
         if not asked.calls:
             return
-        if not self._tally.first(asked.key):
+        if not self._seen.first(asked.key):
             line.shared += asked.calls
         elif asked.answer is None:
             line.new += asked.calls
@@ -256,7 +255,7 @@ class Forecaster:
             self._asked.setdefault(line.measure, []).append((asked.judge, asked.question))
         elif not asked.answer.usable:
             self._found.failed += asked.calls
-        elif self._receipts is not None and asked.key in self._receipts:
+        elif asked.key in self._receipts:
             self._found.paid += asked.calls
         else:
             line.cached += asked.calls
@@ -301,7 +300,7 @@ class Forecaster:
     def _put(self, question: AnyQuestion, judge: Judge, *, estimated: bool) -> list[_Forecast]:
         """A question to a judge; to the members of a panel whose answer is not known. Scripts are not run."""
         judge = self._scripts if isinstance(question, Script) else judge
-        key = self._key_of(question, judge)
+        key = judge.key(question)
         answer = self._answer(question, judge, key)
         if answer is None and isinstance(judge, PanelJudge):
             members = judge.next_members(question, ())

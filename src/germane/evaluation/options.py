@@ -12,12 +12,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from germane.errors import InputError, Place
-from germane.judging.spending import Spent
-from germane.reports.data import ReportData
 from germane.types import FrozenDict, Json
+
+if TYPE_CHECKING:
+    from germane.judging.pool import Pool
+    from germane.reports.data import ReportData
 
 ASKED = ("repeat", "vote", "batch", "reading")
 """How judges are asked: options that an eval file and the config may set too."""
@@ -234,17 +236,6 @@ def _tuples(value: Json) -> Json:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-class Counts(Protocol):
-    """How far a pool of questions has come."""
-
-    answered: int
-    expected: int
-
-    @property
-    def spent(self) -> Spent:
-        """What was asked, paid and failed so far."""
-
-
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What a run will ask in all: questions put to the judge, their price in US dollars (None = not known).
@@ -275,11 +266,8 @@ class Watch:
     def answering(self, done: int, total: int) -> None:
         """So many cases have their target's answer."""
 
-    def judging(self, pool: Counts) -> None:
+    def judging(self, pool: Pool) -> None:
         """The pool's counts have changed."""
-
-    def scored(self, done: int) -> None:
-        """So many samples are finished."""
 
     def failed(self, command: str) -> None:
         """Some questions have no answer; the command asks them again."""

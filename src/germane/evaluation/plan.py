@@ -30,8 +30,8 @@ from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, Job, applicable, graders_of
-from germane.reports.casegates import no_slices, sample_slices
 from germane.reports.gates import Gate
+from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
 from germane.samples.evalfile import Case, EvalFile, GraderSpec, read_eval_file
 from germane.samples.files import Notice, Notices, Warn, without_scheme
@@ -559,7 +559,7 @@ class Plan:
                 without = [gate for gate in without if not sample_slices(job.sample, gate.by)]
         feasibility.check()
         if seen and without:
-            raise no_slices(without[0])
+            raise without[0].no_slices()
 
     def _refuse_outputs(self) -> None:
         """InputError where a continued report names files to write that stand outside of it and that no flag names."""

@@ -199,14 +199,11 @@ class _Run:
         todo = self._jobs(notes) if jobs is None else jobs
         units = plan(todo, self.plan.settings, plain=self.plan.plain)
         router.lend(pool)
-        done = 0
         try:
             with interruptible(partial(self._stop, pool), pool.abort):
                 async with pool:
                     async for part in evaluated(units, pool):
                         session.folder.add(part)
-                        done += len(part.samples)
-                        self.watch.scored(done)
         finally:
             self.spent, self.missing = pool.spent, pool.missing
             session.folder.flush()

@@ -24,15 +24,14 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from math import fsum, inf
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from germane.encoding import encode
 from germane.judging.driver import Answerer, Drive
-from germane.judging.labelled import RowAnswers
+from germane.judging.labelled import AskedRow, RowAnswers
 from germane.measures import ranked
 from germane.measures.kernel import Floats, RankedLabels
 from germane.measures.labels import HELPS, Settings, gold_table, turns
@@ -278,9 +277,7 @@ class PlainMeasures:
 
     def part(self, rows: Sequence[PlainRow]) -> WrittenPart | None:
         """What the rows yield; None where any of them has to be looked at more closely."""
-        part = WrittenPart(
-            samples=[encode(row.shown) + b"\n" for row in rows], scores=ScoreTable(), graders=self._shown
-        )
+        part = WrittenPart(samples=[row.line for row in rows], scores=ScoreTable(), graders=self._shown)
         verdicts = self._add_labels(rows, part)
         if verdicts is None:
             return None
@@ -313,32 +310,33 @@ class PlainMeasures:
     def _add_labels(self, rows: Sequence[PlainRow], part: WrittenPart) -> list[Sequence[int]] | None:
         """Add the rows of items, judgements and labels; returns each row's verdicts, None where anything is missing."""
         answers, depth = self._answers, _largest(self._asked)
-        verdicts: list[Sequence[int]] = []
-        if answers is not None:
-            answers.renew()
+        asked, labelled = list[AskedRow](), list[Iterable[bytes]]()
+        part.labels = chain.from_iterable(labelled)
         for row in rows:
             found, key = row.contexts, (row.id, row.system, row.trial)
+            if found.shown and found.grades is None and "human" in self._sources:
+                return None
+            asked.append(AskedRow())
             if not found.shown or (answers is None and found.grades is None):
-                if found.shown and "human" in self._sources:
-                    return None
-                verdicts.append(())
                 continue
             items = relevance_items(row.query, found.texts or found.ids or ())
             if found.grades is not None:
-                part.labels += label_lines(key, items, found.grades)
+                labelled.append(label_lines(key, items, found.grades))
             if answers is None:
                 continue
             if found.texts is None or len(set(found.texts)) != len(found.texts):
                 return None
-            asked, grades = items[:depth], None if found.grades is None else found.grades[:depth]
-            answered = answers.of(asked, grades, self.settings.beside(row))
-            if answered is None or (grades is None and "human" in self._sources):
-                return None
-            verdicts.append(answered.labels)
-            part.items += item_lines(key, asked)
-            part.judgements.extend(answered.rows)
+            grades = None if found.grades is None else found.grades[:depth]
+            asked[-1] = AskedRow(items[:depth], grades, self.settings.beside(row))
+            part.items += item_lines(key, items[:depth])
             part.reads = self._reads
-        return verdicts
+        if answers is None:
+            return [()] * len(rows)
+        answered = answers.of(asked)
+        if answered is None:
+            return None
+        part.judgements = answered.rows
+        return answered.labels
 
 
 class _Tables:

@@ -34,7 +34,8 @@ from germane.graders.evidence import (
 from germane.graders.grader import CaseGrader, Command, GraderResult, Number, verdict_of
 from germane.questions import PayloadModel, Question, Reason, Text, Whole, YesNo, voting
 from germane.questions.asking import Program, ask
-from germane.questions.prompts import Wording, variables_in
+from germane.questions.prompts import variables_in
+from germane.questions.question import Wording
 from germane.questions.script import ScriptText
 from germane.samples.evalfile import Case
 from germane.samples.files import fold
@@ -64,9 +65,9 @@ class Templated(Question[A], Generic[A]):
     values: FrozenDict
 
     @property
-    def prompt(self) -> str:
-        """The template, under the name of the kind."""
-        return Wording(self.kind, self.template, self.values)
+    def wording(self) -> Wording:
+        """The template."""
+        return Wording(self.template, frozenset(self.values))
 
     @property
     def about(self) -> str:

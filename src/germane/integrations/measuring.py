@@ -31,8 +31,15 @@ class Measured:
         return "; ".join([self.explanation.reasoning, *self.explanation.misses])
 
     @property
-    def relevant(self) -> list[bool]:
-        """The verdicts on the ranked contexts, in their order, leaving out what was not answered."""
+    def verdicts(self) -> list[bool]:
+        """What the score counts: each claim of a recall, each statement of a relevancy, else each ranked context.
+
+        In their order, leaving out what was not answered.
+        """
+        if self.score.type == "context_recall":
+            return [bool(places) for places in self.support]
+        if self.score.type == "context_relevancy":
+            return [one["relevant"] for answer in self._answers("statements") for one in answer["statements"]]
         checks = (check["relevant"] for check in self.explanation.relevance_checks)
         return [relevant for relevant in checks if relevant is not None]
 
@@ -41,11 +48,6 @@ class Measured:
         """For each claim that was judged, the contexts that support it, by their number from 1."""
         items = [item for answer in self._answers("support") for item in answer["claims"]]
         return [tuple(item["contexts"]) for item in sorted(items, key=lambda item: int(item["claim"]))]
-
-    @property
-    def statements(self) -> list[bool]:
-        """Whether each statement of the contexts is relevant."""
-        return [item["relevant"] for answer in self._answers("statements") for item in answer["statements"]]
 
     def _answers(self, kind: str) -> Iterator[Json]:
         return (one.answer for one in self.judgements if one.kind == kind and one.error is None)

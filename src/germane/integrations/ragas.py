@@ -13,8 +13,8 @@ is germane's own report of it).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -24,8 +24,9 @@ from germane.integrations.measuring import judge_of
 from germane.judges.judge import Judge
 from germane.measures.measure import Measure
 from germane.reports.report import Report
+from germane.samples.frames import records
 from germane.samples.reading import samples_from
-from germane.types import Json, Sample, Score
+from germane.types import Json, Score
 
 __all__ = [
     "EvaluationResult",
@@ -108,14 +109,17 @@ def evaluate(
     names = [metric.name for metric in metrics]
     if len(set(names)) < len(names):
         raise InputError("two metrics have the same name", fix="give each metric once")
-    samples = list(samples_from(map(_row, _rows(dataset)), columns=column_map))
+    samples = list(samples_from(_rows(dataset), columns=column_map))
     scores: tuple[dict[str, float | None], ...] = tuple({} for _ in samples)
     why: tuple[dict[str, str], ...] = tuple({} for _ in samples)
     means, reports = {}, []
     for group in _groups(metrics, llm):
-        report = _report(samples, group, llm)
+        measures, judge = [metric.measure for metric in group], judge_of(group[0].llm or llm)
+        report = evaluate_samples(samples, measures, judge=judge, against=group[0].against)
         reports.append(report)
-        found = _by_measure(report)
+        found = defaultdict[str, list[Score]](list)
+        for score in report.scores():
+            found[score.measure].append(score)
         for metric in group:
             means[metric.name] = report[metric.measure].mean
             for index, score in enumerate(found[str(Measure.parse(metric.measure))]):
@@ -129,47 +133,23 @@ def evaluate(
 
 def _groups(metrics: Sequence[Metric], llm: Judge | str | None) -> Iterable[list[Metric]]:
     """The metrics that can be one evaluation: same judge, relevance judged against the same."""
-    groups: dict[tuple[object, str], list[Metric]] = {}
+    groups = defaultdict[tuple[object, str], list[Metric]](list)
     for metric in metrics:
         judge = metric.llm or llm
-        key = judge if isinstance(judge, str | None) else id(judge)
-        groups.setdefault((key, metric.against), []).append(metric)
+        groups[judge if isinstance(judge, str | None) else id(judge), metric.against].append(metric)
     return groups.values()
 
 
-def _report(samples: Sequence[Sample], group: Sequence[Metric], llm: Judge | str | None) -> Report:
-    judge = judge_of(group[0].llm or llm)
-    return evaluate_samples(
-        samples, [metric.measure for metric in group], judge=judge, against=group[0].against
-    )
-
-
-def _by_measure(report: Report) -> dict[str, list[Score]]:
-    found: dict[str, list[Score]] = {}
-    for score in report.scores():
-        found.setdefault(score.measure, []).append(score)
-    return found
-
-
-def _rows(dataset: Any) -> Iterable[Any]:
+def _rows(dataset: Any) -> Iterator[dict[str, Json]]:
+    """The rows as mappings: a list of ground truths, as the oldest data sets have it, is one reference."""
     if isinstance(dataset, Mapping):
-        names = list(dataset)
-        return [dict(zip(names, row, strict=True)) for row in zip(*dataset.values(), strict=True)]
-    if hasattr(dataset, "to_dict") and hasattr(dataset, "columns"):
-        return dataset.to_dict("records")  # type: ignore[no-any-return]
-    return dataset  # type: ignore[no-any-return]
-
-
-def _row(row: Any) -> dict[str, Json]:
-    """A row as a mapping: a list of ground truths, as the oldest data sets have it, is one reference."""
-    plain = row.model_dump() if hasattr(row, "model_dump") else row if isinstance(row, Mapping) else vars(row)
-    known = {name: value for name, value in plain.items() if not _absent(value)}
-    truths = known.pop("ground_truths", None)
-    if truths and not {"ground_truth", "reference"} & known.keys():
-        known["ground_truth"] = "\n".join(truths)
-    return known
-
-
-def _absent(value: Any) -> bool:
-    """Whether a data frame's cell is empty: None, or the NaN that stands for it."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
+        columns = zip(*dataset.values(), strict=True)
+        dataset = [dict(zip(dataset, row, strict=True)) for row in columns]
+    for given in records(dataset):
+        row = given
+        if not isinstance(given, Mapping):
+            (row,) = records([given.model_dump() if hasattr(given, "model_dump") else vars(given)])
+        truths = row.pop("ground_truths", None)
+        if truths and not {"ground_truth", "reference"} & row.keys():
+            row["ground_truth"] = "\n".join(truths)
+        yield row

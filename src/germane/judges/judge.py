@@ -63,6 +63,21 @@ class Judge:
         """The hash of the wording that this question would be asked with; "" where there is none."""
         return ""
 
+    def key(self, question: AnyQuestion) -> str:
+        """What the ledger stores the answer to this question under: see `questions.key_of`."""
+        prompt = self.prompt_hash(question)
+        if "reads" in self.identity:  # the label stands behind the item, and is another each time
+            return key_of(question, self.identity, prompt)
+        end = self._endings.get(prompt)
+        if end is None:
+            end = self._endings[prompt] = ending(self.identity, prompt)
+        return key_under(question, end)
+
+    @cached_property
+    def _endings(self) -> dict[str, bytes]:
+        """What the keys of questions of one wording have in common, by the wording's hash."""
+        return {}
+
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """The questions, each exactly once, as groups that are handed to `answer` together: one by one."""
         return [(question,) for question in questions]
@@ -159,23 +174,3 @@ def apart(
     asked = [question for question in questions if question.unasked() is None]
     kept = set(map(id, asked))
     return asked, [(question,) for question in questions if id(question) not in kept]
-
-
-class Keyring:
-    """The keys of many questions, as `key_of` has them: what those of one wording to one judge share is spelt once."""
-
-    def __init__(self) -> None:
-        self._judges: dict[int, Judge] = {}  # holds the judges, so that no id is given to another one
-        self._endings: dict[tuple[int, str], bytes] = {}
-
-    def __call__(self, question: AnyQuestion, judge: Judge) -> str:
-        """The ledger's key."""
-        prompt = judge.prompt_hash(question)
-        shared = (id(judge), prompt)
-        end = self._endings.get(shared)
-        if end is None:
-            if "reads" in judge.identity:  # the label stands behind the item, and is another each time
-                return key_of(question, judge.identity, prompt)
-            self._judges[id(judge)] = judge
-            end = self._endings[shared] = ending(judge.identity, prompt)
-        return key_under(question, end)

@@ -185,7 +185,7 @@ class LLMJudge(Judge):
 
     def prompt_hash(self, question: AnyQuestion) -> str:
         """The hash of the question's own wording; of that for lists, where it would be asked in one."""
-        prompt = self.prompts[question.prompt]
+        prompt = self.prompts.of(question)
         if self._batch > 1 and question.batched and not prompt.pieces:
             return fingerprint(prompt.hash, part("list"))
         return prompt.hash

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,8 +14,6 @@ from germane.questions.question import AnyQuestion
 from germane.questions.reading import replica_number
 from germane.questions.voting import check_vote
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
-
-_log = logging.getLogger("germane")
 
 
 class Replica(Judge):
@@ -165,32 +162,6 @@ class PanelJudge(Judge):
         mean = {} if verdict.mean is None else {"mean": verdict.mean}
         agreement = {"agreement": verdict.agreement} if len(votes) > 1 else {}
         return verdict.payload, {**shown, "vote": self.vote, **mean, **agreement}
-
-
-class UsableMembers:
-    """Which members of an evaluation's panels can still be used."""
-
-    def __init__(self) -> None:
-        self._panels: dict[int, PanelJudge] = {}
-        self._lost: dict[int, str] = {}
-
-    def add(self, panel: PanelJudge) -> None:
-        """Note that this panel is asked."""
-        self._panels[id(panel)] = panel
-
-    def drop(self, judge: Judge, why: str) -> bool:
-        """Give up a judge that cannot be used; whether it is a member whose panel goes on without it.
-
-        JudgeError where no member of the panel is left.
-        """
-        found = [panel for panel in self._panels.values() if any(one is judge for one in panel.members)]
-        if found and id(judge) not in self._lost:
-            self._lost[id(judge)] = why
-            for panel in found:
-                if all(id(member) in self._lost for member in panel.members):
-                    raise JudgeError("; ".join(dict.fromkeys(self._lost[id(one)] for one in panel.members)))
-            _log.warning("%s gives no more answers: %s; the panel goes on without it", judge.name, why)
-        return bool(found)
 
 
 def panel_of(judges: Sequence[Judge], repeat: int = 1, vote: str = "majority") -> Judge:

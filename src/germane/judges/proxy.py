@@ -39,7 +39,7 @@ class ProxyJudge(Judge):
 
     def prompt_hash(self, question: AnyQuestion) -> str:
         """The hash of the question's wording."""
-        return self._prompts[question.prompt].hash
+        return self._prompts.of(question).hash
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """Questions about one text share a call: a runner counts them."""

@@ -16,10 +16,11 @@ from dataclasses import replace
 from typing import Any, Self
 
 from germane.errors import Interrupted, JudgeError, LedgerError
-from germane.judges.judge import Judge, Keyring, Reply
-from germane.judges.panel import PanelJudge, UsableMembers
-from germane.judging.queue import Group, JudgeQueue, Pending, replies_of
-from germane.judging.spending import Budget, Receipts, Spent, Tally, unsent
+from germane.judges.client.limits import StopToken
+from germane.judges.judge import Judge, Reply
+from germane.judges.panel import PanelJudge
+from germane.judging.queue import JudgeQueue, Pending, replies_of
+from germane.judging.spending import Budget, Receipts, Spent, unsent
 from germane.ledger.store import Ledger
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
@@ -36,7 +37,7 @@ class Pool:
         ledger: Where answers are stored; None stores none.
         known: Judgements by key that hold without looking further (a resumed evaluation's own). Those with a parent
             are the children of its answer, and answer nothing themselves.
-        receipts: What this evaluation has paid for in earlier sessions, and where it writes that down.
+        receipts: Where what is paid is written down, with what earlier sessions have paid; None = nowhere.
         budget: What may be spent; where it is used up, the pool stops with LimitReached.
         replay: The name of the ledger, where it alone answers: what a judge that costs would have to be asked fails, and
             stands in `missing`.
@@ -57,7 +58,7 @@ class Pool:
         before_asking: Callable[[], None] = lambda: None,
         on_progress: Callable[[Pool], None] = lambda _: None,
     ) -> None:
-        self.tally = Tally(receipts)
+        self._receipts = receipts or Receipts()
         self.expected = 0
         """Questions that came in so far, and below those of them that have an answer: for a progress bar."""
         self.answered = 0
@@ -72,20 +73,19 @@ class Pool:
         for one in (known or {}).values():
             if one.parent is not None:
                 self._children.setdefault(one.parent, []).append(one)
-        self._key_of = Keyring()
-        self._members = UsableMembers()
+        self._panels: set[PanelJudge] = set()
         self._pending: dict[str, Pending] = {}
         self._arrived: list[Pending] = []
         self._unusable: dict[str, Judgement] = {}
         self._queues: dict[int, JudgeQueue] = {}
-        self._groups: set[Group] = set()
+        self._running: set[StopToken] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
 
     @property
     def spent(self) -> Spent:
         """What was asked and paid in this session."""
-        return self.tally.spent
+        return self._receipts.spent
 
     # Opening and closing
 
@@ -117,19 +117,21 @@ class Pool:
         self._fail(arrived, self._failure)
         for queue in self._queues.values():
             self._fail(queue.clear(), self._failure)
-        for group in self._groups:
-            group.stop()
+        for token in self._running:
+            token.stop()
 
     def abort(self) -> None:
         """Stop, and give up what is in flight too; what was answered is stored."""
         self.stop()
-        for group in self._groups:
-            group.cancel()
+        for token in self._running:
+            token.cancel()
 
     def _fail(self, pending: Iterable[Pending], error: BaseException) -> None:
         for one in pending:
             self._pending.pop(one.key, None)
-            one.fail(error)
+            if not one.future.done():
+                one.future.set_exception(error)
+                one.future.exception()  # retrieved, even where nobody waits any more
 
     def _break(self, error: BaseException) -> None:
         """Stop, and tell everybody who waits; answers that are in flight are stored all the same."""
@@ -154,8 +156,8 @@ class Pool:
         await asyncio.sleep(0)  # a replay does nothing else: signals are heard here
         if self._failure is not None:
             raise self._failure
-        route, key_of = self._route, self._key_of
-        keyed = [[(key_of(one, judge := route(one)), one, judge) for one in some] for some in asked]
+        route = self._route
+        keyed = [[((judge := route(one)).key(one), one, judge) for one in some] for some in asked]
         found = self._find([(key, judge) for some in keyed for key, _, judge in some])
         answers = [self._all_known(some, found) for some in keyed]
         count = sum([len(some) for some in answers if some is not None])
@@ -169,13 +171,11 @@ class Pool:
     ) -> list[Answer] | None:
         answers: list[Answer] = []
         for key, question, _ in asked:
-            judgement = found.get(key)
-            answer = None if judgement is None else self._read(question, judgement)
-            if answer is None or not answer.holds:
+            if (answer := self._standing(key, question, found)) is None:
                 return None
             answers.append(answer)
         for (key, question, judge), answer in zip(asked, answers, strict=True):
-            self.tally.known(key, judge, question, answer)
+            self._receipts.known(key, judge, question, answer)
         return answers or None
 
     def _find(self, asked: Iterable[tuple[str, Judge]]) -> dict[str, Judgement]:
@@ -189,6 +189,12 @@ class Pool:
         if keys and self._ledger is not None:
             found.update(self._ledger.find(list(keys)))
         return found
+
+    def _standing(self, key: str, question: AnyQuestion, found: Mapping[str, Judgement]) -> Answer | None:
+        """What stands without asking anybody; None where nothing was found, or it is of no use."""
+        judgement = found.get(key)
+        answer = None if judgement is None else self._read(question, judgement)
+        return answer if answer is not None and answer.holds else None
 
     def _read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
         answer = answered(question, judgement)
@@ -213,9 +219,9 @@ class Pool:
         return [future.result() for future in waited]
 
     def _enter(self, question: AnyQuestion, judge: Judge) -> Pending:
-        key = self._key_of(question, judge)
+        key = judge.key(question)
         if (one := self._pending.get(key)) is not None:
-            self.tally.shared(judge, question)
+            self._receipts.shared(judge, question)
             self.answered += 1
             return one
         loop = asyncio.get_running_loop()
@@ -234,15 +240,13 @@ class Pool:
             found = self._find([(one.key, one.judge) for one in arrived])
             missing: dict[int, list[Pending]] = {}
             for one in arrived:
-                judgement = found.get(one.key)
-                answer = None if judgement is None else self._read(one.question, judgement)
-                if answer is not None and answer.holds:
-                    self.tally.known(one.key, one.judge, one.question, answer)
+                if (answer := self._standing(one.key, one.question, found)) is not None:
+                    self._receipts.known(one.key, one.judge, one.question, answer)
                     self._settle(one, answer)
                     continue
-                if judgement is not None:
-                    self._unusable[one.key] = judgement  # the next answer takes its place
-                self.tally.first(one.key)
+                if one.key in found:
+                    self._unusable[one.key] = found[one.key]  # the next answer takes its place
+                self._receipts.first(one.key)
                 missing.setdefault(id(one.judge), []).append(one)
             for some in missing.values():
                 self._queue(some[0].judge, some)
@@ -255,7 +259,7 @@ class Pool:
             self._fail(pending, self._failure)
             return
         if isinstance(judge, PanelJudge):
-            self._members.add(judge)
+            self._panels.add(judge)
             for one in pending:
                 self._spawn(self._convene(one, judge))
             return
@@ -283,7 +287,7 @@ class Pool:
             if error is self._failure:
                 return
             raise
-        self.tally.combined(one.key, [vote.judgement.key for vote in votes])
+        self._receipts.combined(one.key, [vote.judgement.key for vote in votes])
         combined = panel.combine(one.key, one.question, votes)
         put_with = {**one.question.settings(), **combined.provenance}
         judgement = replace(combined, item=one.question.item, provenance=freeze(put_with))
@@ -317,27 +321,27 @@ class Pool:
 
     async def _ask(self, queue: JudgeQueue, pending: list[Pending], reserved: float) -> None:
         judge, replies = queue.judge, None
-        group = Group(pending)
-        self._groups.add(group)
+        token = StopToken()
+        self._running.add(token)
         try:
             if self._failure is None:
-                replies = await replies_of(judge, group)
+                replies = await replies_of(judge, tuple([one.question for one in pending]), token)
         except asyncio.CancelledError:
             if self._failure is None:
                 self._fail(pending, Interrupted("interrupted"))
                 raise
         except JudgeError as error:
-            if not self._members.drop(judge, str(error)):
-                raise
-            queue.lost = str(error)
+            if not queue.lost:
+                queue.lost = str(error)
+                self._go_on_without(judge, error)
         finally:
-            self._groups.discard(group)
+            self._running.discard(token)
             queue.running -= 1
         usages = [reply.usage for reply in replies or ()]
         spared = len(pending) if replies is None else unsent(replies)
         self._budget.settle(judge, reserved, usages, spared=spared)
         if replies is not None:
-            self._take(judge, group, replies)
+            self._take(judge, pending, replies, stopped=token.stopped)
         elif self._failure is not None:
             self._fail(pending, self._failure)
         else:
@@ -345,17 +349,30 @@ class Pool:
         self._start_groups()
         self._on_progress(self)
 
+    def _go_on_without(self, judge: Judge, error: JudgeError) -> None:
+        """Let panels go on without a member that cannot be used; raises the error where nobody can."""
+        panels = [panel for panel in self._panels if any(judge is member for member in panel.members)]
+        if not panels:
+            raise error
+        lost = {id(queue.judge): queue.lost for queue in self._queues.values() if queue.lost}
+        for panel in panels:
+            if all(id(member) in lost for member in panel.members):
+                raise JudgeError("; ".join(dict.fromkeys(lost[id(member)] for member in panel.members)))
+        _log.warning("%s gives no more answers: %s; the panel goes on without it", judge.name, error)
+
     # Answers that come in
 
-    def _take(self, judge: Judge, group: Group, replies: Sequence[Reply]) -> None:
+    def _take(
+        self, judge: Judge, pending: Sequence[Pending], replies: Sequence[Reply], *, stopped: bool
+    ) -> None:
         """Store what a judge has answered, then hand it out. What a stop has cut off fails with its reason."""
-        answers = [one.answer(reply) for one, reply in zip(group.pending, replies, strict=True)]
-        cut_off = self._failure if group.stopped else None
+        answers = [one.answer(reply) for one, reply in zip(pending, replies, strict=True)]
+        cut_off = self._failure if stopped else None
         try:
-            self.tally.paid(judge, [answer.judgement for answer in answers], stopped=cut_off is not None)
+            self._receipts.paid(judge, [answer.judgement for answer in answers], stopped=cut_off is not None)
         finally:  # where that cannot be written down, the answers are stored all the same
             stands = self._store(judge, answers)
-            for one, answer in zip(group.pending, answers, strict=True):
+            for one, answer in zip(pending, answers, strict=True):
                 if cut_off is not None and answer.judgement.error is not None:
                     self._fail([one], cut_off)
                     continue
@@ -378,7 +395,7 @@ class Pool:
     def _unanswered(self, judge: Judge, pending: Sequence[Pending], why: str) -> None:
         """Nobody was asked these: an error each."""
         answers = [one.answer(Reply(error=why)) for one in pending]
-        self.tally.paid(judge, [answer.judgement for answer in answers])
+        self._receipts.paid(judge, [answer.judgement for answer in answers])
         for one, answer in zip(pending, answers, strict=True):
             self._settle(one, answer)
 
@@ -389,7 +406,8 @@ class Pool:
                 answer.judgement
             )  # nobody else remembers it, and it is asked once per evaluation
         self.answered += 1
-        one.settle(answer)
+        if not one.future.done():
+            one.future.set_result(answer)
 
 
 async def _close(judge: Judge) -> None:

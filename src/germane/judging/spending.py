@@ -77,29 +77,31 @@ _NAMES = tuple(field.name for field in fields(Spent))
 _values = attrgetter(*_NAMES)
 
 
-_NOTHING = Spent()
-
-
 class Receipts:
-    """What an evaluation has paid for over its sessions: which questions, and what they cost.
+    """What an evaluation asks, need not ask and pays, counted as answers arrive.
 
-    One line is written for each group of answers before they are used: the next session knows what a killed one has paid.
+    With a `path`, what was paid is known to the evaluation's next session: one line is written there for each group of
+    answers before they are used, so that a killed session's is too.
 
     Args:
-        path: The file of lines.
+        path: The file of lines; None for an evaluation that cannot be continued.
         resumed: Whether earlier sessions' lines hold; else the file begins anew.
+
+    Attributes:
+        spent: This session's.
+        earlier: That of the sessions before.
+        failed: The questions that nobody has answered yet, by short key.
     """
 
-    def __init__(self, path: Path, *, resumed: bool = False) -> None:
-        self.earlier = Spent()
+    def __init__(self, path: Path | None = None, *, resumed: bool = False) -> None:
+        self.spent, self.earlier = Spent(), Spent()
         self.failed: set[int] = set()
-        """The questions that nobody has answered yet, by short key: an answer that comes later removes its own."""
-        self._keys = NumberSet()
+        self._keys, self._seen = NumberSet(), set[int]()
         self._path, self._pending = path, b""
         self._file: IO[bytes] | None = None
-        if not resumed:
+        if path is not None and not resumed:
             path.unlink(missing_ok=True)
-        for line in path.read_bytes().splitlines() if path.exists() else ():
+        for line in path.read_bytes().splitlines() if path is not None and path.exists() else ():
             with suppress(KeyError, TypeError, ValueError, AttributeError):  # a line that a kill has cut off
                 row = json.loads(line)
                 keys, failed = ({int(key, 16) for key in row.pop(name)} for name in ("keys", "failed"))
@@ -109,66 +111,10 @@ class Receipts:
     def __contains__(self, key: str) -> bool:
         return len(self._keys) > 0 and _short(key) - _HALF in self._keys
 
-    def add(self, keys: Iterable[str], spent: Spent = _NOTHING, failed: Iterable[str] = ()) -> None:
-        """These questions were paid for together, or with what was paid before (no `spent`). Some may have failed."""
-        paid, lost = set(map(_short, keys)), set(map(_short, failed))
-        self._note(paid, lost)
-        cost = {name: value for name in _NAMES if (value := getattr(spent, name))}
-        row = {**cost, "keys": [f"{key:x}" for key in paid], "failed": [f"{key:x}" for key in lost]}
-        self._pending += encode(row) + b"\n"
-        self._write()
-
-    def _note(self, paid: set[int], failed: set[int]) -> None:
-        for key in paid:
-            self._keys.add(key - _HALF)
-        self.failed -= paid
-        self.failed |= failed
-
-    def answered(self, key: str) -> None:
-        """This question has an answer, whoever paid for it."""
-        if self.failed:
-            self.failed.discard(_short(key))
-
-    def _write(self) -> None:
-        """Write what is pending, every line at once; an evaluation that pays nothing has no file."""
-        if self._file is None:
-            self._file = self._path.open("ab", buffering=0)
-            self._pending = b"\n" + self._pending  # ends a line that a killed run left half written
-        while self._pending:
-            self._pending = self._pending[self._file.write(self._pending) or 0 :]
-
-    def close(self) -> None:
-        """Nothing more is paid. What found no room is tried once more: there may be some by now."""
-        if self._pending:
-            with suppress(OSError):
-                self._write()
-        if self._file is not None:
-            self._file.close()
-
-
-_HALF = 1 << 63
-
-
-def _short(key: str) -> int:
-    """64 bits of a key: enough to tell an evaluation's questions apart, and small in memory."""
-    return int(key[:16], 16)
-
-
-class Tally:
-    """Counts what one session asks, what it need not ask, and what it pays.
-
-    Args:
-        receipts: What earlier sessions of the same evaluation have paid for, and where this one writes it down; None for
-            an evaluation that cannot be continued.
-    """
-
-    def __init__(self, receipts: Receipts | None = None) -> None:
-        self.spent = Spent()
-        self._receipts = receipts
-        self._seen: set[int] = set()
+    # What comes in
 
     def first(self, key: str) -> bool:
-        """Whether this question has not come before; remembers it."""
+        """Whether this question has not come before in this session; remembers it."""
         short = hash(key)
         if short in self._seen:
             return False
@@ -189,9 +135,9 @@ class Tally:
         if not self.first(key):
             self.shared(judge, question)
         elif answer.usable:
-            if self._receipts is not None:
-                self._receipts.answered(key)
-            if self._receipts is None or key not in self._receipts:
+            if self.failed:
+                self.failed.discard(_short(key))
+            if key not in self:
                 self.spent.cached += judge.paid_calls(question)
 
     def paid(self, judge: Judge, judgements: Sequence[Judgement], *, stopped: bool = False) -> None:
@@ -208,14 +154,54 @@ class Tally:
             paid.estimated += judgement.provenance.get("tokens") == "estimated"
             paid.add(judgement.usage)
         self.spent += paid
-        if self._receipts is not None and (judge.stored or failed):
-            self._receipts.add(keys if paid.calls else [], paid, failed)
+        if judge.stored or failed:
+            self._write(keys if paid.calls else [], failed, paid)
 
     def combined(self, key: str, votes: Iterable[str]) -> None:
         """A panel's answer was made of these: it is paid for where one of them is."""
-        receipts = self._receipts
-        if receipts is not None and any(vote in receipts for vote in votes):
-            receipts.add([key])
+        if any(vote in self for vote in votes):
+            self._write([key], [], Spent())
+
+    # The file
+
+    def _note(self, paid: set[int], failed: set[int]) -> None:
+        for key in paid:
+            self._keys.add(key - _HALF)
+        self.failed -= paid
+        self.failed |= failed
+
+    def _write(self, keys: Iterable[str], failures: Iterable[str], spent: Spent) -> None:
+        """Write a line; one that found no room before goes first. An evaluation that pays nothing has no file."""
+        if self._path is None:
+            return
+        paid, failed = set(map(_short, keys)), set(map(_short, failures))
+        self._note(paid, failed)
+        cost = {name: value for name in _NAMES if (value := getattr(spent, name))}
+        row = {**cost, "keys": [f"{key:x}" for key in paid], "failed": [f"{key:x}" for key in failed]}
+        if self._file is None:
+            self._file = self._path.open("ab", buffering=0)
+            self._pending = b"\n"  # ends a line that a killed run left half written
+        self._pending += encode(row) + b"\n"
+        self._flush(self._file)
+
+    def _flush(self, file: IO[bytes]) -> None:
+        while self._pending:
+            self._pending = self._pending[file.write(self._pending) or 0 :]
+
+    def close(self) -> None:
+        """Nothing more is paid. What found no room is tried once more: there may be some by now."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._flush(self._file)
+            self._file.close()
+
+
+_HALF = 1 << 63
+
+
+def _short(key: str) -> int:
+    """64 bits of a key: enough to tell an evaluation's questions apart, and small in memory."""
+    return int(key[:16], 16)
 
 
 def unsent(answers: Sequence[Reply] | Sequence[Judgement]) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from germane.errors import LedgerError
@@ -57,6 +58,20 @@ def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
     )
 
 
+@contextmanager
+def transaction(db: sqlite3.Connection, how: str = "IMMEDIATE") -> Iterator[None]:
+    """All of what is done inside, or nothing; "DEFERRED" for one state of the file while it is only read."""
+    db.execute(f"BEGIN {how}")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # a full disk has rolled back already
+            with suppress(sqlite3.Error):
+                db.execute("ROLLBACK")
+        raise
+
+
 def open_for_writing(path: Path) -> sqlite3.Connection:
     """A connection that makes the file (mode 0600), its folder and its table where there are none.
 
@@ -65,22 +80,30 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     _refuse_other_kinds(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
-        os.close(
-            os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        )  # SQLite gives the log the same mode
+        path.touch(0o600, exist_ok=False)  # SQLite gives the log the same mode
     db = connect(path)
     try:
-        new = _is_new(db, path)
+        with transaction(db, "DEFERRED"):
+            new = _is_new(db, path)
         _refuse_damaged(db, path)
         _use_log(db)
         for pragma in ("synchronous=NORMAL", "wal_autocheckpoint=0", "cache_size=-32000"):
             db.execute(f"PRAGMA {pragma}").fetchone()
         if new:
-            _create(db, path)
+            with transaction(db):
+                if _is_new(db, path):  # another process may have been faster
+                    create_table(db)
     except BaseException:
         db.close()
         raise
     return db
+
+
+def create_table(db: sqlite3.Connection) -> None:
+    """Make the table and its indexes in an empty database."""
+    for statement in SCHEMA:
+        db.execute(statement)
+    db.execute(f"PRAGMA user_version={FORMAT}")
 
 
 def open_for_reading(path: Path, *, damaged: bool = False) -> sqlite3.Connection:
@@ -101,8 +124,9 @@ def open_for_reading(path: Path, *, damaged: bool = False) -> sqlite3.Connection
     db = connect(path, "rw" if writable else "ro&immutable=1")
     try:
         db.execute("PRAGMA query_only=ON")
-        if _is_new(db, path):
-            raise LedgerError(f"{path} is no ledger: it is empty; name another file")  # noqa: TRY301
+        with transaction(db, "DEFERRED"):
+            if _is_new(db, path):
+                raise LedgerError(f"{path} is no ledger: it is empty; name another file")  # noqa: TRY301
         if not damaged:
             _refuse_damaged(db, path)
     except BaseException:
@@ -123,18 +147,9 @@ def _refuse_other_kinds(path: Path) -> None:
 
 def _is_new(db: sqlite3.Connection, path: Path) -> bool:
     """Whether the database is empty. LedgerError where it is another program's, or of another version."""
-    alone = not db.in_transaction
-    if alone:
-        db.execute("BEGIN")  # one state of the file, also while another process makes its table
-    try:
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        tables = [
-            name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 3")
-        ]
-        columns = tuple(name for _, name, *_ in db.execute("PRAGMA table_info(judgements)"))
-    finally:
-        if alone and db.in_transaction:
-            db.execute("ROLLBACK")
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 3")]
+    columns = tuple(name for _, name, *_ in db.execute("PRAGMA table_info(judgements)"))
     if not tables and not version:
         return True
     if not columns or not version:
@@ -168,20 +183,6 @@ def _use_log(db: sqlite3.Connection) -> None:
             time.sleep(0.01)
         else:
             return
-
-
-def _create(db: sqlite3.Connection, path: Path) -> None:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        if _is_new(db, path):  # another process may have been faster
-            for statement in SCHEMA:
-                db.execute(statement)
-            db.execute(f"PRAGMA user_version={FORMAT}")
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
 
 
 def integrity(db: sqlite3.Connection, most: int = 1) -> list[str]:

@@ -122,7 +122,8 @@ def import_rows(ledger: SQLiteLedger, path: Path) -> Imported:
 
 
 def _put(ledger: SQLiteLedger, batch: dict[str, Judgement], done: Imported) -> None:
-    added = ledger.add(list(batch.values()))
+    stands = ledger.put(list(batch.values()))
+    added = sum(stands[key] is judgement for key, judgement in batch.items())
     done.added += added
     done.known += len(batch) - added
     batch.clear()
@@ -196,6 +197,7 @@ def written(path: Path, ledger: Path) -> Iterator[IO[bytes]]:
         with path.open("wb") as file:
             yield file
         return
+    path = path.resolve()  # a link stays one: /dev/stdout is one, and may lead to a file
     part = path.with_name(f"{path.name}.part")
     part.unlink(missing_ok=True)
     try:

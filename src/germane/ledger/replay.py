@@ -2,74 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sqlite3
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from germane.errors import InputError, LedgerError
+from germane.errors import InputError
+from germane.ledger.files import create_table
 from germane.ledger.jsonl import judgements_of, readable
-from germane.ledger.store import Ledger, SQLiteLedger, file_of, open_ledger
+from germane.ledger.store import INSERT, Ledger, SQLiteLedger, file_of, to_row
 from germane.ledger.upkeep import judges_and_kinds
 from germane.questions.question import AnyQuestion
 from germane.tables.items import ItemRow
-from germane.types import Judgement
 
 __all__ = ["ExportedLedger", "missing_in_words", "open_for_replay"]
 
 _SQLITE = b"SQLite format 3\0"
 
 
-class ExportedLedger:
+class ExportedLedger(SQLiteLedger):
     """The judgements of a JSONL file (`germane ledger export`, a report's judgements.jsonl) as a ledger to read.
 
     They are held in memory. Of two answers under one key the first holds; errors are left out. InputError at the first
     line that is no judgement.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._known: dict[str, Judgement] = {}
-        self._children: dict[str, list[Judgement]] = {}
-        readable([path])
-        for one in judgements_of(path):
-            if one.error is None and self._known.setdefault(one.key, one) is one and one.parent is not None:
-                self._children.setdefault(one.parent, []).append(one)
-
-    @property
-    def place(self) -> str:
-        """The absolute path of the file."""
-        return str(self.path.absolute())
-
-    @property
-    def judges(self) -> list[str]:
-        """The judges whose answers it holds."""
-        return sorted({one.judge for one in self._known.values()})
-
-    def ready(self) -> None:
-        """LedgerError: nothing is written to an export."""
-        raise LedgerError(f"{self.path} is only read")
-
-    def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
-        """The judgements stored under these keys."""
-        return {key: self._known[key] for key in keys if key in self._known}
-
-    def children(self, keys: Sequence[str]) -> list[Judgement]:
-        """The judgements whose parent is one of these keys, in the order of their own keys."""
-        found = (one for key in keys for one in self._children.get(key, ()))
-        return sorted(found, key=lambda one: one.key)
-
-    def put(
-        self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
-    ) -> dict[str, Judgement]:
-        """LedgerError: nothing is written to an export."""
-        raise LedgerError(
-            f"{self.path} is only read: {len(judgements) + len(replacing)} answers are not kept"
-        )
-
-    def close(self) -> None:
-        """Nothing is open."""
+    def _open(self, *, reading: bool) -> sqlite3.Connection:
+        readable([self.path])
+        db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        create_table(db)
+        db.executemany(INSERT, (to_row(one) for one in judgements_of(self.path) if one.error is None))
+        db.execute(f"PRAGMA query_only={reading:d}")
+        return db
 
 
-def open_for_replay(where: str | Path) -> Ledger:
+def open_for_replay(where: str | Path) -> SQLiteLedger:
     """A ledger's file, or an export of one as JSON lines, to be read only; nothing is made or changed.
 
     Raises InputError where it is neither, LedgerError where a ledger cannot be used.
@@ -87,7 +53,7 @@ def open_for_replay(where: str | Path) -> Ledger:
         )
     with path.open("rb") as file:
         is_sqlite = file.read(len(_SQLITE)) == _SQLITE
-    return open_ledger(path, reading=True) if is_sqlite else ExportedLedger(path)
+    return (SQLiteLedger if is_sqlite else ExportedLedger)(path, reading=True)
 
 
 def missing_in_words(
@@ -103,7 +69,7 @@ def missing_in_words(
     places = list(dict.fromkeys([*map(_place, found), *named_by_kind]))
     more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
     named = f": {', '.join(places[:_NAMED])}{more}" if places else ""
-    judges = ", ".join(_judges_of(ledger)) or "nobody"
+    judges = ", ".join(judges_and_kinds(ledger)[0] if isinstance(ledger, SQLiteLedger) else ()) or "nobody"
     return (
         f"{len(missing)} {'answer is' if len(missing) == 1 else 'answers are'} not in {name}{named} "
         f"(it has answers of {judges}); "
@@ -121,9 +87,3 @@ def _place(row: ItemRow) -> str:
     rank = "" if row.rank is None else f" at rank {row.rank}"
     call = "" if row.call in {None, 1} else f" of call {row.call}"
     return f"{row.kind} of {row.sample}{system}{trial}{rank}{call}"
-
-
-def _judges_of(ledger: Ledger) -> list[str]:
-    if isinstance(ledger, SQLiteLedger):
-        return judges_and_kinds(ledger)[0]
-    return ledger.judges if isinstance(ledger, ExportedLedger) else []

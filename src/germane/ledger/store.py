@@ -10,19 +10,28 @@ import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, LedgerError
-from germane.ledger.files import COLUMNS, FORMAT, connect, explain, open_for_reading, open_for_writing
+from germane.ledger.files import (
+    COLUMNS,
+    FORMAT,
+    connect,
+    explain,
+    open_for_reading,
+    open_for_writing,
+    transaction,
+)
 from germane.types import FrozenDict, Judgement, Usage, freeze
 
 SELECT = f"SELECT {', '.join(COLUMNS)} FROM judgements"  # noqa: S608 - constants
-_INSERT = f"INSERT OR IGNORE INTO judgements VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - constants
+INSERT = f"INSERT OR IGNORE INTO judgements VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - constants
 _CHUNK = 500
 _SYNC_SECONDS = 1.0
 """Seconds after which a written answer has reached the disk: what a power cut may cost. A killed process loses nothing."""
@@ -34,26 +43,15 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 Row = Sequence[Any]
 
 
+_names = attrgetter(*COLUMNS[: COLUMNS.index("answer")])
+
+
 def to_row(judgement: Judgement) -> Row:
     """A judgement as the values of COLUMNS. ValueError or TypeError where its answer cannot be written as JSON."""
+    answer, provenance = encode(judgement.answer).decode(), encode(judgement.provenance).decode()
     used = judgement.usage
-    return (
-        judgement.key,
-        judgement.item,
-        judgement.kind,
-        judgement.judge,
-        judgement.prompt,
-        judgement.parent,
-        encode(judgement.answer).decode(),
-        encode(judgement.provenance).decode(),
-        judgement.request,
-        used.requests,
-        used.input_tokens,
-        used.output_tokens,
-        used.cost_usd,
-        judgement.ms,
-        judgement.at,
-    )
+    counts = (used.requests, used.input_tokens, used.output_tokens, used.cost_usd)
+    return *_names(judgement), answer, provenance, judgement.request, *counts, judgement.ms, judgement.at
 
 
 _SETTERS = [getattr(Judgement, field.name).__set__ for field in fields(Judgement)]
@@ -137,9 +135,12 @@ class SQLiteLedger:
         self._syncing: sqlite3.Connection | None = None
         self._fault: LedgerError | None = None
         try:
-            self.db = open_for_reading(self.path) if reading else open_for_writing(self.path)
+            self.db = self._open(reading=reading)
         except (sqlite3.Error, OSError, ValueError) as error:
             raise explain(error, self.path) from error
+
+    def _open(self, *, reading: bool) -> sqlite3.Connection:
+        return open_for_reading(self.path) if reading else open_for_writing(self.path)
 
     @property
     def place(self) -> str:
@@ -162,15 +163,8 @@ class SQLiteLedger:
             if (fault := self._fault) is not None:
                 self._fault = None
                 raise fault
-            db.execute("BEGIN IMMEDIATE")
-            try:
+            with transaction(db):
                 yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:  # a full disk has rolled back already
-                    with suppress(sqlite3.Error):
-                        db.execute("ROLLBACK")
-                raise
             if self._timer is None:
                 self._timer = threading.Timer(_SYNC_SECONDS, self._sync)
                 self._timer.daemon = True
@@ -212,21 +206,14 @@ class SQLiteLedger:
         self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
     ) -> dict[str, Judgement]:
         """Store them in one transaction; what then stands under each key: an earlier answer wins."""
-        if self.add(judgements, replacing=replacing) == len(judgements):
-            return {judgement.key: judgement for judgement in judgements}
-        return self.find([judgement.key for judgement in judgements])
-
-    def add(self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()) -> int:
-        """Store them as `put` does; how many were new."""
         rows = [to_row(judgement) for judgement in judgements]
+        stands = {judgement.key: judgement for judgement in judgements}
         with self.writing() as db:
             for useless in replacing:
                 answer = to_row(useless)[COLUMNS.index("answer")]
                 db.execute("DELETE FROM judgements WHERE key = ? AND answer = ?", (useless.key, answer))
-            before = db.total_changes
-            for row in rows:
-                db.execute(_INSERT, row)
-            return db.total_changes - before
+            earlier = [row[0] for row in rows if not db.execute(INSERT, row).rowcount]
+        return stands | self.find(earlier) if earlier else stands
 
     def __len__(self) -> int:
         with self.using() as db:
@@ -250,7 +237,7 @@ class SQLiteLedger:
         self.close()
 
 
-def open_ledger(where: str | Path, *, reading: bool = False) -> Ledger:
+def open_ledger(where: str | Path, *, reading: bool = False) -> SQLiteLedger:
     """The ledger at a place: a file's path, made where there is none.
 
     With `reading`, nothing is changed or made, and a ledger that is not there is a LedgerError.

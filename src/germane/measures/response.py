@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from germane.measures.context import claims_of, nothing_in, supported_share
 from germane.measures.declaration import MeasureOptions, measure
@@ -281,7 +281,11 @@ def _judged(sample: Sample) -> Program[list[tuple[Citing, Cited | None]]]:
     answers = iter((yield from ask(CitationSupport(marked, tuple(text[place] for place in used)))))
     verdicts = [next(answers) if found else None for found in marks]
     return [
-        (one, verdict and replace(verdict, contexts=tuple(sorted(used[n - 1] for n in verdict.contexts))))
+        (
+            one,
+            verdict
+            and verdict.model_copy(update={"contexts": tuple(sorted(used[n - 1] for n in verdict.contexts))}),
+        )
         for one, verdict in zip(spoken, verdicts, strict=True)
     ]
 

@@ -71,7 +71,7 @@ YesNo: TypeAlias = StrictBool
 """true or false, and no word for it."""
 Text: TypeAlias = Annotated[StrictStr, AfterValidator(_says)]
 """A text that says something."""
-Numbers: TypeAlias = list[Whole]
+Numbers: TypeAlias = tuple[Whole, ...]
 """Numbers of contexts."""
 Reason: TypeAlias = Annotated[StrictStr, BeforeValidator(lambda value: "" if value is None else value)]
 """Why, in the judge's words. It may be missing or null: the verdict is what counts, weak models leave the rest out,

@@ -14,15 +14,14 @@ import json
 import re
 import secrets
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Self
 
 from germane.errors import InputError, Place
 from germane.questions.payload import described
-from germane.questions.question import AnyQuestion, known_kinds
+from germane.questions.question import AnyQuestion, Wording, known_kinds
 from germane.samples.files import place_in
 from germane.types import Json
 
@@ -43,72 +42,44 @@ _SQUARE = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|T
 """Those of Mistral's and Llama 2's, which are written in capitals."""
 
 
-_NAMED = re.compile(r"\{\{\s*(\w+)\s*\}\}")
-
-
-class Wording(str):
-    """The name of a prompt that is no file: its text, the variables that are filled in, and the system prompt.
-
-    Attributes:
-        text: The template.
-        variables: The names that `{{name}}` is replaced for; others stay as they are.
-        system: The system prompt; None is the one of every request.
-    """
-
-    __slots__ = ("system", "text", "variables")
-
-    text: str
-    variables: frozenset[str]
-    system: str | None
-
-    def __new__(cls, name: str, text: str, variables: Iterable[str] = (), system: str | None = None) -> Self:
-        """A name like any other, that knows these."""
-        made = super().__new__(cls, name)
-        made.text, made.variables, made.system = text, frozenset(variables), system
-        return made
-
-    @property
-    def pieces(self) -> tuple[str, ...]:
-        """Text and variable names, alternating."""
-        pieces, last = [], 0
-        for found in _NAMED.finditer(self.text):
-            if found[1] in self.variables:
-                pieces += [self.text[last : found.start()], found[1]]
-                last = found.end()
-        return (*pieces, self.text[last:])
-
-
 def variables_in(template: str) -> frozenset[str]:
     """The names of all variables in a template."""
-    return frozenset(_NAMED.findall(template))
+    return frozenset(name.strip() for name in _VARIABLE.findall(template))
+
+
+def _cut(text: str, names: Container[str]) -> tuple[str, ...]:
+    """Text and variables alternating; what is none of these names stays text."""
+    pieces, last = [], 0
+    for found in _VARIABLE.finditer(text):
+        if (name := found[1].strip()) in names:
+            pieces += [text[last : found.start()], name]
+            last = found.end()
+    return *pieces, text[last:]
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """The wording of one kind of question; `pieces` alternate text and variable where it is a template.
 
-    `tags` are the names of the template's own tags: a value cannot close these either. `system` is the system prompt
-    that goes with it, None that of every request.
+    `system` is the system prompt that goes with it, None that of every request.
     """
 
-    name: str
     text: str
     hash: str
     pieces: tuple[str, ...] = ()
-    tags: frozenset[str] = frozenset()
     system: str | None = None
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """The names of the template's own tags: a value cannot close these either."""
+        return frozenset(_OWN_TAG.findall("".join(self.pieces[::2])))
 
     def fill(self, inputs: Mapping[str, Json]) -> str:
         """The template with every variable replaced, in one pass."""
         texts, names = self.pieces[::2], self.pieces[1::2]
-        values = [inside(name, inputs[name], self.tags) if name in inputs else NONE for name in names]
+        tags = self.tags
+        values = [inside(name, inputs[name], tags) if name in inputs else NONE for name in names]
         return "".join(a + b for a, b in zip(texts, [*values, ""], strict=True))
-
-
-def _required(question: type[AnyQuestion]) -> set[str]:
-    """What a template must show: a judge that never sees the passage would grade it all the same."""
-    given = {f.name for f in fields(question) if f.default is MISSING and f.default_factory is MISSING}  # type: ignore[arg-type]
-    return given & set(question.judges) & set(question.shown())
 
 
 def _asked_by(name: str) -> type[AnyQuestion]:
@@ -121,28 +92,26 @@ def _asked_by(name: str) -> type[AnyQuestion]:
     raise InputError(f"no question is worded by a prompt named {name!r}", fix=f"name one of {known}")
 
 
-def _pieces(name: str, text: str, path: Path) -> tuple[str, ...]:
-    """Text and variables alternating; () where there is no variable. InputError on an unknown one."""
+def _check_template(name: str, text: str, path: Path) -> None:
+    """InputError where a template has an unknown variable, or does not show what must be judged."""
     question = _asked_by(name)
     shown = sorted(question.shown())
-    pieces, last, used = [], 0, set()
     for found in _VARIABLE.finditer(text):
-        variable = found[1].strip()
-        if variable not in shown:
-            choices = ", ".join(f"{{{{{known}}}}}" for known in shown)
+        if found[1].strip() not in shown:
             raise InputError(
                 f"{found[0]} is not an input of {name}",
-                fix=f"use {choices}",
+                fix=f"use {_braced(shown)}",
                 place=place_in(path, text, found.start()),
             )
-        pieces += [text[last : found.start()], variable]
-        last = found.end()
-        used.add(variable)
-    if missing := _required(question) - used if used else None:
-        absent = ", ".join(f"{{{{{variable}}}}}" for variable in sorted(missing))
+    given = {f.name for f in fields(question) if f.default is MISSING and f.default_factory is MISSING}  # type: ignore[arg-type]
+    if missing := given & set(question.judges) & set(shown) - variables_in(text):
+        absent = _braced(sorted(missing))
         fix = f"add {absent}, or use no variables at all: the inputs then follow the text"
         raise InputError(f"the prompt {name} does not show {absent}", fix=fix, place=Place(str(path)))
-    return (*pieces, text[last:]) if used else ()
+
+
+def _braced(names: Iterable[str]) -> str:
+    return ", ".join(f"{{{{{name}}}}}" for name in names)
 
 
 def fingerprint(*texts: str) -> str:
@@ -160,22 +129,22 @@ def load(name: str, path: Path | None = None) -> Prompt:
         raise InputError(f"the prompt {name} cannot be read: {why}", place=Place(str(file))) from None
     if not text:
         raise InputError(f"the prompt {name} is empty", place=Place(str(file)))
-    pieces = _pieces(name, text, file) if path else ()
     question = _asked_by(name)
+    pieces: tuple[str, ...] = ()
+    wording = text
+    if path and _VARIABLE.search(text):
+        _check_template(name, text, file)
+        pieces = _cut(text, question.shown())
+        wording = _VARIABLE.sub(lambda found: f"{{{{{found[1].strip()}}}}}", text)
     notes = (part(known) for known in sorted(question.shown()))
-    tags = frozenset(_OWN_TAG.findall("".join(pieces[::2])))
-    wording = _VARIABLE.sub(lambda found: f"{{{{{found[1].strip()}}}}}", text) if pieces else text
-    return Prompt(
-        name, text, fingerprint(part("frame"), *notes, *described(question.Payload), wording), pieces, tags
-    )
+    return Prompt(text, fingerprint(part("frame"), *notes, *described(question.Payload), wording), pieces)
 
 
 @lru_cache(256)
-def _worded(name: str, text: str, pieces: tuple[str, ...], system: str | None) -> Prompt:
+def _worded(own: Wording) -> Prompt:
     """The prompt that a question brings itself."""
-    tags = frozenset(_OWN_TAG.findall("".join(pieces[::2])))
-    system = part("frame") if system is None else system
-    return Prompt(str(name), text, fingerprint(system, text), pieces, tags, system)
+    system = part("frame") if own.system is None else own.system
+    return Prompt(own.text, fingerprint(system, own.text), _cut(own.text, own.variables), system)
 
 
 @cache
@@ -199,13 +168,16 @@ class Prompts:
             self._loaded[name] = load(name, Path(path))
 
     def __getitem__(self, name: str) -> Prompt:
-        """The prompt of that name, read on first use; a Wording is its own prompt."""
-        if isinstance(name, Wording):
-            return _worded(name, name.text, name.pieces, name.system)
+        """The prompt of that name, read on first use."""
         prompt = self._loaded.get(name)
         if prompt is None:
             prompt = self._loaded[name] = load(name)
         return prompt
+
+    def of(self, question: AnyQuestion) -> Prompt:
+        """The prompt of a question: its own words, or the file that words its kind."""
+        own = question.wording
+        return self[question.prompt] if own is None else _worded(own)
 
 
 def sections(question: AnyQuestion) -> dict[str, Json]:

@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 from germane.encoding import canonical, digest
 from germane.errors import AnswerError
@@ -16,6 +16,17 @@ from germane.questions.text import blank
 from germane.types import Json
 
 A = TypeVar("A")
+
+
+class Wording(NamedTuple):
+    """The words of a question that has no prompt file: a template, the variables that it shows, and its system prompt.
+
+    `{{name}}` of any other name stays as it is; `system` None is the system prompt of every request.
+    """
+
+    text: str
+    variables: frozenset[str] = frozenset()
+    system: str | None = None
 
 
 class Question(ABC, Generic[A]):
@@ -56,6 +67,11 @@ class Question(ABC, Generic[A]):
         return self.kind
 
     @property
+    def wording(self) -> Wording | None:
+        """The question's own words, in the place of a prompt file."""
+        return None
+
+    @property
     def about(self) -> str:
         """The text that the question is about; questions about one text can share a request."""
         text = getattr(self, self.judges[-1])
@@ -69,8 +85,8 @@ class Question(ABC, Generic[A]):
 
     def inputs(self) -> dict[str, Json]:
         """Everything that the prompt shows, by name: what is judged and what is `beside`, as far as it holds anything."""
-        found = {name: getattr(self, name) for name in self.shown()}
-        return {name: _plain(value) for name, value in found.items() if value and not _is_blank(value)}
+        found = {name: value for name in self.shown() if _says(value := getattr(self, name))}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
     @classmethod
     def shown(cls) -> tuple[str, ...]:
@@ -83,12 +99,7 @@ class Question(ABC, Generic[A]):
 
     def shown_beside(self) -> dict[str, Json]:
         """What the prompt shows beside what is judged: a part of the key."""
-        if self.judges:
-            return {
-                name: value for name in self.beside if (value := getattr(self, name)) and not _is_blank(value)
-            }
-        judged = self.judged()
-        return {name: value for name, value in self.inputs().items() if name not in judged}
+        return {name: value for name in self.beside if _says(value := getattr(self, name))}
 
     @property
     def item(self) -> str:
@@ -262,13 +273,9 @@ def known_kinds(base: type[AnyQuestion] = Question) -> dict[str, type[AnyQuestio
     return found
 
 
-def _plain(value: Any) -> Json:
-    """A field as JSON."""
-    return list(map(_plain, value)) if isinstance(value, tuple) else value
-
-
-def _is_blank(value: Any) -> bool:
-    return isinstance(value, str) and blank(value)
+def _says(value: Any) -> bool:
+    """Whether a field holds anything that a reader would see."""
+    return bool(value) and not (isinstance(value, str) and blank(value))
 
 
 def _each_once(items: Sequence[Any], name: str, number: str, count: int) -> tuple[Any, ...]:

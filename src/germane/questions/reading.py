@@ -74,7 +74,7 @@ def readings(questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool =
     by_text: dict[str, list[Reading]] = {}
     for question in sorted(questions, key=lambda q: ORDER.index(q.kind) if q.kind in ORDER else len(ORDER)):
         about = question.about
-        alone = not fuse or bool(prompts[question.prompt].pieces)
+        alone = not fuse or bool(prompts.of(question).pieces)
         if not alone and any(reading.add(question) for reading in by_text.get(about, ())):
             continue
         reading = Reading(about)
@@ -94,7 +94,7 @@ def listed(found: Sequence[Reading], prompts: Prompts, size: int) -> Iterator[li
     """
     alike: dict[tuple[object, ...], list[Reading]] = {}
     for number, reading in enumerate(found):
-        fit = all(question.batched and not prompts[question.prompt].pieces for question in reading.questions)
+        fit = all(question.batched and not prompts.of(question).pieces for question in reading.questions)
         key = reading.like() if fit and reading.text else (number,)
         alike.setdefault(key, []).append(reading)
     for group in alike.values():
@@ -174,7 +174,7 @@ def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | 
 def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
     """One Reading, or several as a shuffled list, in words."""
     first = items[0]
-    template = prompts[first.questions[0].prompt]
+    template = prompts.of(first.questions[0])
     if template.pieces and len(items) == 1:
         question = first.questions[0]
         return Ask(
@@ -227,7 +227,7 @@ def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> 
     """What is the same in every request first, then what some samples only have: notes on what else is shown."""
     parts = [f"{part('frame')} {part('list')}" if many else part("frame")]
     for question in reading.questions:
-        text = prompts[question.prompt].text
+        text = prompts.of(question).text
         fields = ", ".join(_properties(question)) if reading.flat() else question.kind  # that the task fills
         parts.append(f"# {fields}\n{text}" if len(reading.questions) > 1 else text)
     notes = " ".join(filter(None, map(part, sorted(reading.shown, key=place))))

@@ -11,8 +11,7 @@ from pydantic import StrictStr
 
 from germane.errors import AnswerError
 from germane.questions.payload import PayloadModel
-from germane.questions.prompts import Wording
-from germane.questions.question import Question
+from germane.questions.question import Question, Wording
 from germane.types import FrozenDict, Json
 
 A = TypeVar("A")
@@ -173,9 +172,9 @@ class TextCompletion(Question[str]):
     system: str = ""
 
     @property
-    def prompt(self) -> str:
+    def wording(self) -> Wording:
         """The text itself."""
-        return Wording(self.kind, self.text, system=self.system or PLAIN)
+        return Wording(self.text, system=self.system or PLAIN)
 
     def answer(self, payload: CompletionPayload) -> str:
         """The text of the answer."""

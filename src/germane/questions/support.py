@@ -49,10 +49,10 @@ class Together(Question[A]):
         object.__setattr__(self, "contexts", tuple(sorted(found)))
         object.__setattr__(self, "ranks", tuple(tuple(found[text]) for text in self.contexts))
 
-    def ranked(self, numbers: Sequence[int]) -> list[int]:
+    def ranked(self, numbers: Sequence[int]) -> tuple[int, ...]:
         """The places in the ranking of contexts that a judge names by their numbers; AnswerError where there is none."""
         _check_numbers(numbers, len(self.contexts))
-        return sorted({rank for number in numbers for rank in self.ranks[number - 1]})
+        return tuple(sorted({rank for number in numbers for rank in self.ranks[number - 1]}))
 
     def halves(self) -> tuple[Self, Self] | None:
         """The first contexts and the others, of about the same length; a single context is never cut."""
@@ -104,16 +104,8 @@ def _unseen(count: int, reasoning: str) -> str:
     return f"{reasoning} {note} windows state only together is not seen.)"
 
 
-@dataclass(frozen=True, slots=True)
-class Supported:
+class Supported(PayloadModel):
     """Which contexts support one claim, by their place from 1; none = the claim is not supported."""
-
-    contexts: tuple[int, ...]
-    reasoning: str = ""
-
-
-class SupportItem(PayloadModel):
-    """`{claim, reasoning, contexts}`."""
 
     claim: Whole = Field(description="its number")
     reasoning: Reason = Field("", description="one sentence in the claim's language, no context numbers")
@@ -121,9 +113,9 @@ class SupportItem(PayloadModel):
 
 
 class SupportPayload(PayloadModel):
-    """`{claims: [{claim, reasoning, contexts}]}`, one item per claim, by its number."""
+    """One item per claim, by its number."""
 
-    claims: list[SupportItem]
+    claims: list[Supported]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +133,9 @@ class Support(Together[tuple[Supported, ...]]):
 
     def answer(self, payload: SupportPayload) -> tuple[Supported, ...]:
         """One Supported per claim, in the claims' order."""
-        return tuple(Supported(tuple(self.ranked(one.contexts)), one.reasoning) for one in payload.claims)
+        for one in payload.claims:
+            one.contexts = self.ranked(one.contexts)
+        return tuple(payload.claims)
 
     def placed(self, payload: Json) -> Json:
         """The numbers of contexts as places in the ranking."""
@@ -164,16 +158,8 @@ class Support(Together[tuple[Supported, ...]]):
         return {"reasoning": seen, "contexts": contexts}
 
 
-@dataclass(frozen=True, slots=True)
-class Sufficient:
+class Sufficient(PayloadModel):
     """Whether contexts suffice to answer."""
-
-    sufficient: bool
-    reasoning: str = ""
-
-
-class SufficiencyPayload(PayloadModel):
-    """`{reasoning, sufficient}`."""
 
     reasoning: Reason = Field("", description="what decides or is missing: 1-2 sentences, no context numbers")
     sufficient: YesNo
@@ -185,16 +171,12 @@ class Sufficiency(Together[Sufficient]):
 
     kind: ClassVar[str] = "sufficiency"
     judges: ClassVar[tuple[str, ...]] = ("query", "history", "contexts")
-    Payload: ClassVar[type[PayloadModel]] = SufficiencyPayload
+    Payload: ClassVar[type[PayloadModel]] = Sufficient
 
     query: str
     contexts: tuple[str, ...]
     history: tuple[tuple[str, str], ...] = ()
     ranks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
-
-    def answer(self, payload: SufficiencyPayload) -> Sufficient:
-        """Yes or no, and why."""
-        return Sufficient(payload.sufficient, payload.reasoning)
 
     def unasked(self) -> Json:
         """Empty contexts do not suffice."""
@@ -219,17 +201,8 @@ class Sufficiency(Together[Sufficient]):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class Cited:
+class Cited(PayloadModel):
     """Whether the contexts that one sentence cites support it together, and which of them have a part in that."""
-
-    supported: bool
-    contexts: tuple[int, ...]
-    reasoning: str = ""
-
-
-class CitationItem(PayloadModel):
-    """`{statement, reasoning, supported, contexts}`."""
 
     statement: Whole = Field(description="its number")
     reasoning: Reason = Field("", description="one sentence in the statement's language, no context numbers")
@@ -238,9 +211,9 @@ class CitationItem(PayloadModel):
 
 
 class CitationsPayload(PayloadModel):
-    """`{statements: [{statement, reasoning, supported, contexts}]}`, one item per sentence, by its number."""
+    """One item per sentence, by its number."""
 
-    statements: list[CitationItem]
+    statements: list[Cited]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,40 +238,28 @@ class CitationSupport(Question[tuple[Cited, ...]]):
 
     def answer(self, payload: CitationsPayload) -> tuple[Cited, ...]:
         """One Cited per sentence, in order; only contexts that the sentence cites can have a part."""
-        return tuple(self._cited(item) for item in payload.statements)
-
-    def _cited(self, item: CitationItem) -> Cited:
-        _check_numbers(item.contexts, len(self.contexts), self.cited(item.statement))
-        if item.supported and not item.contexts:
-            raise AnswerError(
-                f"statement {item.statement} is supported, but by none of the contexts that it cites"
-            )
-        return Cited(item.supported, tuple(sorted(set(item.contexts))), item.reasoning)
+        for one in payload.statements:
+            _check_numbers(one.contexts, len(self.contexts), self.cited(one.statement))
+            if one.supported and not one.contexts:
+                raise AnswerError(
+                    f"statement {one.statement} is supported, but by none of the contexts that it cites"
+                )
+            one.contexts = tuple(sorted(set(one.contexts)))
+        return tuple(payload.statements)
 
     def typical(self) -> Json:
         """Every sentence supported by all that it cites."""
-        numbers = range(1, len(self.statements) + 1)
-        return {
-            "statements": [
-                {"statement": n, "reasoning": _REASON, "supported": True, "contexts": list(self.cited(n))}
-                for n in numbers
-            ]
-        }
+        found = self.each(reasoning=_REASON, supported=True)
+        for item in found["statements"]:
+            item["contexts"] = list(self.cited(item["statement"]))
+        return found
 
 
 Degree = Literal["support", "partial_support", "not_support"]
 
 
-@dataclass(frozen=True, slots=True)
-class Nuggeted:
+class Nuggeted(PayloadModel):
     """How far a text supports one nugget."""
-
-    support: Degree
-    reasoning: str = ""
-
-
-class NuggetItem(PayloadModel):
-    """`{nugget, reasoning, support}`."""
 
     nugget: Whole = Field(description="its number")
     reasoning: Reason = Field("", description="one sentence in the nugget's language, no context numbers")
@@ -306,9 +267,9 @@ class NuggetItem(PayloadModel):
 
 
 class NuggetSupportPayload(PayloadModel):
-    """`{nuggets: [{nugget, reasoning, support}]}`, one item per nugget, by its number."""
+    """One item per nugget, by its number."""
 
-    nuggets: list[NuggetItem]
+    nuggets: list[Nuggeted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +289,7 @@ class NuggetSupport(Together[tuple[Nuggeted, ...]]):
 
     def answer(self, payload: NuggetSupportPayload) -> tuple[Nuggeted, ...]:
         """One Nuggeted per nugget, in order."""
-        return tuple(Nuggeted(one.support, one.reasoning) for one in payload.nuggets)
+        return tuple(payload.nuggets)
 
     def unasked(self) -> Json:
         """Empty contexts support no nugget."""

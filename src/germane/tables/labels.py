@@ -138,17 +138,15 @@ def relevance_items(query: str, passages: Iterable[str]) -> list[str]:
     ]
 
 
-def label_lines(key: tuple[str, str, int], items: Iterable[str], answers: Iterable[int]) -> list[bytes]:
+def label_lines(key: tuple[str, str, int], items: Iterable[str], answers: Iterable[int]) -> Iterator[bytes]:
     """The lines of labels.jsonl for the labels of nobody in particular on the places of one ranking, best first.
 
     They are `label_rows` of a sample whose `grade` (0 to 3) or `relevant` these answers are.
     """
     end = b'%b,"system":%b,"call":1,"rank":' % (encode(key[0]), encode(key[1]))
     places = enumerate(zip(items, answers, strict=True), 1)
-    return [
-        b'{"item":"%b%b%b%d}\n' % (item.encode(), _between(answer, type(answer) is bool), end, rank)
-        for rank, (item, answer) in places
-    ]
+    for rank, (item, answer) in places:
+        yield b'{"item":"%b%b%b%d}\n' % (item.encode(), _between(answer, type(answer) is bool), end, rank)
 
 
 @functools.lru_cache

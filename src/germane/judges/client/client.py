@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
-from typing import Any
 from uuid import uuid4
 
 from germane.errors import AnswerError, JudgeError, LimitReached
@@ -28,8 +27,9 @@ from germane.judges.client.limits import (
     CircuitOpen,
     Pause,
     RateLimiter,
+    Stopped,
     Taken,
-    stop_token,
+    waiting,
 )
 from germane.judges.client.output import PROMPT, ROOM, Correction, ModelCapabilities
 from germane.judges.client.parsing import Completion, completion_in, tokens_in
@@ -289,7 +289,7 @@ class ModelClient:
             try:
                 sent = await self._admit(tokens, call, pause)
                 return await self._send(body, call, sent)
-            except errors.Stopped:
+            except Stopped:
                 raise errors.NoAnswer("interrupted before it was asked again") from None
             except CircuitOpen as error:
                 raise self._gone(str(error)) from None
@@ -313,24 +313,17 @@ class ModelClient:
             CircuitOpen: The endpoint is down.
             JudgeError: It cannot be used.
         """
-        token = stop_token.get()
-        try:
-            if token is not None and not token.wait():
-                raise errors.Stopped
+        with waiting():
             if pause:
                 await asyncio.sleep(pause)
             while True:
                 probes = self.breaker.open and await self.breaker.acquire()
                 if self.pause.active:
                     await self.pause.wait()
-                if await self._enter(tokens, call, token, probes=probes):
+                if await self._enter(tokens, call, probes=probes):
                     return monotonic()
-        except asyncio.CancelledError:
-            if token is not None and token.recalled():
-                raise errors.Stopped from None
-            raise
 
-    async def _enter(self, tokens: Callable[[], float], call: CallState, token: Any, *, probes: bool) -> bool:
+    async def _enter(self, tokens: Callable[[], float], call: CallState, *, probes: bool) -> bool:
         """Take a place and the rates; False, and they are given back, where the request may not be sent after all."""
         await self.concurrency.acquire()
         call.taken, entered = None, False
@@ -339,10 +332,7 @@ class ModelClient:
                 call.taken = await self.limiter.acquire(tokens)
             if self._unusable:
                 raise JudgeError(self._unusable)
-            if not self.pause.active and (probes or not self.breaker.open):
-                if token is not None:
-                    token.sent()
-                entered = True
+            entered = not self.pause.active and (probes or not self.breaker.open)
             return entered
         finally:
             if not entered:

@@ -45,10 +45,6 @@ class TooLong(Refused):
     """The texts are more than the model takes at once."""
 
 
-class Stopped(Exception):
-    """The pool was stopped: no further request is sent."""
-
-
 UNKNOWN = 200
 """The status of a body that is no answer and does not say what it is instead."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import floor, inf
 from time import monotonic
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from germane.errors import InputError
 from germane.judges.client.retry import RetryPolicy
@@ -360,9 +360,58 @@ class CircuitBreaker:
         return True
 
 
-stop_token: ContextVar[Any] = ContextVar("germane_stop_token", default=None)
-"""What a pool can still stop of the requests of one group; it sets it in the task in which it hands the group over.
+class Stopped(Exception):
+    """No further request is sent."""
 
-`wait()`: a request waits from here on; False where no more may be sent. `sent()`: a request is sent now. `recalled()`:
-whether a CancelledError in a wait means that no more may be sent, and the call ends with what it has.
-"""
+
+class StopToken:
+    """Stops the requests of the task in which it was made: none is sent any more, and what was sent is waited for."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._waits = self._recalled = False
+        self._task = asyncio.current_task()
+        _stop_token.set(self)
+
+    def stop(self) -> None:
+        """Send no more requests; a wait for one ends."""
+        if not self.stopped:
+            self.stopped, self._recalled = True, self._waits
+            if self._waits:
+                self.cancel()
+
+    def cancel(self) -> None:
+        """Give the task up, whether or not anything was sent."""
+        if self._task is not None:
+            self._task.cancel()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody cancelled the task."""
+        return self._task is not None and self._task.cancelling() > 0
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait inside for whatever holds a request back. Raises Stopped where no more may be sent."""
+        if self.stopped:
+            raise Stopped
+        self._waits = True
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self._recalled or self._task is None:
+                raise
+            self._recalled = False
+            self._task.uncancel()
+            raise Stopped from None
+        finally:
+            self._waits = False
+
+
+_stop_token: ContextVar[StopToken | None] = ContextVar("germane_stop_token", default=None)
+
+
+def waiting() -> AbstractContextManager[None]:
+    """The `waiting` of this task's token, if it has one."""
+    token = _stop_token.get()
+    return nullcontext() if token is None else token.waiting()

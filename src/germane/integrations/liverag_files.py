@@ -1,15 +1,27 @@
-"""LiveRAG's files: results and references as TSV, JSON or JSON Lines; every fault with its file and line."""
+"""LiveRAG's files: results and references as TSV, JSON or JSON Lines, every fault with its file and line; the two files of a result."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
+from germane.clean import cell
 from germane.errors import InputError, Place
-from germane.integrations.liverag.evaluator import Parity, QAPair, RAGResult
-from germane.integrations.liverag.pairing import Id, ids_in
+from germane.integrations.liverag import (
+    AGGREGATES,
+    COLUMNS,
+    EvaluationResult,
+    Id,
+    Parity,
+    QAPair,
+    RAGResult,
+    ids_in,
+)
 from germane.samples.files import (
     JsonFault,
     decode,
@@ -24,7 +36,7 @@ from germane.samples.validation import Wrong, say
 from germane.types import Json
 
 _Placed: TypeAlias = Iterator[tuple[Place, Json]]
-_WHOLE = re.compile(r"\s*[+-]?\d+\s*")
+OutputFormat: TypeAlias = Literal["tsv", "jsonl"]
 
 
 def read_results(path: str | Path, *, parity: Parity | None = None) -> list[RAGResult]:
@@ -55,12 +67,17 @@ def read_references(path: str | Path, *, parity: Parity | None = None) -> list[Q
 def _rows(path: Path, needed: str, parity: Parity | None) -> list[tuple[Place, dict[str, Json]]]:
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     file = Place(shown_name(path))
+    if not path.exists():
+        raise InputError("there is no such file", fix="check the path", place=file)
     if suffix not in _READERS:
         raise InputError("this format cannot be read here", fix=f"name it {', '.join(_READERS)}", place=file)
     rows = [(place, _checked(place, row, needed)) for place, row in _READERS[suffix](path)]
     if not rows:
         raise InputError("there is nothing in it", fix=f"write qid and {needed}", place=file)
-    return _as_pandas(rows) if parity and suffix == ".tsv" else rows
+    qids = [row["qid"] for _, row in rows if row.get("qid")]
+    if parity and suffix == ".tsv" and all(re.fullmatch(r"\s*[+-]?\d+\s*", qid) for qid in qids):
+        rows = [(at, {**row, "qid": int(row["qid"])} if row.get("qid") else row) for at, row in rows]
+    return rows
 
 
 def _checked(place: Place, row: Json, needed: str) -> dict[str, Json]:
@@ -79,14 +96,6 @@ def _ids(row: dict[str, Json], name: str, place: Place, parity: Parity | None) -
         return ids_in(row[name], strict=parity is None)
     except Wrong as wrong:
         raise wrong.under(name).error(place) from None
-
-
-def _as_pandas(rows: list[tuple[Place, dict[str, Json]]]) -> list[tuple[Place, dict[str, Json]]]:
-    """The qids as the original gets them: numbers where the whole column is numbers, else text."""
-    said = [row["qid"] for _, row in rows if row.get("qid")]
-    if not all(map(_WHOLE.fullmatch, said)):
-        return rows
-    return [(place, {**row, "qid": int(row["qid"])} if row.get("qid") else row) for place, row in rows]
 
 
 def _tsv(path: Path) -> _Placed:
@@ -126,8 +135,8 @@ def _decoded(path: Path, text: str, line: int) -> Json:
         return decode(text)
     except JsonFault as fault:
         several = "extra data" in fault.problem or text.strip() in {"[", "{"}
-        fix = "name a file of one document .json, of one object per line .jsonl" if several else fault.fix
-        raise InputError(fault.problem, fix=fix, place=place_in(path, text, fault.offset, line)) from None
+        fix = "name a file of one document .json, of one object per line .jsonl" if several else ""
+        raise fault.error(path, text, line, fix) from None
 
 
 _READERS: dict[str, Callable[[Path], _Placed]] = {
@@ -136,3 +145,57 @@ _READERS: dict[str, Callable[[Path], _Placed]] = {
     ".ndjson": _jsonl,
     ".json": _json,
 }
+
+
+def write_files(
+    result: EvaluationResult, results: Path, folder: Path, name: str, fmt: OutputFormat
+) -> tuple[Path, Path]:
+    """Write `<results stem>.eval<MMDDHHMM>.<name>.aggregated` and `.rows`; returns the two paths.
+
+    The time is the original's: month, day, hour, minute. Where that name is taken the seconds follow, so that
+    nothing is overwritten.
+    """
+    stem = results.name.removesuffix(".gz").rsplit(".", 1)[0]
+    for shape in ("%m%d%H%M", "%m%d%H%M%S", "%m%d%H%M%S%f"):
+        base = f"{stem}.eval{result.timestamp.strftime(shape)}.{name}"
+        paths = folder / f"{base}.aggregated.{fmt}", folder / f"{base}.rows.{fmt}"
+        if not any(path.exists() for path in paths):
+            break
+    folder.mkdir(parents=True, exist_ok=True)
+    aggregated: dict[str, Json] = {
+        "evaluator_name": result.evaluator_name,
+        "sample_count": result.sample_count,
+        "system_name": result.system_name,
+        "timestamp": result.timestamp.replace(tzinfo=None).isoformat(),
+        "is_aggregated": True,
+        **dict.fromkeys(AGGREGATES),
+        **result.metrics,
+    }
+    rows = [{"qid": row.qid, **dict.fromkeys(COLUMNS), **row.metrics} for row in result.rows]
+    for path, header, content in zip(
+        paths, (list(aggregated), ["qid", *COLUMNS]), ([aggregated], rows), strict=True
+    ):
+        path.write_text(_written(header, content, fmt), "utf-8", newline="")
+    return paths
+
+
+def _written(header: Sequence[str], rows: Iterable[Mapping[str, Json]], fmt: OutputFormat) -> str:
+    if fmt == "jsonl":
+        return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, delimiter="\t", lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([cell(row[name]) for name in header] for row in rows)
+    return out.getvalue()
+
+
+def report(result: EvaluationResult) -> str:
+    """The aggregates as text, recall first: it is what the challenge looks at."""
+    lines = [f"{result.evaluator_name}: {result.sample_count} of {len(result.rows)} questions measured"]
+    width = max(map(len, AGGREGATES))
+    for name in AGGREGATES:
+        value = result.metrics.get(name)
+        percent = name.startswith("pct_")
+        shown = "-" if value is None else f"{value:.2f} %" if percent else f"{value:.4f}"
+        lines.append(f"  {name:{width}}  {shown}")
+    return "\n".join(lines)

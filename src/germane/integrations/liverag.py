@@ -1,0 +1,378 @@
+"""The LiveRAG shape: `ContextRecall().evaluate(results, references).metrics["avg_context_recall"]`.
+
+Corrected, or to the last quirk as the original (rmit-ir/G-RAG-LiveRAG) computes it.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import re
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from germane.errors import InputError, Place
+from germane.measures import ranked
+from germane.measures.kernel import RankedLabels
+from germane.samples.files import JsonFault, decode
+from germane.samples.validation import Wrong, say
+
+__all__ = [
+    "AGGREGATES",
+    "COLUMNS",
+    "ContextRecall",
+    "EvaluationResult",
+    "EvaluationRow",
+    "QAPair",
+    "RAGResult",
+]
+
+Id: TypeAlias = str | int
+Parity: TypeAlias = Literal["liverag"]
+Number: TypeAlias = float | int | None
+"""One value of a row or an aggregate; None = could not be measured."""
+
+COLUMNS = (
+    "context_recall",
+    "context_precision",
+    "context_f1",
+    "retrieved_docs_count",
+    "gold_docs_count",
+    "correct_docs_count",
+    "ndcg_10",
+)
+AGGREGATES = (
+    "avg_context_recall",
+    "avg_context_precision",
+    "avg_context_f1",
+    "ndcg_10",
+    "pct_records_with_at_least_one_ref",
+    "pct_records_with_all_refs",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RAGResult:
+    """What a system retrieved and answered for one question; only `qid` and `doc_ids` are measured.
+
+    `doc_ids` are the chunks in their order, [] = nothing was retrieved. Without a `qid` the place in the list,
+    from 1, stands for it.
+    """
+
+    question: str = ""
+    answer: str = ""
+    context: Sequence[str] = ()
+    doc_ids: Sequence[Id] = ()
+    total_time_ms: float = 0.0
+    qid: Id | None = None
+    timestamp: Any = None
+    generated_queries: Sequence[str] | None = None
+    rewritten_docs: Sequence[str] | None = None
+    question_words_count: int | None = None
+    answer_words_count: int | None = None
+    system_name: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QAPair:
+    """A question with its gold documents; only `qid` and `document_ids` are measured."""
+
+    question: str = ""
+    answer: str = ""
+    context: Sequence[str] = ()
+    question_categories: Sequence[Any] = ()
+    user_categories: Sequence[Any] = ()
+    document_ids: Sequence[Id] = ()
+    qid: Id | None = None
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRow:
+    """One question: context_recall, context_precision, context_f1, three counts, ndcg_10.
+
+    The values are None where the question names no gold document: it was skipped.
+    """
+
+    qid: Id
+    metrics: Mapping[str, Number]
+    evaluator_name: str = "ContextRecall"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationResult:
+    """All questions: `metrics` are the means and percentages, `sample_count` how many questions are in them.
+
+    `notes` say what was counted, left out or read otherwise than the original does.
+    """
+
+    metrics: Mapping[str, Number]
+    rows: tuple[EvaluationRow, ...]
+    sample_count: int
+    notes: tuple[str, ...] = ()
+    evaluator_name: str = "ContextRecall"
+    system_name: str | None = None
+    timestamp: datetime.datetime = field(default_factory=lambda: datetime.datetime.now().astimezone())
+
+
+class ContextRecall:
+    """Recall, precision, F1 and nDCG@10 of retrieved documents against gold documents.
+
+    Every reference counts; what came back as chunks is read as their documents, each once, and the ideal of nDCG@10
+    holds all gold. `parity="liverag"` computes as rmit-ir/G-RAG-LiveRAG does instead: nDCG over chunks with its ideal
+    over the relevant that were retrieved and without questions that got nothing, references without result left out,
+    no number 0 as a qid, nDCG 0 for everybody where one chunk id is repeated or holds a blank, gold ids as they stand,
+    and empty gold counted as found in full.
+    """
+
+    def __init__(self, *, parity: Parity | None = None) -> None:
+        if parity not in {None, "liverag"}:
+            raise InputError(f"parity={parity!r} is not known", fix='write parity="liverag", or leave it out')
+        self.parity = parity
+
+    def evaluate(self, results: Iterable[Any], references: Iterable[Any]) -> EvaluationResult:
+        """The values of every question and their means.
+
+        `results` are RAGResult-like (`qid`, `doc_ids`), `references` QAPair-like (`qid`, `document_ids`): objects with
+        these attributes, or mappings. InputError where ids or qids cannot be used, or a qid is there twice.
+        """
+        results, strict = list(results), self.parity is None
+        found = list(_listed(results, "doc_ids", strict=strict))
+        gold = list(_listed(references, "document_ids", strict=strict))
+        metrics, rows, notes = _corrected(found, gold) if strict else _as_the_original(found, gold)
+        system = _get(results[0], "system_name") if results else None
+        return EvaluationResult(
+            metrics=metrics,
+            rows=tuple(EvaluationRow(qid=qid, metrics=values) for qid, values in rows),
+            sample_count=sum(values["context_recall"] is not None for _, values in rows),
+            notes=tuple(notes),
+            system_name=None if system is None else str(system),
+        )
+
+
+_URN = re.compile(r"<(urn:uuid:[^>]+)>")
+_LIST = 'write a JSON list, ["<urn:uuid:...>"]; [] says that there is none'
+
+
+def document_of(chunk: Id) -> str:
+    """The document of a chunk: `<urn:uuid:U>` of `doc-<urn:uuid:U>::chunk-3`; any other id is itself."""
+    match = _URN.search(str(chunk))
+    return match[0] if match else str(chunk)
+
+
+def ids_in(value: object, *, strict: bool = True) -> tuple[Id, ...]:
+    """The ids in a list, or in a text that is a JSON list, a Python list literal, or one id.
+
+    A text that begins like a list and is none, and two documents in what should be one id, raise Wrong; with
+    `strict=False` such a text is one id, as the original reads it.
+    """
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        value = _ids_in_text(value.strip(), strict=strict)
+    if isinstance(value, dict) or not isinstance(value, Iterable):
+        raise Wrong(f"is {say(value)}", _LIST)
+    ids = tuple(value)
+    for one in ids:
+        if isinstance(one, bool) or not isinstance(one, str | int) or one == "":
+            raise Wrong(f"holds {say(one)}", "an id is a string that is not empty")
+        if strict and isinstance(one, str) and len(_URN.findall(one)) > 1:
+            raise Wrong(f"holds several documents in one id: {say(one)}", _LIST)
+    return ids
+
+
+def _ids_in_text(text: str, *, strict: bool) -> object:
+    """What a cell says: a list, or a list of the one id that it is."""
+    for read in (decode, ast.literal_eval) if text else ():
+        try:
+            found = read(text)
+        except (JsonFault, SyntaxError, ValueError, MemoryError, RecursionError):
+            continue
+        if isinstance(found, list | tuple | set | dict):
+            return found
+        return [] if found is None else [found] if isinstance(found, str) else [text]
+    if strict and text.startswith(("[", "(", "{")):
+        raise Wrong(f"is a list that cannot be read: {say(text)}", _LIST)
+    return [text] if text else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """One result or one reference: its question and its ids as they were written."""
+
+    qid: Id | None
+    ids: tuple[Id, ...]
+    place: Place
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """The distinct documents of the ids, in their order."""
+        return tuple(dict.fromkeys(map(document_of, self.ids)))
+
+
+_ABSENT = object()
+
+
+def _listed(records: Iterable[Any], name: str, *, strict: bool) -> Iterator[_Listed]:
+    """Each record's qid and the ids in its attribute or key `name`; InputError where they cannot be used."""
+    for number, record in enumerate(records, 1):
+        place = _get(record, "place")
+        if not isinstance(place, Place):
+            place = Place("results" if name == "doc_ids" else "references", number)
+        qid, value = _get(record, "qid"), _get(record, name, _ABSENT)
+        if not (qid is None or (isinstance(qid, str | int) and not isinstance(qid, bool))):
+            raise InputError(f"qid is {say(qid)}", fix="write a string or a whole number", place=place)
+        if value is _ABSENT or (value is None and name == "doc_ids"):
+            raise InputError(f"there is no {name}", fix=f'write "{name}": [...]', place=place)
+        try:
+            yield _Listed(qid, ids_in(value, strict=strict), place)
+        except Wrong as wrong:
+            raise wrong.under(name).error(place) from None
+
+
+def _get(record: Any, name: str, default: Any = None) -> Any:
+    return record.get(name, default) if isinstance(record, Mapping) else getattr(record, name, default)
+
+
+_Rows: TypeAlias = list[tuple[Id, dict[str, Number]]]
+_Found: TypeAlias = tuple[dict[str, Number], _Rows, list[str]]
+"""The aggregates, the rows with their qids, and what is worth saying."""
+
+
+def _corrected(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
+    """One row for every reference, those with a result first, in the results' order.
+
+    qids are compared as text; a missing one is the record's number. Gold ids are normalised as retrieved ones are.
+    """
+    gold, found = _by_qid(references, "reference"), _by_qid(results, "result")
+    common = [qid for qid in found if qid in gold]
+    if gold and found and not common:
+        shown = f"the results have {say(next(iter(found)))}, the references {say(next(iter(gold)))}"
+        raise InputError(f"no qid of the results is among the references: {shown}", fix="give the same qids")
+    qids: list[Id] = [*common, *(qid for qid in gold if qid not in found)]
+    retrieved = [found[qid].documents if qid in found else () for qid in qids]
+    known = [frozenset(gold[qid].documents) for qid in qids]
+    values = _values(retrieved, known)
+    rows: _Rows = [
+        (qid, row if some else dict.fromkeys(COLUMNS))
+        for qid, row, some in zip(qids, values, known, strict=True)
+    ]
+    counts = {
+        "questions with gold and no result, counted 0": len(qids) - len(common),
+        "results without a reference, left out": len(found) - len(common),
+        "empty results, counted 0 in nDCG@10 too": sum(not found[qid].ids for qid in common),
+        "chunks of a document that stands higher in the same list, dropped": sum(
+            len(found[qid].ids) - len(found[qid].documents) for qid in common
+        ),
+        "gold ids with a document's id inside, read as that document": sum(
+            document_of(one) != one for entry in gold.values() for one in entry.ids
+        ),
+        "qids that are a number in one file and text in the other, compared as text": sum(
+            type(found[qid].qid) is not type(gold[qid].qid) for qid in common
+        ),
+        "references that name no document, skipped": known.count(frozenset()),
+    }
+    notes = [f"{what}: {count}" for what, count in counts.items() if count]
+    counted = [row for row, some in zip(values, known, strict=True) if some]
+    if not counted:
+        return dict.fromkeys(AGGREGATES), rows, notes
+    notes.append(
+        "nDCG@10 ranks documents against all gold (the original: chunks, against the gold that was found)"
+    )
+    ndcg = statistics.fmean(row["ndcg_10"] or 0.0 for row in counted)
+    return _aggregates(counted, ndcg, statistics.fmean), rows, notes
+
+
+def _by_qid(entries: Iterable[_Listed], what: str) -> dict[Id, _Listed]:
+    known: dict[Id, _Listed] = {}
+    for number, entry in enumerate(entries, 1):
+        qid = str(number) if entry.qid in {None, ""} else str(entry.qid)
+        if qid in known:
+            problem = f"the qid {qid!r} is there already, at {known[qid].place}"
+            raise InputError(problem, fix=f"keep one {what} a question", place=entry.place)
+        known[qid] = entry
+    return known
+
+
+def _as_the_original(results: Sequence[_Listed], references: Sequence[_Listed]) -> _Found:
+    """The rows of the results that the original looks at: qids match by value and type, 0 and "" never."""
+    known = {entry.qid: frozenset(entry.ids) for entry in references}
+    pairs = [(entry, known[entry.qid]) for entry in results if entry.qid and entry.qid in known]
+    gold = [ids for _, ids in pairs]
+    rows: _Rows = []
+    alone = _own_ideal_ndcg([entry.ids for entry, _ in pairs], gold)
+    values = _values([entry.documents for entry, _ in pairs], gold)
+    for (entry, _), row, value in zip(pairs, values, alone, strict=True):
+        del row["ndcg_10"]
+        if entry.ids:
+            row["ndcg_10"] = 0.0 if _breaks_the_run(str(entry.qid), list(map(str, entry.ids))) else value
+        rows.append((entry.qid or "", row))
+    answered = {entry.qid for entry, _ in pairs}
+    without = sum(entry.qid not in answered for entry in references)
+    left = f"{len(results) - len(pairs)} results and {without} references are left out"
+    notes = [f"computed as the original does: {left}"]
+    if not rows:
+        return {}, rows, notes
+    return _aggregates([row for _, row in rows], _batch_ndcg(pairs), statistics.mean), rows, notes
+
+
+def _batch_ndcg(pairs: Sequence[tuple[_Listed, frozenset[Id]]]) -> float:
+    """The mean over the questions that got anything; results of one question are merged, rank by rank."""
+    merged: dict[str, list[tuple[int, str]]] = {}
+    gold: dict[str, frozenset[Id]] = {}
+    for entry, known in pairs:
+        merged.setdefault(str(entry.qid), []).extend((rank, str(one)) for rank, one in enumerate(entry.ids))
+        gold[str(entry.qid)] = known
+    lists = {qid: [chunk for _, chunk in sorted(places)] for qid, places in merged.items() if places}
+    if not lists or any(_breaks_the_run(qid, chunks) for qid, chunks in lists.items()):
+        return 0.0
+    return statistics.fmean(_own_ideal_ndcg(list(lists.values()), [gold[qid] for qid in lists]))
+
+
+def _breaks_the_run(qid: str, chunks: Sequence[str]) -> bool:
+    """Whether the TREC file that the original writes cannot be read back: an id twice, or a blank in one."""
+    return len(set(chunks)) < len(chunks) or any(re.search(r"\s", one) for one in (qid, *chunks))
+
+
+def _values(retrieved: Sequence[Sequence[str]], gold: Sequence[frozenset[Id]]) -> list[dict[str, Number]]:
+    """The values of each question, from its distinct retrieved documents, best first, and its gold documents.
+
+    recall |R and G| / |G|, precision |R and G| / |R|, their harmonic mean, and nDCG@10 with its ideal over all
+    gold. Where a denominator is 0 the value is 0.
+    """
+    marked = [[float(doc in known) for doc in found] for found, known in zip(retrieved, gold, strict=True)]
+    table = RankedLabels.of_lists(marked, [[1.0] * len(known) for known in gold])
+    columns = (
+        ranked.values(ranked.SetR, table).tolist(),
+        ranked.values(ranked.SetP, table).tolist(),
+        ranked.values(ranked.SetF, table).tolist(),
+        [len(found) for found in retrieved],
+        [len(known) for known in gold],
+        [int(sum(row)) for row in marked],
+        ranked.values(ranked.nDCG @ 10, table).tolist(),
+    )
+    return [dict(zip(COLUMNS, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _own_ideal_ndcg(retrieved: Sequence[Sequence[Id]], gold: Sequence[frozenset[Id]]) -> list[float]:
+    """nDCG@10 over chunks, repeated documents and all, with its ideal over the relevant chunks that came back.
+
+    The original's: a document that was not found costs nothing.
+    """
+    pairs = zip(retrieved, gold, strict=True)
+    marked = [[float(document_of(chunk) in known) for chunk in found] for found, known in pairs]
+    values: list[float] = ranked.values(ranked.nDCG @ 10, RankedLabels.of_lists(marked)).tolist()
+    return values
+
+
+def _aggregates(
+    rows: Sequence[Mapping[str, Number]], ndcg: float, mean: Callable[[Sequence[float]], float]
+) -> dict[str, Number]:
+    recall, precision, f1 = (mean([row[name] or 0.0 for row in rows]) for name in COLUMNS[:3])
+    some = sum((row["correct_docs_count"] or 0) > 0 for row in rows) / len(rows) * 100
+    everything = sum(row["correct_docs_count"] == row["gold_docs_count"] for row in rows) / len(rows) * 100
+    return dict(zip(AGGREGATES, (recall, precision, f1, ndcg, some, everything), strict=True))

@@ -1,0 +1,291 @@
+"""The Mastra shape: `ContextPositionMetric(model, context=[...]).measure(input, output)`, and the newer scorers' `run`.
+
+The normal scores are germane's own: exact, unrounded, None where a verdict is missing. `parity="mastra"` computes from the
+verdicts what Mastra does, to its last digit. Sources: @mastra/evals 0.13 (metrics) and 1.10 (scorers).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from germane.errors import InputError
+from germane.integrations.measuring import Measured, measure_case, required
+from germane.judges.judge import Judge
+from germane.measures import ranked
+from germane.measures.kernel import RankedLabels
+from germane.measures.labels import distinct_contexts
+from germane.measures.measure import Measure
+from germane.types import Json
+
+__all__ = [
+    "ContextPositionMetric",
+    "ContextPrecisionMetric",
+    "ContextPrecisionScorer",
+    "ContextRecallScorer",
+    "ContextRelevanceScorer",
+    "ContextRelevancyMetric",
+    "ContextualRecallMetric",
+    "MetricResult",
+    "Penalties",
+    "ScorerResult",
+]
+
+Parity: TypeAlias = Literal["mastra"]
+Verdict: TypeAlias = str | bool
+Level: TypeAlias = Literal["high", "medium", "low", "none"]
+Extractor: TypeAlias = Callable[[Any, Any], Sequence[Json]]
+
+_FORMULAS: dict[str, tuple[Measure, Callable[[str], str]]] = {
+    "context_position": (ranked.context_position, lambda word: word.strip().lower()),
+    "context_precision": (ranked.context_precision, lambda word: word.strip().lower()),
+    "context_relevancy": (ranked.context_relevance, str.lower),
+    "context_recall": (ranked.context_relevance, str),
+}
+"""By measure: the formula over its verdicts, and what Mastra makes of a verdict before it compares it with `yes`."""
+_WEIGHTS: dict[Level, float] = {"high": 1.0, "medium": 0.7, "low": 0.3, "none": 0.0}
+
+
+def rounded(value: float) -> float:
+    """Two decimals, half up."""
+    return math.floor((value + sys.float_info.epsilon) * 100 + 0.5) / 100
+
+
+def scored(measure: str, verdicts: Sequence[Verdict], scale: float = 1) -> float:
+    """The score of some verdicts, in their order: over as many as there are, whatever was asked about.
+
+    A yes counts, in the spellings that the original takes for one: " YES " for position and precision, "Yes" for
+    relevancy, nothing but "yes" for recall. Rounding comes after scaling. No verdicts: 0.
+    """
+    if not verdicts:
+        return 0.0
+    formula, read = _FORMULAS[measure]
+    labels = RankedLabels.of_lists([[float(_yes(verdict, read)) for verdict in verdicts]])
+    return rounded(float(ranked.values(formula, labels)[0]) * scale)
+
+
+def _yes(verdict: Verdict, read: Callable[[str], str]) -> bool:
+    return verdict is True or (isinstance(verdict, str) and read(verdict) == "yes")
+
+
+def recall(verdicts: Sequence[Verdict], claims: int, scale: float = 1) -> float:
+    """The newer recall: yes-verdicts / claims, at most 1; a claim without verdict is not supported."""
+    _, read = _FORMULAS["context_precision"]
+    found = sum(_yes(verdict, read) for verdict in verdicts)
+    return rounded(min(1.0, found / claims) * scale) if claims else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Penalties:
+    """What the relevance scorer takes off: for each highly relevant context that was not used, and for what lacks."""
+
+    unused_high_relevance_context: float = 0.1
+    missing_context_per_item: float = 0.15
+    max_missing_context_penalty: float = 0.5
+
+
+def relevance(
+    levels: Sequence[Level], *, unused: int = 0, missing: int = 0, penalties: Penalties | None = None
+) -> float:
+    """Mean weight of the contexts' levels, less the penalties, at least 0.
+
+    high 1, medium .7, low .3, none 0; less .1 a highly relevant context that was not used and .15, at most .5, an
+    item that no context holds.
+    """
+    off = penalties or Penalties()
+    lacking = min(missing * off.missing_context_per_item, off.max_missing_context_penalty)
+    base = math.fsum(_WEIGHTS[level] for level in levels) / len(levels) if levels else 0.0
+    return max(0.0, base - unused * off.unused_high_relevance_context - lacking)
+
+
+def _checked(parity: Parity | None) -> Parity | None:
+    if parity not in {None, "mastra"}:
+        raise InputError(f"parity={parity!r} is not known", fix='write parity="mastra", or leave it out')
+    return parity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricResult:
+    """A score (None = could not be measured) and, in `info`, its `reason`."""
+
+    score: float | None
+    info: Mapping[str, Json]
+
+
+class _Metric:
+    """What the older metrics have in common.
+
+    `model` is a judge or the name of one; None = GERMANE_JUDGE or the config. `options` may hold `context` and `scale`,
+    as Mastra's second argument does. `parity="mastra"` computes over the verdicts that were given, however few, half up to
+    two decimals after scaling, and with relevance judged against the output. What a judge that gave no verdict at all
+    leaves is None there too: Mastra raises.
+    """
+
+    measures: ClassVar[str]
+    output_is: ClassVar[str] = "response"
+
+    def __init__(
+        self,
+        model: Judge | str | None = None,
+        options: Mapping[str, Json] | None = None,
+        *,
+        context: Sequence[Json] | None = None,
+        scale: float = 1,
+        parity: Parity | None = None,
+    ) -> None:
+        given = {"context": context, "scale": scale, **(options or {})}
+        self.model, self.parity, self.scale = model, _checked(parity), given.pop("scale")
+        self.context = list(required(given.pop("context"), "context", type(self).__name__))
+        if given:
+            raise InputError(f"there is no option {next(iter(given))!r}", fix="write context or scale")
+
+    def measure(self, input: str, output: str) -> MetricResult:  # noqa: A002 - the tool's own word
+        """Measure the contexts for one question and its answer."""
+        row = {"query": input, "contexts": self.context, self.output_is: output}
+        against = "response" if self.parity and self.output_is == "response" else "query"
+        (measured,) = measure_case(row, [self.measures], judge=self.model, against=against)
+        score = None if measured.score.value is None else measured.score.value * self.scale
+        if self.parity and measured.score.status != "error":
+            score = scored(self.measures, measured.verdicts, self.scale)
+        return MetricResult(score=score, info={"reason": measured.reason})
+
+
+class ContextPositionMetric(_Metric):
+    """How much of the weight of the early places is relevant: sum of r/k over sum of 1/k. Source: Mastra 0.13."""
+
+    measures = "context_position"
+
+
+class ContextPrecisionMetric(_Metric):
+    """Mean precision at the ranks of the relevant contexts. Source: Mastra 0.13."""
+
+    measures = "context_precision"
+
+
+class ContextRelevancyMetric(_Metric):
+    """The share of the contexts' statements that are relevant. Source: Mastra 0.13."""
+
+    measures = "context_relevancy"
+
+
+class ContextualRecallMetric(_Metric):
+    """The share of the output's claims that the contexts support. Source: Mastra 0.13."""
+
+    measures = "context_recall"
+    output_is = "reference"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorerResult:
+    """A score (None = could not be measured) and its reason."""
+
+    score: float | None
+    reason: str
+
+
+class _Scorer:
+    """What the newer scorers have in common.
+
+    `model` None = the judge of GERMANE_JUDGE or the config. One of `context` and `context_extractor(input, output)` is
+    needed; the extractor goes first. Nothing retrieved is 0. `parity="mastra"` computes half up to two decimals after
+    scaling, over the verdicts that were given, a scale of 0 as 1, and an empty `context` is an error.
+    """
+
+    def __init__(
+        self,
+        model: Judge | str | None = None,
+        *,
+        context: Sequence[Json] | None = None,
+        context_extractor: Extractor | None = None,
+        scale: float = 1,
+        parity: Parity | None = None,
+    ) -> None:
+        if context is None and context_extractor is None:
+            fix = "give context= or context_extractor="
+            raise InputError(f"{type(self).__name__} needs contexts", fix=fix)
+        self.model, self.parity = model, _checked(parity)
+        self.scale = scale or 1 if parity else scale
+        self._context, self._extract = context, context_extractor
+        if parity and context is not None and not context:
+            raise InputError("context is empty", fix="leave it out and give context_extractor=")
+
+    def run(self, input: Any, output: Any = None, ground_truth: str | None = None) -> ScorerResult:  # noqa: A002
+        """Score one run: the question, the answer and, for recall, what is known to be right."""
+        contexts = list(self._extract(input, output) if self._extract else self._context or ())
+        return self._scored({"query": input, "contexts": contexts}, output, ground_truth)
+
+    def _scored(self, row: dict[str, Json], output: Any, ground_truth: str | None) -> ScorerResult:
+        raise NotImplementedError
+
+    def _result(self, measured: Measured, by_parity: Callable[[Sequence[bool]], float]) -> ScorerResult:
+        """The score of one measure, or what Mastra makes of its verdicts."""
+        score = None if measured.score.value is None else measured.score.value * self.scale
+        if self.parity and measured.score.status != "error":
+            score = by_parity(measured.verdicts)
+        return ScorerResult(score=score, reason=measured.reason)
+
+
+class ContextPrecisionScorer(_Scorer):
+    """Mean precision at the ranks of the relevant contexts. Source: Mastra 1.10."""
+
+    def _scored(self, row: dict[str, Json], output: Any, _truth: str | None) -> ScorerResult:
+        if self.parity and not row["contexts"]:
+            raise InputError("no context is available for evaluation", fix="let context_extractor find some")
+        name, against = "context_precision", "response" if self.parity else "query"
+        (measured,) = measure_case({**row, "response": output}, [name], judge=self.model, against=against)
+        return self._result(measured, lambda verdicts: scored(name, verdicts, self.scale))
+
+
+class ContextRecallScorer(_Scorer):
+    """The share of the ground truth's claims that the contexts support. Source: Mastra 1.10.
+
+    Without a ground truth there is no score; Mastra gives 0.
+    """
+
+    def _scored(self, row: dict[str, Json], _output: Any, ground_truth: str | None) -> ScorerResult:
+        (measured,) = measure_case({**row, "reference": ground_truth}, ["context_recall"], judge=self.model)
+        return self._result(measured, lambda verdicts: recall(verdicts, len(verdicts), self.scale))
+
+
+class ContextRelevanceScorer(_Scorer):
+    """How relevant the contexts are, whether the answer used them, and what it had to do without.
+
+    A context's level is its grade (3 high, 2 medium, 1 low, 0 none). It was used if it supports a claim of the answer;
+    a claim that no context supports is a missing item. Source: Mastra 1.10, which asks for levels, use and missing
+    items in one go.
+    """
+
+    def __init__(
+        self, model: Judge | str | None = None, *, penalties: Penalties | None = None, **options: Any
+    ) -> None:
+        super().__init__(model, **options)
+        self.penalties = penalties
+
+    def _scored(self, row: dict[str, Json], output: Any, _truth: str | None) -> ScorerResult:
+        if self.parity and not row["contexts"]:
+            return ScorerResult(score=1.0 * self.scale, reason="no context was available")
+        required(output, "output", type(self).__name__)
+        # the answer stands where the reference does: the question is which of its claims the contexts support
+        row, names = {**row, "reference": output}, ["context_relevance", "context_recall"]
+        relevant, used = measure_case(row, names, judge=self.model, against="query")
+        reason = f"{relevant.reason}; {used.reason}"
+        if relevant.score.value is None or used.score.status == "error":
+            return ScorerResult(score=None, reason=reason)
+        levels = [_level(check) for check in relevant.explanation.relevance_checks]
+        distinct = [context.text for context in distinct_contexts(used.sample)]
+        in_use = {distinct[place - 1] for places in used.support for place in places}
+        texts = [context.text for context in used.sample.contexts or ()]
+        unused = sum(level == "high" and texts[i] not in in_use for i, level in enumerate(levels))
+        missing = used.support.count(())
+        score = relevance(levels, unused=unused, missing=missing, penalties=self.penalties) * self.scale
+        return ScorerResult(score=rounded(score) if self.parity else score, reason=reason)
+
+
+def _level(check: Mapping[str, Json]) -> Level:
+    """The level of a grade; a judge that says no more than yes says high."""
+    if check["relevant"]:
+        return "medium" if check["grade"] == 2 else "high"
+    return "low" if check["grade"] == 1 else "none"
