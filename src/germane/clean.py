@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 
 __all__ = [
     "cell",
@@ -16,6 +15,7 @@ __all__ = [
     "markdown_table",
     "markdown_text",
     "shorten",
+    "some_of",
 ]
 
 _COMMAND = re.compile(r"::(?=[A-Za-z-]+[^:]*::)|##(?=[A-Za-z]*\[)")
@@ -54,6 +54,12 @@ def shorten(text: str, most: int, *, end: int = 0) -> str:
     return line[: most - end - 1].rstrip() + "…" + (line[-end:].lstrip() if end else "")
 
 
+def some_of(names: Sequence[str], most: int = 10) -> str:
+    """The first of these names, each cut to 60 characters, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(shorten(name, 60) for name in names[:most]) + more
+
+
 def cell(value: object) -> object:
     """A value for a spreadsheet: text that would be read as a formula gets a leading apostrophe."""
     if isinstance(value, str):
@@ -64,6 +70,8 @@ def cell(value: object) -> object:
 
 def html_table(heads: Iterable[str], rows: Iterable[Iterable[object]], lines: Iterable[str] = ()) -> str:
     """A table with lines below it, for a notebook: no script, no colour of its own, so light or dark as its page is."""
+    from html import escape  # brings the names of 2,000 characters, which a terminal does not need
+
     left = "style='text-align:left'"
     head = "".join(f"<th scope='col' {left}>{escape(clean(name))}</th>" for name in heads)
     body = "".join(

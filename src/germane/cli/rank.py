@@ -15,7 +15,6 @@ from germane.errors import InputError
 
 if TYPE_CHECKING:
     from germane.reports.report import Report
-    from germane.reports.schema import RankingLine
     from germane.types import Sample
 
 ABOUT = """Score ranked results against gold labels: TREC, TSV, CSV, JSONL, JSON, Parquet, BEIR; plain, .gz or .zst.
@@ -112,33 +111,27 @@ def rank(words: Sequence[str]) -> int:
     gates = [Gate.parse(text) for text in chosen.fail_under]
     named = _columns(chosen.columns)
     mapping = ranking.document_ids(chosen.doc_id) if chosen.doc_id else None
-    bad = BadRows(skip=chosen.on_bad_row == "skip")
+    skip, first = chosen.on_bad_row == "skip", chosen.duplicates == "first"
     gold = ranking.GoldFile(
-        chosen.qrels,
-        fmt=chosen.qrels_format,
-        columns=named,
-        keep_first=chosen.duplicates == "first",
-        bad=bad,
+        chosen.qrels, chosen.qrels_format, named, keep_first=first, bad=BadRows(skip=skip)
     )
-    if any(ranking.slow(run, chosen.format) for run in chosen.runs):
+    runs = [ranking.RunFile(run, chosen.format, named, BadRows(skip=skip)) for run in chosen.runs]
+    if any(run.slow for run in runs):
         print("note: large runs are read faster with: pip install 'germane[tables]'", file=sys.stderr)
     parts = [
-        ranking.rank_file(
+        ranking.rank_part(
             run,
             gold,
             wanted,
-            fmt=chosen.format,
-            columns=named,
             system=system,
             missing=chosen.missing,
             duplicates=chosen.duplicates,
             doc_id=mapping,
-            on_bad_row=chosen.on_bad_row,
         )
-        for run, system in zip(chosen.runs, _system_names(chosen.runs), strict=True)
+        for run, system in zip(runs, _system_names(chosen.runs), strict=True)
     ]
     queries = _queries(chosen.queries, chosen.by)
-    report = ranking.ranked_report(parts, gates, queries, chosen.by, notes=bad.notes())
+    report = ranking.ranked_report(parts, gates, queries, chosen.by, notes=gold.bad.notes())
     _print(report, chosen)
     for path in chosen.output:
         write(report, path)
@@ -153,9 +146,7 @@ def _print(report: Report, chosen: Any) -> None:
     if chosen.json:
         from germane.reports.formats import json_document
 
-        ranking = _ranking(report) if len(report.systems) > 1 else ()
-        document = json_document(report, scores=chosen.per_query, ranking=ranking)
-        print_document(document)
+        print_document(json_document(report, scores=chosen.per_query))
     elif chosen.trec:
         print_trec(report, sys.stdout, queries=chosen.per_query)
     else:
@@ -167,9 +158,9 @@ def _print(report: Report, chosen: Any) -> None:
             print()
             print_slices(report, report.slices(report.by), sys.stdout)
         if len(report.systems) > 1:
-            from germane.cli.printing import ranking_of
+            from germane.reports.pairing import rankings
 
-            print(*ranking_of(report), sep="\n")
+            print(*rankings(report, report.measures[:1]), sep="\n")
     for reason in report.verdict.reasons if report.verdict.gates else ():
         print(clean(reason), file=sys.stderr)
 
@@ -185,12 +176,6 @@ def _queries(path: Path | None, by: str | None) -> Iterable[Sample]:
     from germane.samples.reading import read_samples
 
     return read_samples(path)
-
-
-def _ranking(report: Report) -> Sequence[RankingLine]:
-    from germane.cli.printing import ranking_lines
-
-    return ranking_lines(report)
 
 
 def _columns(texts: Sequence[str]) -> dict[str, str]:

@@ -397,15 +397,19 @@ def _spread_before(values: Floats, sizes: Floats) -> Floats:
 def _falling_root(function: Callable[[float], float], low: float, high: float) -> float:
     """Where a falling function with function(low) > 0 > function(high) crosses 0: the Illinois method, from below."""
     at_low, at_high = function(low), function(high)
+    above = below = False  # whether the last middle was
     for _ in range(100):
         middle = (low * at_high - high * at_low) / (at_high - at_low)
         if not low < middle < high:
             middle = (low + high) / 2
         here = function(middle)
+        if abs(here) < 1e-12:
+            return middle
         if here > 0:
-            low, at_low, at_high = middle, here, at_high / 2
+            low, at_low, at_high = middle, here, at_high / 2 if above else at_high
         else:
-            high, at_high, at_low = middle, here, at_low / 2
+            high, at_high, at_low = middle, here, at_low / 2 if below else at_low
+        above, below = here > 0, here <= 0
         if high - low < 1e-9:
             break
     return low
