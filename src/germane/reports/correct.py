@@ -254,8 +254,7 @@ class Corrections:
 
     def _values(self, summary: MeasureSummary) -> Iterator[tuple[SampleKey, float]]:
         table = self._tables.scores
-        number = table.measures.index((summary.measure, summary.type))
-        rows = np.flatnonzero((table.measure == number) & ~np.isnan(table.value))
+        rows = table.rows_of((summary.measure, summary.type))
         keys = table.samples
         for sample, value in zip(table.sample[rows].tolist(), table.value[rows].tolist(), strict=True):
             if keys[sample][1] == summary.system:
@@ -409,7 +408,7 @@ def largest_draw(labels: Sequence[Label]) -> tuple[list[Label], str, str]:
 def _valued(measure: Measure, sample: Sample, settings: Settings) -> float:
     """A ranked measure over people's labels, all of which are there."""
     lists, _ = replay(labels_for(measure, sample, settings), _nobody)
-    values: list[float] = ranked.values(measure, fill_table(lists, "human")).tolist()
+    values: list[float] = ranked.values(measure, fill_table(lists)).tolist()
     return fsum(values) / len(values) if values else 0.0
 
 
