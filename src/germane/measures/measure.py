@@ -6,7 +6,6 @@ files, as JSON keys and as report columns. Parameters print sorted, defaults are
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from math import inf, isinf
 from typing import Any, Literal, TypeAlias
 
 from germane.errors import MeasureError
-from germane.samples.files import fold
+from germane.samples.files import fold, nearest
 from germane.types import FrozenDict
 
 Value: TypeAlias = str | int | float | bool
@@ -300,15 +299,15 @@ def _resolve(name: str) -> tuple[str, Mapping[str, Value]]:
     if found := _find(name) or (_find_more(name) and _find(name)):
         return found
     sought = {fold(name), fold(_NUMBER_BEHIND.sub("", name))}
-    for (tool, nearest), names in _ELSEWHERE.items():
+    for (tool, ours), names in _ELSEWHERE.items():
         for known in names.split():
             if fold(known) in sought:
                 raise MeasureError(
                     f"{known} is a measure of {tool} that germane does not have",
-                    fix=f"the nearest: {nearest}",
+                    fix=f"the nearest: {ours}",
                 )
-    near = difflib.get_close_matches(fold(name), [*map(fold, _REGISTRY), *_ALIASES], n=1)
-    hint = _find(near[0]) if near else None
+    near = nearest(name, [*_REGISTRY, *_ALIASES], 0.6)
+    hint = _find(near) if near else None
     fix = f"did you mean {Measure(hint[0], FrozenDict(hint[1]))}?" if hint else "see `germane measures`"
     raise MeasureError(f"there is no measure {name!r}", fix=fix)
 

@@ -55,7 +55,7 @@ class Grader:
     """A measure with what an eval file says about it.
 
     `name` is what it is reported under. `required` is the least value that the case must reach, as a gate on
-    the evaluation. `strict` fails the case's verdict on any irrelevant context and leaves the score;
+    the evaluation, `threshold` the least score of the whole case. `strict` fails the case's verdict on any irrelevant context and leaves the score;
     `expected_relevant_count` adds a note where fewer are found. `by` grades the whole case where that is no
     plain measure's business; `measure` is then the type that its scores are stored under.
     """
@@ -64,6 +64,7 @@ class Grader:
     name: str = ""
     weight: float = 1.0
     required: float | None = None
+    threshold: float | None = None
     strict: bool = False
     expected_relevant_count: int | None = None
     by: GradesCases | None = None

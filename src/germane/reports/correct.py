@@ -254,8 +254,7 @@ class Corrections:
 
     def _values(self, summary: MeasureSummary) -> Iterator[tuple[SampleKey, float]]:
         table = self._tables.scores
-        number = table.measures.index((summary.measure, summary.type))
-        rows = np.flatnonzero((table.measure == number) & ~np.isnan(table.value))
+        rows = table.rows_of((summary.measure, summary.type))
         keys = table.samples
         for sample, value in zip(table.sample[rows].tolist(), table.value[rows].tolist(), strict=True):
             if keys[sample][1] == summary.system:

@@ -12,7 +12,7 @@ import numpy as np
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.reports.gates import CaseResult, Verdict, cases_of
+from germane.reports.gates import CASE_SCORE, CaseResult, Verdict, cases_of
 from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
 from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.folder import ReportFolder, Tables
@@ -183,20 +183,20 @@ class ReportData:
     @property
     def required(self) -> list[str]:
         """The names of the graders that every case must pass."""
-        graders = (grader for graders in self._sets for grader in graders.values())
-        return list(dict.fromkeys(grader.name for grader in graders if grader.required is not None))
+        graders = [grader for graders in self._sets for grader in graders.values()]
+        names = dict.fromkeys(grader.name for grader in graders if grader.required is not None)
+        return [*names, *[CASE_SCORE] * any(grader.threshold is not None for grader in graders)]
 
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
         """The `n` worst scores of a measure, worst first (the highest where lower is better); ties in input order."""
         summary = self[measure] if system is None else self[measure, system]
         table = self.tables.scores
-        number = table.measures.index((summary.measure, summary.type))
-        rows = np.flatnonzero((table.measure == number) & ~np.isnan(table.value))
+        rows = table.rows_of((summary.measure, summary.type))
         if system is not None:
-            of_system = np.array([key[1] == system for key in table.samples], dtype=np.bool_)
-            rows = rows[of_system[table.sample[rows]]]
+            systems, codes = table.keys.systems()
+            rows = rows[(codes == (systems.index(system) if system in systems else -1))[table.sample[rows]]]
         good = Measure.remembered(summary.type).definition.good
-        goodness = np.array([good(value) for value in table.value[rows].tolist()])
+        goodness = np.array([good(value) for value in table.taken(rows).value.tolist()])
         return list(table.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
 
 

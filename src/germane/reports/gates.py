@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Outcome = Literal["passed", "failed", "undecided"]
 CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
+CASE_SCORE = "score of each case"
+"""What the gate of `execution: {threshold: 0.8}` is called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,9 @@ def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]
         for score, grader in rows
         if grader is not None and grader.required is not None
     }
+    least = next((grader.threshold for grader in graders.values() if grader.threshold is not None), None)
+    if least is not None and due:
+        below[CASE_SCORE] = None if mean is None else mean < least
     failed = tuple(name for name, found in below.items() if found)
     strict = any(grader and grader.strict and (score.why or "").startswith(STRICT) for score, grader in rows)
     verdict: CaseVerdict = "undecided" if due else "skipped"
