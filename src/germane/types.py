@@ -71,16 +71,17 @@ _NAMES = frozenset({str})
 
 def freeze(value: Json) -> Json:
     """The same JSON value with mappings and lists frozen; raises ValueError on NaN and infinity."""
-    if type(value) in _FROZEN:
+    kind = type(value)
+    if kind in _FROZEN or isinstance(value, FrozenDict):
         return value
-    if isinstance(value, FrozenDict):
-        return value
-    if type(value) is dict or isinstance(value, Mapping):
+    if kind is list or kind is tuple:
+        return tuple(map(freeze, value))
+    if kind is dict or isinstance(value, Mapping):
         if _FROZEN.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value)):
             return FrozenDict(value)
         return FrozenDict([(str(k), v if type(v) in _FROZEN else freeze(v)) for k, v in value.items()])
     if isinstance(value, list | tuple):
-        return tuple(freeze(v) for v in value)
+        return tuple(map(freeze, value))
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} is not a number that can be stored")
     return value

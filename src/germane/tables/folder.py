@@ -23,7 +23,7 @@ from germane.encoding import decode, encode
 from germane.errors import InputError, Place
 from germane.numberset import NumberSet
 from germane.tables.items import ItemRow, ItemTable
-from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement
+from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line, load_judgement
 from germane.tables.labels import Label, LabelTable, by_people, dump_label, load_label
 from germane.tables.lock import WriterLock
 from germane.tables.part import Beside, GraderSet, JudgementLines, Part, WrittenPart, add_counts
@@ -147,7 +147,7 @@ class ReportFolder:
         samples = zip(part.samples, map(sample_to_json, part.samples), strict=True)
         self._write("samples", (_sample_row(sample, row, numbers, graded) for sample, row in samples))
         self._write("items", part.items.records())
-        self._write("judgements", map(dump_judgement, self._new(part.judgements)))
+        self._write_lines("judgements", map(judgement_line, self._new(part.judgements)))
         self._write("labels", part.labels.records())
 
     def _add_written(self, part: WrittenPart) -> None:
