@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 __all__ = [
@@ -271,7 +272,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgement:  # noqa: PLW1641 - the dataclass makes its hash
     """One answered question, or the error that stands in its place.
 
     `key` names the question and the judge (the ledger's key), `item` what was judged: a digest without judge,
@@ -303,6 +304,19 @@ class Judgement:
             object.__setattr__(self, "answer", freeze(self.answer))
         if type(self.provenance) is not FrozenDict:
             object.__setattr__(self, "provenance", freeze(self.provenance))
+
+    @property
+    def payload(self) -> Json:
+        """The answer for whoever reads it once and changes nothing."""
+        return self.answer
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Judgement):
+            return NotImplemented
+        return self is other or _of_judgement(self) == _of_judgement(other)
+
+
+_of_judgement = attrgetter(*(one.name for one in fields(Judgement)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

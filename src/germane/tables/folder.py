@@ -159,7 +159,7 @@ class ReportFolder:
 
     def _new_lines(self, some: JudgementLines) -> list[bytes]:
         assert self._asked is not None
-        new = self._written.add_all(np.array(list(map(hash, some.keys)), dtype=np.int64)).tolist()
+        new = self._first_written(some.keys)
         examples = {id(example): example for example in some.examples}
         for number, times in Counter(map(id, compress(some.examples, new))).items():
             for counted in count_asked(AskedCounts(), examples[number]):
@@ -178,10 +178,15 @@ class ReportFolder:
 
     def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
         assert self._asked is not None
-        for judgement in judgements:
-            if self._written.add(hash(judgement.key)):  # 64 bits of a digest tell them apart
+        remaining = iter(judgements)
+        while some := list(islice(remaining, _AT_ONCE)):
+            for judgement in compress(some, self._first_written([one.key for one in some])):
                 count_asked(self._asked, judgement)
                 yield judgement
+
+    def _first_written(self, keys: Iterable[str]) -> list[bool]:
+        """Which of these keys were not written before; 64 bits of a digest tell them apart."""
+        return self._written.add_all(np.array(list(map(hash, keys)), dtype=np.int64)).tolist()
 
     def _write(self, name: str, rows: Iterable[Json]) -> None:
         self._write_lines(name, (encode(row) + b"\n" for row in rows))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from operator import attrgetter
-from typing import NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
+
+import orjson
 
 from germane.encoding import encode
 from germane.types import FrozenDict, Json, Judgement, Usage, freeze
@@ -15,7 +18,8 @@ AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 """How many judgements of a kind have a value in a field of their provenance: {(kind, field, value): n}."""
 
 _WRITTEN = tuple(field.name for field in fields(Judgement) if field.name != "provenance")
-_values = attrgetter(*_WRITTEN)
+_ANSWER = _WRITTEN.index("answer")
+_before, _after = attrgetter(*_WRITTEN[:_ANSWER]), attrgetter(*_WRITTEN[_ANSWER + 1 :])
 _FIXED = frozenset(_WRITTEN) - {"usage"}
 _NOTHING = Usage()
 _COUNTED = (
@@ -31,6 +35,29 @@ _COUNTED = (
     "left_out",
     "against",
 )
+
+
+class StoredJudgement(Judgement):
+    """A judgement out of a ledger: its answer stays as it is written until somebody asks for it."""
+
+    __slots__ = ("written",)
+
+    written: tuple[str, Json]
+    """The answer in JSON, and what that says."""
+
+    @property
+    def answer(self) -> Json:
+        """The answer, frozen."""
+        return freeze(self.written[1])
+
+    @answer.setter
+    def answer(self, answer: Json) -> None:
+        object.__setattr__(self, "written", (encode(answer).decode(), answer))
+
+    @property
+    def payload(self) -> Json:
+        """The answer for whoever reads it once and changes nothing."""
+        return self.written[1]
 
 
 class JudgementTable:
@@ -175,7 +202,7 @@ def dump_judgement(judgement: Judgement) -> dict[str, Json]:
 
     The key comes first, so that a reader can pass over a line that it does not want.
     """
-    shown = _own_fields(judgement)
+    shown = _own_fields(judgement, judgement.answer)
     for name, value in judgement.provenance.items():
         if value is not None:
             shown.setdefault(name, value)
@@ -184,17 +211,20 @@ def dump_judgement(judgement: Judgement) -> dict[str, Json]:
 
 def judgement_line(judgement: Judgement) -> bytes:
     """The line of a judgement in judgements.jsonl: `dump_judgement` written down."""
-    shown = _own_fields(judgement)
-    if not shown.keys().isdisjoint(judgement.provenance):
-        return encode(dump_judgement(judgement)) + b"\n"
-    return encode(shown)[:-1] + _made(judgement.provenance).tail + b"\n"
+    answer = judgement.payload
+    if isinstance(judgement, StoredJudgement) and answer and "\n" not in judgement.written[0]:
+        answer = orjson.Fragment(judgement.written[0])
+    shown = _own_fields(judgement, answer)
+    if shown.keys().isdisjoint(judgement.provenance):
+        with suppress(orjson.JSONEncodeError):  # half a surrogate pair
+            return orjson.dumps(shown)[:-1] + _made(judgement.provenance).tail + b"\n"
+    return encode(dump_judgement(judgement)) + b"\n"
 
 
-def _own_fields(judgement: Judgement) -> dict[str, Json]:
-    shown: dict[str, Json] = {
-        name: value
-        for name, value in zip(_WRITTEN, _values(judgement), strict=True)
-        if value is not None and value != ""
+def _own_fields(judgement: Judgement, answer: Any) -> dict[str, Any]:
+    values = *_before(judgement), answer, *_after(judgement)
+    shown = {
+        name: value for name, value in zip(_WRITTEN, values, strict=True) if value is not None and value != ""
     }
     used = shown["usage"]
     if used == _NOTHING:
