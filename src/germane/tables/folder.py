@@ -186,7 +186,8 @@ class ReportFolder:
 
     def _first_written(self, keys: Iterable[str]) -> list[bool]:
         """Which of these keys were not written before; 64 bits of a digest tell them apart."""
-        return self._written.add_all(np.array(list(map(hash, keys)), dtype=np.int64)).tolist()
+        new: list[bool] = self._written.add_all(np.array(list(map(hash, keys)), dtype=np.int64)).tolist()
+        return new
 
     def _write(self, name: str, rows: Iterable[Json]) -> None:
         self._write_lines(name, (encode(row) + b"\n" for row in rows))
