@@ -27,7 +27,7 @@ from germane.evaluation.answers import PlannedCase, answered, answers_at_hand, m
 from germane.evaluation.choice import Router
 from germane.evaluation.forecast import Expectation, Forecast, Forecaster
 from germane.evaluation.options import Options, Watch
-from germane.evaluation.plan import Feasibility, Plan, separate
+from germane.evaluation.plan import Plan, separate
 from germane.evaluation.session import Session, answers_so_far, ledger_of, new_folder, read_stored
 from germane.evaluation.unit import evaluated, plan
 from germane.judges.judge import Judge, members_of
@@ -105,7 +105,7 @@ def forecast(
         reading = contextlib.closing(open_for_replay(options.replay))  # type: ignore[assignment]
     elif place is not None and is_there(place):
         reading = contextlib.closing(open_ledger(place, reading=True))  # type: ignore[assignment]
-    feasibility = Feasibility(plan.settings)
+    feasibility = plan.feasibility()
     with reading as ledger:
         forecaster = Forecaster(plan.judge, plan.settings, known, ledger, receipts)
         cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
