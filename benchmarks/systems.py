@@ -16,8 +16,7 @@ import numpy as np
 
 from benchmarks.corrected_means import Data, Floats, Ints, read
 from germane import Report, compare, evaluate
-from germane.comparison.formats import ranking_text
-from germane.comparison.planning import rank_systems
+from germane.reports.pairing import rank_systems
 from germane.statistics.comparison import holm, paired_difference
 from germane.statistics.intervals import mean_interval
 from germane.statistics.ranking import kendall_tau, top_half_tau
@@ -93,7 +92,7 @@ def main(folder: Path, judge: str) -> None:
             [summary.mean or 0, *(summary.interval or ())], [mine.mean or 0, *(mine.ends or ())]
         )
     print("\n== the same by evaluate and rank_systems: means and intervals are equal ==")
-    print(ranking_text(rank_systems(report)))
+    print(rank_systems(report))
     last = order[-1]
     print(f"\n== {first} against {last} ==")
     print(compare(report, systems=[last, first], margin={"nDCG@10": 0.02}))

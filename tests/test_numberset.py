@@ -1,5 +1,6 @@
 """A set of numbers that takes little memory is a set."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,3 +30,15 @@ def test_it_grows() -> None:
     assert len(found) == len(set(added))
     assert all(number in found for number in added)
     assert 4_999 << 13 not in found
+
+
+@given(st.lists(st.lists(numbers, max_size=2000), max_size=4))
+def test_many_are_added_at_once(groups: list[list[int]]) -> None:
+    """As one by one, also where a number comes twice among them."""
+    together, single = NumberSet(), NumberSet()
+    for group in groups:
+        new = together.add_all(np.array(group, dtype=np.int64))
+        assert new.tolist() == [single.add(number) for number in group]
+    assert len(together) == len(single)
+    known = {number for group in groups for number in group}
+    assert all(together.index(number) == single.index(number) for number in known)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from germane.version import __version__
 
 if TYPE_CHECKING:
-    from germane.comparison.compare import Comparison, compare
+    from germane.comparison.compare import compare
+    from germane.comparison.formats import Comparison
     from germane.errors import GermaneError, InputError, JudgeError, LedgerError, MeasureError
     from germane.evaluation.evaluate import aevaluate, evaluate
     from germane.measures.measure import Measure
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from germane.types import Call, Context, Evidence, Judgement, Message, Sample, Score, ToolCall, Usage
 
 _HOME = {
-    "comparison.compare": ("Comparison", "compare"),
+    "comparison.compare": ("compare",),
+    "comparison.formats": ("Comparison",),
     "errors": ("GermaneError", "InputError", "JudgeError", "LedgerError", "MeasureError"),
     "evaluation.evaluate": ("aevaluate", "evaluate"),
     "measures.measure": ("Measure",),

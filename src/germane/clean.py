@@ -16,6 +16,7 @@ __all__ = [
     "markdown_table",
     "markdown_text",
     "shorten",
+    "some_of",
 ]
 
 _COMMAND = re.compile(r"::(?=[A-Za-z-]+[^:]*::)|##(?=[A-Za-z]*\[)")
@@ -52,6 +53,12 @@ def shorten(text: str, most: int, *, end: int = 0) -> str:
     if len(line) <= most:
         return line
     return line[: most - end - 1].rstrip() + "…" + (line[-end:].lstrip() if end else "")
+
+
+def some_of(names: Sequence[str], most: int = 10) -> str:
+    """The first of these names, each cut to 60 characters, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(shorten(name, 60) for name in names[:most]) + more
 
 
 def cell(value: object) -> object:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from array import array
 
+import numpy as np
+from numpy.typing import NDArray
+
 __all__ = ["NumberSet"]
 
 
@@ -33,15 +36,52 @@ class NumberSet:
             self._grow()
         return True
 
-    def _grow(self) -> None:
-        places = array("i", bytes(8 * len(self._places)))
-        mask = len(places) - 1
-        for index, number in enumerate(self._numbers, 1):
-            at = number & mask
-            while places[at]:
-                at = (at + 1) & mask
-            places[at] = index
-        self._places = places
+    def add_all(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Add numbers in their order; returns which of them were new."""
+        new = np.zeros(len(numbers), dtype=np.bool_)
+        new[np.unique(numbers, return_index=True)[1]] = True
+        new[new] = self._find(numbers[new]) < 0
+        start = len(self)
+        self._numbers.frombytes(numbers[new].tobytes())
+        if not self._grow():
+            self._place(start)
+        return new
+
+    def _find(self, wanted: NDArray[np.int64]) -> NDArray[np.int32]:
+        """One more than the index of each of these numbers, -1 where it is not in the set."""
+        numbers = np.frombuffer(self._numbers, dtype=np.int64)
+        places = np.frombuffer(self._places, dtype=np.int32)
+        found = np.full(len(wanted), -1, dtype=np.int32)
+        left, at = np.arange(len(wanted)), wanted & (len(places) - 1)
+        while len(left):
+            taken = places[at]
+            left, at, taken = left[taken > 0], at[taken > 0], taken[taken > 0]
+            same = numbers[taken - 1] == wanted[left]
+            found[left[same]] = taken[same]
+            left, at = left[~same], (at[~same] + 1) & (len(places) - 1)
+        return found
+
+    def _grow(self) -> bool:
+        """Make the places twice as many until enough are free; returns whether that was necessary."""
+        size = len(self._places)
+        while 3 * len(self._numbers) > 2 * (size - 1):
+            size *= 2
+        if size == len(self._places):
+            return False
+        self._places = array("i", bytes(4 * size))
+        self._place(0)
+        return True
+
+    def _place(self, start: int) -> None:
+        """Give the numbers from this index on a place each: the first free one from where it belongs."""
+        places = np.frombuffer(self._places, dtype=np.int32)
+        left = np.arange(start + 1, len(self) + 1, dtype=np.int32)
+        at = np.frombuffer(self._numbers, dtype=np.int64)[start:] & (len(places) - 1)
+        while len(left):
+            free = places[at] == 0
+            places[at[free]] = left[free]  # of several that belong here the last has it, the others go on
+            out = places[at] != left
+            left, at = left[out], (at[out] + 1) & (len(places) - 1)
 
     def index(self, number: int) -> int:
         """How many numbers were added before this one; -1 where it is not in the set."""

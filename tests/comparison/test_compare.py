@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,18 @@ def test_several_systems_of_one_report() -> None:
     lines = list(csv.DictReader(io.StringIO(COMPARISON_FORMATS[".csv"](found))))
     assert [line["b"] for line in lines] == ["two", "three"]
     assert float(lines[0]["difference"]) == found["nDCG@5", "two"].difference
+
+
+def test_markdown_mentions_nobody(before: Report, after: Report) -> None:
+    """A name like a person's or an issue's is text, wherever it stands."""
+    found = compare(before, after, measures="R@5")
+    rows = tuple(replace(one, a="@octo", b="#12") for one in found.comparisons)
+    named = replace(found, systems=("@octo", "#12"), comparisons=rows, notes=("as @octo said in #12",))
+    shown = COMPARISON_FORMATS[".md"](named)
+    assert "| R@5 | &#64;octo |" in shown
+    assert "- as &#64;octo said in &#35;12" in shown
+    assert "@octo" not in shown
+    assert " #12" not in shown
 
 
 def test_slices_have_rows_of_their_own(before: Report, after: Report) -> None:

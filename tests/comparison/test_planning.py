@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from germane import Report, evaluate
-from germane.comparison.formats import overlap_text, ranking_text
-from germane.comparison.planning import overlap, plan_power, rank_systems
+from germane.comparison.planning import overlap, plan_power
 from germane.errors import InputError
+from germane.reports.pairing import rank_systems
 
 
 def rows(system: str, shift: int, n: int = 30) -> list[dict[str, Any]]:
@@ -74,10 +74,10 @@ def test_overlap_names_the_queries_that_differ() -> None:
     b = {"same": ["x", "y"], "swapped": ["y", "x"], "other": ["z", "w"], "only b": ["x"]}
     found = overlap(a, b, k=2)
     assert [one.query for one in found.differing] == ["other", "swapped"]
-    assert found.only_in == (["only a"], ["only b"])
+    assert found.only_in == {"A": ["only a"], "B": ["only b"]}
     assert (found.new, found.total) == (2, 6)
     assert found.overlap == pytest.approx(2 / 3)
-    text = overlap_text(found)
+    text = str(found)
     assert "2 differ in the first 2; 2 of 6 results of B are not in A's first 2" in text
     assert "only in A: 1 (only a)" in text
     with pytest.raises(InputError, match="no query in common"):
@@ -92,13 +92,13 @@ def test_systems_stand_in_the_order_of_their_means() -> None:
     report = evaluate([*rows("a", 0), *best, *rows("b", 1)], "RR")
     found = rank_systems(report)
     assert found.systems[0].system == "best"
-    assert found.systems[0].behind is None
-    means = [one.summary.mean or 0 for one in found.systems]
+    assert found.behind[0] is None
+    means = [one.mean or 0 for one in found.systems]
     assert means == sorted(means, reverse=True)
-    shown = ranking_text(found).splitlines()
+    shown = str(found).splitlines()
     assert shown[0] == "systems by RR"
     assert "not distinguishable" not in shown[2]
-    close = ranking_text(rank_systems(evaluate([*rows("a", 0), *rows("b", 1)], "RR")))
+    close = str(rank_systems(evaluate([*rows("a", 0), *rows("b", 1)], "RR")))
     assert close.endswith("not distinguishable")
 
 
@@ -116,7 +116,16 @@ def test_orders_by_two_label_sources_are_compared() -> None:
     ((tau, top),) = found.orders.values()
     assert tau == pytest.approx(1.0)
     assert top == pytest.approx(1.0)
-    assert "the same order by RR(labels=human): tau 1.000, top half 1.000" in ranking_text(found)
+    assert "the same order by RR(labels=human): tau 1.000, top half 1.000" in str(found)
+
+
+def test_every_document_of_several_systems_has_their_order() -> None:
+    """From Python as from the command line."""
+    report = evaluate([*rows("a", 0), *rows("b", 1)], "RR P@1")
+    ranking = report.to_json()["ranking"]
+    assert [one["measure"] for one in ranking] == ["RR", "P@1"]
+    assert {one["system"] for one in ranking[0]["systems"]} == {"a", "b"}
+    assert "systems by RR" in str(report)
 
 
 def test_one_system_is_not_ranked() -> None:

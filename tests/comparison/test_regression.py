@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from germane import Report, evaluate
-from germane.comparison.regression import change_gates, parse_margins, regressions
+from germane.comparison.compare import parse_margins
+from germane.comparison.regression import change_gates, regressions
 from germane.errors import InputError
 from germane.evaluation.evaluate import rescore
 from germane.evaluation.options import Options

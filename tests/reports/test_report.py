@@ -185,7 +185,7 @@ def test_a_mean_that_a_model_judged_is_uncalibrated(tmp_path: Path) -> None:
         "beside": {},
         "remarks": ["uncalibrated: no human labels"],
     }
-    for ending in ("json", "html", "md", "csv", "txt"):
+    for ending in ("json", "jsonl", "html", "md", "csv", "txt"):
         write(report, tmp_path / f"report.{ending}")
         assert "uncalibrated: no human labels" in (tmp_path / f"report.{ending}").read_text("utf-8"), ending
     assert "uncalibrated: no human labels (context_precision@1)" in compare(report, report).notes

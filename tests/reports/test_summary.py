@@ -1,15 +1,13 @@
 """Summaries: the mean, what it rests on, what it could still become."""
 
 import random
-from math import fsum
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.reports.summary import _BLOCK, exact_sum, summarise
+from germane.reports.summary import summarise
 from germane.types import Score
 
 
@@ -114,15 +112,6 @@ def test_an_interval_that_cannot_be_says_why() -> None:
     failed = Score(sample="x", measure="num_ret", type="num_ret", status="error", why="failed")
     (line,) = summarise([*count, failed])
     assert (line.interval, line.interval_why) == (None, "what is missing could have any value")
-
-
-@given(st.integers(0, 10**6), st.sampled_from([0, 5, 300]), st.sampled_from([0.0, 5e-324, 2.0**1000, np.inf]))
-def test_sums_are_rounded_once(seed: int, spread: int, value: float) -> None:
-    """Whatever the order, the size and the number of the values."""
-    rng = np.random.default_rng(seed)
-    values = rng.normal(size=2 * _BLOCK + 1) * 10.0 ** rng.integers(-spread, spread + 1, 2 * _BLOCK + 1)
-    values[rng.integers(len(values), size=5)] = value
-    assert exact_sum(values) == exact_sum(values[::-1]) == fsum(values.tolist())
 
 
 def test_a_value_outside_its_range_still_has_an_interval() -> None:

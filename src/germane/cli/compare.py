@@ -84,17 +84,18 @@ def power(
     json: AsJson = False,
 ) -> None:
     """How many queries would show a difference, and the smallest one that these can show, at 0.05 with power 0.8."""
-    from germane.comparison.documents import find_report
+    from dataclasses import asdict
+
     from germane.comparison.planning import plan_power
     from germane.measures.declaration import parse_measures
-    from germane.reports.report import Report
+    from germane.reports.report import find_report
 
-    here = find_report(report, Report.open)
-    there = None if other is None else find_report(other, Report.open)
+    here = find_report(report)
+    there = None if other is None else find_report(other)
     names = list(map(str, parse_measures(measure))) if measure else here.measures
     plans = [plan_power(here, name, detect, there, correlation) for name in names]
     if json:
-        print_document({"schema_version": 1, "measures": [plan.as_json() for plan in plans]})
+        print_document({"schema_version": 1, "measures": list(map(asdict, plans))})
     else:
         print("\n".join(map(str, plans)))
 
@@ -107,14 +108,13 @@ def overlap(
     json: AsJson = False,
 ) -> None:
     """Compare the lists of two systems: rank-biased overlap, overlap@k, and which queries differ at all."""
-    from germane.comparison.formats import overlap_text
     from germane.comparison.planning import overlap as overlap_of
 
     found = overlap_of(_lists(a), _lists(b), k=k, p=p)
     if json:
         print_document(found.as_json())
     else:
-        print(overlap_text(found))
+        print(found)
 
 
 def _lists(path: Path) -> Mapping[str, Sequence[str]]:

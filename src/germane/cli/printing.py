@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -27,15 +26,13 @@ from germane.judging.spending import Spent
 from germane.reports import formats
 from germane.reports.ci import github_commands
 from germane.reports.data import ReportData
-from germane.reports.report import Report
+from germane.reports.report import Report, reports_in
 from germane.tables.folder import read_manifest
 from germane.types import Json
 from germane.wholetable import WholeTable
 
 if TYPE_CHECKING:
-    from germane.comparison.planning import RankedSystems
     from germane.judging.pool import Pool
-    from germane.reports.schema import Document, RankingLine
 
 
 class _Stdout(Console):
@@ -81,7 +78,9 @@ def finish_each(
     for name, report in reports.items():
         _tell_github(report, name)
     if as_json:
-        print_document(formats.json_documents({name: _document(one) for name, one in reports.items()}))
+        print_document(
+            formats.json_documents({name: formats.json_document(one) for name, one in reports.items()})
+        )
         return
     table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     for name, report in reports.items():
@@ -98,7 +97,7 @@ def _print(report: Report, name: str = "", *, quiet: bool) -> None:
     if not quiet:
         if name:
             print_console(Text(f"\n{name}", style="bold"))
-        print_console(formats.render(report, *map(Text, ranking_of(report))))
+        print_console(formats.render(report))
     elif not report.verdict.passed:
         say("\n".join([*([name] if name else []), *report.verdict.lines()]))
 
@@ -111,21 +110,16 @@ def write(
     comparison: Mapping[str, Json] | None = None,
     text: bool = True,
 ) -> None:
-    """Write report files; a page with the audit of its judge and the comparison to a baseline, a JSON document with the systems in order."""
+    """Write report files; a page with the audit of its judge and the comparison to a baseline."""
     from germane.labelling.audit import audit_judge
 
     judged = any(summary.basis.source == "judge" for summary in report.summaries)
     for path in paths:
-        page, document = path.suffix.lower() == ".html", path.suffix.lower() == ".json"
-        formats.write(
-            report,
-            path,
-            baseline=baseline,
-            text=text,
-            audit=audit_judge(report) if page and judged else None,
-            comparison=comparison,
-            ranking=ranking_lines(report) if document else (),
-        )
+        page: dict[str, Json] = {}
+        if path.suffix.lower() == ".html":
+            audit = audit_judge(report) if judged else None
+            page = {"text": text, "audit": audit, "comparison": comparison}
+        formats.write(report, path, baseline=baseline, **page)
         say(f"wrote {path}")
 
 
@@ -141,28 +135,6 @@ def _tell_github(report: Report, name: str = "") -> None:
                 print(command, file=sys.stderr)
 
 
-def ranking_of(report: ReportData) -> list[str]:
-    """The systems of a report in order, as text; none where there is one system, or nothing to rank by."""
-    from germane.comparison.formats import ranking_text
-
-    return [ranking_text(found) for found in _ranked(report, report.measures[:1])]
-
-
-def ranking_lines(report: ReportData) -> list[RankingLine]:
-    """The systems of a report in order by each measure, as scripts read it."""
-    return [found.as_json() for found in _ranked(report, report.measures)]
-
-
-def _ranked(report: ReportData, measures: Sequence[str]) -> list[RankedSystems]:
-    from germane.comparison.planning import rank_systems
-
-    found = []
-    for measure in measures if len(report.systems) > 1 else ():
-        with suppress(InputError):  # fewer than two systems were measured
-            found.append(rank_systems(report, measure))
-    return found
-
-
 def print_console(shown: RenderableType) -> None:
     """To stdout, 120 columns wide where that is no terminal."""
     console = _Stdout(highlight=False)
@@ -173,28 +145,22 @@ def print_console(shown: RenderableType) -> None:
 
 def print_json(report: ReportData) -> None:
     """The document that scripts rely on."""
-    print_document(_document(report))
-
-
-def _document(report: ReportData) -> Document:
-    return formats.json_document(report, ranking=ranking_lines(report))
+    print_document(formats.json_document(report))
 
 
 def opened(folder: Path | None) -> Report:
     """The report in a folder, of an interrupted run the part that is done; without a folder the latest that holds a score.
 
-    The latest is the one in germane-reports whose manifest was written last; its name is said on stderr. InputError where
-    there is none.
+    The name of the latest in germane-reports is said on stderr. InputError where there is none.
     """
     if folder is not None:
         finished = read_manifest(folder).get("status") == "complete"
         return Report.open(folder) if finished else Report.unfinished(folder)
     parent = Path("germane-reports")
-    manifests = sorted(parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
-    for manifest in manifests:
-        found = opened(manifest.parent)
+    for latest in reports_in(parent):
+        found = opened(latest)
         if found.measures:
-            print(f"the latest report: {clean(str(manifest.parent))}", file=sys.stderr)
+            print(f"the latest report: {clean(str(latest))}", file=sys.stderr)
             return found
     raise InputError(f"there is no report in {parent}", fix="name one: germane report REPORT")
 

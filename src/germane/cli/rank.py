@@ -15,7 +15,6 @@ from germane.errors import InputError
 
 if TYPE_CHECKING:
     from germane.reports.report import Report
-    from germane.reports.schema import RankingLine
     from germane.types import Sample
 
 ABOUT = """Score ranked results against gold labels: TREC, TSV, CSV, JSONL, JSON, Parquet, BEIR; plain, .gz or .zst.
@@ -153,9 +152,7 @@ def _print(report: Report, chosen: Any) -> None:
     if chosen.json:
         from germane.reports.formats import json_document
 
-        ranking = _ranking(report) if len(report.systems) > 1 else ()
-        document = json_document(report, scores=chosen.per_query, ranking=ranking)
-        print_document(document)
+        print_document(json_document(report, scores=chosen.per_query))
     elif chosen.trec:
         print_trec(report, sys.stdout, queries=chosen.per_query)
     else:
@@ -167,9 +164,9 @@ def _print(report: Report, chosen: Any) -> None:
             print()
             print_slices(report, report.slices(report.by), sys.stdout)
         if len(report.systems) > 1:
-            from germane.cli.printing import ranking_of
+            from germane.reports.pairing import rankings
 
-            print(*ranking_of(report), sep="\n")
+            print(*rankings(report, report.measures[:1]), sep="\n")
     for reason in report.verdict.reasons if report.verdict.gates else ():
         print(clean(reason), file=sys.stderr)
 
@@ -185,12 +182,6 @@ def _queries(path: Path | None, by: str | None) -> Iterable[Sample]:
     from germane.samples.reading import read_samples
 
     return read_samples(path)
-
-
-def _ranking(report: Report) -> Sequence[RankingLine]:
-    from germane.cli.printing import ranking_lines
-
-    return ranking_lines(report)
 
 
 def _columns(texts: Sequence[str]) -> dict[str, str]:

@@ -2,11 +2,8 @@
 
 Modules, each on those before it:
 
-- result: what a comparison says, as plain values;
-- pairing: the same cases of two systems, and their paired differences;
 - parts: a difference split into retrieval and verdicts; queries that moved;
 - regression: gates on the change against a baseline;
-- documents: reports by path;
-- formats: text, Markdown, LaTeX, CSV, JSON;
+- formats: what a comparison says, as text, Markdown, LaTeX, CSV, JSON;
 - compare: everything, as one call.
 """

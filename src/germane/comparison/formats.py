@@ -1,30 +1,34 @@
-"""How a comparison looks: in the terminal, and as Markdown, LaTeX, JSON and CSV."""
+"""A comparison, and how it looks: in the terminal, and as Markdown, LaTeX, JSON and CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from germane.clean import cell, clean, html_table, shorten
-from germane.comparison.planning import Overlap, Ranked, RankedSystems
-from germane.comparison.result import ComparisonData, MeasureComparison, MovedQuery, higher_is_better
+from germane.clean import cell, clean, html_table, markdown_text, shorten, some_of
+from germane.comparison.parts import MovedQuery
 from germane.comparison.schema import ComparedLine, ComparisonDocument, MovedLine, PartsLine
 from germane.errors import InputError
+from germane.reports.pairing import MeasureComparison, Orders, orders_json, taus
 from germane.reports.ranking import TextTable
 from germane.reports.schema import line_of
-from germane.reports.summary import in_digits, interval_in_words
+from germane.reports.summary import (
+    canonical_name,
+    higher_is_better,
+    in_digits,
+    interval_in_words,
+    p_in_words,
+)
 from germane.types import Json
 from germane.wholetable import plain_text
-
-_SHOWN = 10
-"""Ids and items that are named before the others are only counted."""
 
 _LONGEST_HEAD = 16
 """Signs of a system's name that fit over a column of means."""
@@ -33,78 +37,164 @@ _WORDS = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
 _COLOUR = {"pass": "green", "fail": "red", "undecided": "yellow"}
 
 
-def comparison_text(found: ComparisonData, width: int = 120) -> str:
-    """The comparison as plain text."""
-    return plain_text(render_comparison(found), width)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two or more systems over the same cases, each against the first (or against itself in another report).
 
+    `comparison["nDCG@10"]` is a MeasureComparison, with several systems `comparison["nDCG@10", "bm25"]`; `in` and iteration
+    are over the measures' names. `str()` is the table that the command line prints.
 
-def comparison_html(found: ComparisonData) -> str:
-    """The comparison as a table for a notebook."""
-    heads = ["slice", "measure", "system", "baseline", "mean", *_NUMBERS[:3], *_NUMBERS[4:]]
-    rows = [
-        [
-            one.slice or "all",
-            one.measure,
-            one.b,
-            in_digits(one.mean_a),
-            in_digits(one.mean_b),
-            *_cells(one, adjusted=False),
+    `comparisons` hold one row per system and measure, after those over all cases the ones per slice. `verdict` is "pass",
+    "fail" or "undecided" against the margins, None where none was given. `only_in` lists the cases that another system does
+    not have, `worst` and `best` the queries that moved most by `primary[0]`, by the name of the system.
+    """
+
+    systems: tuple[str, ...]
+    primary: tuple[str, ...]
+    comparisons: tuple[MeasureComparison, ...]
+    only_in: Mapping[str, Sequence[str]]
+    worst: Mapping[str, Sequence[MovedQuery]] = field(default_factory=dict)
+    best: Mapping[str, Sequence[MovedQuery]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The systems that are held against another."""
+        return tuple(dict.fromkeys(one.b for one in self.comparisons))
+
+    @property
+    def whole(self) -> list[MeasureComparison]:
+        """The rows over all cases."""
+        return [one for one in self.comparisons if not one.slice]
+
+    @property
+    def orders(self) -> Orders:
+        """How alike two reports of the same systems order these, by measure."""
+        means: dict[str, list[tuple[float, float]]] = {}
+        for one in self.whole if len({one.a for one in self.comparisons}) > 1 else ():
+            if one.mean_a is not None and one.mean_b is not None:
+                means.setdefault(one.measure, []).append((one.mean_a, one.mean_b))
+        return {measure: taus(*zip(*both, strict=True)) for measure, both in means.items()}
+
+    @property
+    def verdict(self) -> Literal["pass", "fail", "undecided"] | None:
+        """The worst of the decisions: undecided before failed, as in every verdict; None where there are none."""
+        found = {one.decision.verdict for one in self.comparisons if one.decision is not None}
+        order: dict[Literal["pass", "fail", "undecided"], int] = {"undecided": 0, "fail": 1, "pass": 2}
+        return min(found, key=order.__getitem__, default=None)
+
+    @property
+    def exit_code(self) -> int:
+        """0 passed or no margin was given, 1 failed, 3 undecided."""
+        return {"fail": 1, "undecided": 3}.get(self.verdict or "pass", 0)
+
+    def __getitem__(self, name: str | tuple[str, str]) -> MeasureComparison:
+        """The comparison of a measure over all cases, of the second system or the one named: `["nDCG@10", "B"]`."""
+        measure, system = name if isinstance(name, tuple) else (name, self.held[0])
+        wanted = {measure, canonical_name(measure)}
+        for one in self.whole:
+            if one.b == system and not wanted.isdisjoint({one.measure, one.type}):
+                return one
+        have = f"{', '.join(self) or 'none'} of {', '.join(self.held)}"
+        raise KeyError(f"{measure} was not compared for {system}; compared: {have}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(one.measure for one in self.whole))
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            return isinstance(name, str | tuple) and bool(self[name])
+        except KeyError:
+            return False
+
+    def to_json(self) -> ComparisonDocument:
+        """The document of `germane compare --json`."""
+        return _document(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write a file: .json, .csv, .md, .tex or .txt; InputError for another extension."""
+        path = Path(path)
+        render = COMPARISON_FORMATS.get(path.suffix.lower())
+        if render is None:
+            problem = f"{path}: no comparison is written as {path.suffix or 'a folder'}"
+            raise InputError(problem, fix=f"use {', '.join(COMPARISON_FORMATS)}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(render(self), "utf-8")
+
+    def __str__(self) -> str:
+        return plain_text(render_comparison(self), 120)
+
+    def _repr_html_(self) -> str:
+        lines = [line for one in self.whole for line in _remarks(self, one)]
+        verdict = [] if self.verdict is None else [f"verdict  {_WORDS[self.verdict]}"]
+        heads = ["slice", "measure", "system", "baseline", "mean", *_NUMBERS]
+        rows = [
+            [
+                one.slice or "all",
+                one.measure,
+                one.b,
+                in_digits(one.mean_a),
+                in_digits(one.mean_b),
+                *_cells(one),
+            ]
+            for one in self.comparisons
         ]
-        for one in found.comparisons
-    ]
-    if not any(one.slice for one in found.comparisons):
-        heads, rows = heads[1:], [row[1:] for row in rows]
-    lines = [line for one in _whole(found) for line in _remarks(found, one)]
-    verdict = [] if found.verdict is None else [f"verdict  {_WORDS[found.verdict]}"]
-    return html_table(heads, rows, [*lines, *found.notes, *verdict])
+        left_out = {"p (Holm)"} | (set() if len(self.whole) < len(rows) else {"slice"})
+        shown = [at for at, head in enumerate(heads) if head not in left_out]
+        cells = [[row[at] for at in shown] for row in rows]
+        return html_table([heads[at] for at in shown], cells, [*lines, *self.notes, *verdict])
 
 
-def render_comparison(found: ComparisonData) -> RenderableType:
+def render_comparison(found: Comparison) -> RenderableType:
     """The comparison for a rich console."""
     return Group(*_parts(found))
 
 
-def _parts(found: ComparisonData) -> Iterator[RenderableType]:
-    yield from map(Text, _titles(found))
-    yield _table(found, _whole(found)).rich()
-    for one in _whole(found):
-        for line in _remarks(found, one):
-            yield Text(f"  {line}", style="dim")
-    slices = [one for one in found.comparisons if one.slice]
-    if slices:
-        yield _table(found, slices, slices=True).rich()
-        yield Text("  p-values of slices are not adjusted", style="dim")
-    for system in found.held:
-        yield from _moved(found, system)
-    yield from map(Text, _footnotes(found))
-    if found.verdict is not None:
-        yield _verdict(found)
-
-
-def _titles(found: ComparisonData) -> Iterator[str]:
-    """Which systems are compared with which."""
+def _parts(found: Comparison) -> Iterator[RenderableType]:
     heads = _heads(found)
     against: dict[str, dict[str, None]] = {}
     for one in found.comparisons:
         against.setdefault(clean(one.a), {})[clean(one.b)] = None
     for a, others in against.items():
-        b = ", ".join(others)
         named = len(found.systems) == 2 and heads[0] != a
-        yield f"{heads[1]} {b} against {heads[0]} {a}" if named else f"{b} against {a}"
+        b = ", ".join(others)
+        yield Text(f"{heads[1]} {b} against {heads[0]} {a}" if named else f"{b} against {a}")
+    yield _table(found, found.whole).rich()
+    for one in found.whole:
+        yield from (Text(f"  {line}", style="dim") for line in _remarks(found, one))
+    slices = [one for one in found.comparisons if one.slice]
+    if slices:
+        yield _table(found, slices, slices=True).rich()
+        yield Text("  p-values of slices are not adjusted", style="dim")
+    for system in found.held:
+        for word, moved in (("worse", found.worst), ("better", found.best)):
+            if queries := moved.get(system):
+                of = f" in {clean(system)}" if len(found.systems) > 2 else ""
+                yield Text(f"{word} by {clean(found.primary[0])}{of}")
+                yield from map(_moved, queries)
+    yield from map(Text, _orders(found))
+    yield from (Text(line) for line in _only_in(found, "only in  "))
+    yield from (Text(f"note     {clean(note)}") for note in found.notes)
+    if tests := sorted({one.test for one in found.comparisons if one.test}):
+        yield Text(f"test     {', '.join(tests)}")
+    if found.verdict is not None:
+        word = _WORDS[found.verdict]
+        text = Text(f"verdict  {word} (exit code {found.exit_code})")
+        text.stylize(f"bold {_COLOUR[found.verdict]}", 9, 9 + len(word))
+        yield text.append("".join(f"\n  {line}" for line in _decisions(found)))
 
 
-def _whole(found: ComparisonData) -> list[MeasureComparison]:
-    return [one for one in found.comparisons if not one.slice]
-
-
-def _heads(found: ComparisonData) -> tuple[str, ...]:
+def _heads(found: Comparison) -> tuple[str, ...]:
     """What stands over the means: the systems' names, or their parts where two names are too long for a column."""
     names = tuple(map(clean, found.systems))
     return ("baseline", "new") if len(names) == 2 and max(map(len, names)) > _LONGEST_HEAD else names
 
 
+_NUMBERS = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
+
+
 def _table(
-    found: ComparisonData, rows: Sequence[MeasureComparison], *, slices: bool = False, file: bool = False
+    found: Comparison, rows: Sequence[MeasureComparison], *, slices: bool = False, file: bool = False
 ) -> TextTable:
     """A line per comparison; with several systems one for each, the first one's above.
 
@@ -112,9 +202,10 @@ def _table(
     """
     several = file or len(found.systems) > 2
     adjusted = file or any(one.p_holm is not None and one.p_holm != one.p for one in rows)
+    shown = [at for at, name in enumerate(_NUMBERS) if adjusted or name != "p (Holm)"]
     heads = [*(["slice"] if slices else []), "measure", *(["system"] if several else [])]
-    numbers = [name for name in _NUMBERS if adjusted or name != "p (Holm)"]
-    table = TextTable([*heads, *(("mean",) if several else _heads(found)), *numbers], names=len(heads))
+    means = ("mean",) if several else _heads(found)
+    table = TextTable([*heads, *means, *(_NUMBERS[at] for at in shown)], names=len(heads))
     groups: dict[tuple[str, str], list[MeasureComparison]] = {}
     for one in rows:
         groups.setdefault((one.slice, one.measure), []).append(one)
@@ -124,48 +215,42 @@ def _table(
         titles = [*([part] if slices else []), f"{measure} [{part}]" if file and part else measure]
         lines: dict[str, tuple[list[float | None], list[str]]] = {}
         for one in alike:
-            cells = _cells(one, adjusted=adjusted)
+            cells = [_cells(one)[at] for at in shown]
             if several:
-                lines.setdefault(one.a, ([one.mean_a], [""] * len(numbers)))
+                lines.setdefault(one.a, ([one.mean_a], [""] * len(shown)))
                 lines[one.b] = [one.mean_b], cells
             else:
                 lines[""] = [one.mean_a, one.mean_b], cells
-        for system, (means, cells) in lines.items():
+        for system, (of_line, cells) in lines.items():
             names = [*titles, *([system] if several else [])]
-            bold = {at for at, mean in enumerate(means, len(heads)) if mean is not None and mean == best}
-            table.add([*map(clean, names), *map(in_digits, means), *cells], bold)
+            bold = {at for at, mean in enumerate(of_line, len(heads)) if mean is not None and mean == best}
+            table.add([*map(clean, names), *map(in_digits, of_line), *cells], bold)
     return table
 
 
-_NUMBERS = ("difference", "interval", "p", "p (Holm)", "win/tie/loss", "n")
-
-
-def _cells(one: MeasureComparison, *, adjusted: bool) -> list[str]:
-    wins = f"{one.wins}/{one.ties}/{one.losses}"
-    holm = [_p(one.p_holm)] if adjusted else []
-    return [in_digits(one.difference, "+"), _ends(one), _p(one.p), *holm, wins, _count(one)]
+def _cells(one: MeasureComparison) -> list[str]:
+    """What stands under each of the heads of numbers."""
+    return [
+        in_digits(one.difference, "+"),
+        _ends(one),
+        p_in_words(one.p),
+        p_in_words(one.p_holm),
+        f"{one.wins}/{one.ties}/{one.losses}",
+        str(one.n) if one.n == one.due else f"{one.n}/{one.due}",
+    ]
 
 
 def _ends(one: MeasureComparison) -> str:
     return interval_in_words(one.interval.ends, sign="+")
 
 
-def _p(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}" if value >= 0.00005 else f"{value:.1g}"
+def _name(found: Comparison, one: MeasureComparison) -> str:
+    return clean(f"{one.measure}, {one.b}" if len(found.systems) > 2 else one.measure)
 
 
-def _count(one: MeasureComparison) -> str:
-    return str(one.n) if one.n == one.due else f"{one.n}/{one.due}"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(shorten(name, 40) for name in names[:_SHOWN]) + more
-
-
-def _remarks(found: ComparisonData, one: MeasureComparison) -> Iterator[str]:
+def _remarks(found: Comparison, one: MeasureComparison) -> Iterator[str]:
     """What must be known to read a difference: what could have been shown, and what it is made of."""
-    name = clean(one.measure) + (f", {clean(one.b)}" if len(found.systems) > 2 else "")
+    name, parts = _name(found, one), one.parts
     if one.mde is not None and not one.distinguishable:
         ends = one.interval.ends
         sure = ends is not None and not ends[0] <= 0 <= ends[1]
@@ -174,116 +259,44 @@ def _remarks(found: ComparisonData, one: MeasureComparison) -> Iterator[str]:
         yield f"{name}: {what}: {one.n:,} queries show a difference of {one.mde:.4f} with power 0.8{needed}"
     if one.interval.ends is None and one.interval.why:
         yield f"{name}: no interval: {one.interval.why}"
-    if one.parts is not None and one.parts.verdicts:
-        whose = one.verdicts
-        over = "" if one.parts.n == one.n else f", over {one.parts.n} of {one.n} queries"
-        share = "" if one.parts.share is None else f" ({one.parts.share:.0%} of what moved is the {whose})"
-        yield f"{name}: retrieval {one.parts.retrieval:+.4f}, {whose} {one.parts.verdicts:+.4f}{share}{over}"
+    if parts is not None and parts.verdicts:
+        over = "" if parts.n == one.n else f", over {parts.n} of {one.n} queries"
+        share = "" if parts.share is None else f" ({parts.share:.0%} of what moved is the {one.verdicts})"
+        yield f"{name}: retrieval {parts.retrieval:+.4f}, {one.verdicts} {parts.verdicts:+.4f}{share}{over}"
 
 
-def _footnotes(found: ComparisonData) -> Iterator[str]:
-    yield from _orders(found)
+def _only_in(found: Comparison, start: str) -> Iterator[str]:
     for system, cases in found.only_in.items():
         if cases:
-            yield f"only in  {clean(system)}: {len(cases)} ({_some(cases)})"
-    yield from (f"note     {clean(note)}" for note in found.notes)
-    if tests := sorted({one.test for one in found.comparisons if one.test}):
-        yield f"test     {', '.join(tests)}"
+            yield f"{start}{clean(system)}: {len(cases)} ({some_of(cases)})"
 
 
-def _orders(found: ComparisonData) -> Iterator[str]:
-    for measure, both in found.orders.items():
-        tau, top = ("-" if value is None else f"{value:.3f}" for value in both)
-        yield f"order    of the systems by {clean(measure)}: Kendall's tau {tau}, of the better half {top}"
+def _orders(found: Comparison) -> Iterator[str]:
+    for measure, (tau, top) in found.orders.items():
+        both = f"Kendall's tau {in_digits(tau, digits=3)}, of the better half {in_digits(top, digits=3)}"
+        yield f"order    of the systems by {clean(measure)}: {both}"
 
 
-def _moved(found: ComparisonData, system: str) -> Iterator[RenderableType]:
-    for word, queries in (("worse", found.worst.get(system, ())), ("better", found.best.get(system, ()))):
-        if queries:
-            of = f" in {clean(system)}" if len(found.systems) > 2 else ""
-            yield Text(f"{word} by {clean(found.primary[0])}{of}")
-            for one in queries:
-                yield Text(
-                    f"  {one.change:+.4f}  {shorten(one.sample, 80)}  {one.a:.4f} -> {one.b:.4f}  {_changes(one)}"
-                )
+def _moved(one: MovedQuery) -> Text:
+    """What was added to, dropped from and moved in the list of a query, in words."""
+    shown = ""
+    if one.lists is not None:
+        moved = [f"{item} {old}->{new}" for item, old, new in one.lists.moved]
+        changes = {"added": one.lists.added, "dropped": one.lists.dropped, "moved": moved}
+        shown = "; ".join(f"{word} {some_of(items, 3)}" for word, items in changes.items() if items)
+        shown = shown or "the same list"
+    return Text(f"  {one.change:+.4f}  {shorten(one.sample, 80)}  {one.a:.4f} -> {one.b:.4f}  {shown}")
 
 
-def _changes(one: MovedQuery) -> str:
-    """What was added to, dropped from and moved in the list, in words."""
-    if one.lists is None:
-        return ""
-    moved = [f"{item} {old}->{new}" for item, old, new in one.lists.moved]
-    words = (("added", one.lists.added), ("dropped", one.lists.dropped), ("moved", moved))
-    shown = "; ".join(f"{word} {_few(items)}" for word, items in words if items)
-    return shown or "the same list"
-
-
-def _few(items: Sequence[str], most: int = 3) -> str:
-    return ", ".join(shorten(item, 40) for item in items[:most]) + (
-        f" and {len(items) - most} more" if len(items) > most else ""
-    )
-
-
-def _verdict(found: ComparisonData) -> Text:
-    verdict = found.verdict or "pass"
-    text = Text(f"verdict  {_WORDS[verdict]} (exit code {found.exit_code})")
-    text.stylize(f"bold {_COLOUR[verdict]}", 9, 9 + len(_WORDS[verdict]))
+def _decisions(found: Comparison) -> Iterator[str]:
     for one in found.comparisons:
-        if one.decision is not None:
-            text.append(f"\n  {_decided(found, one)}")
-    return text
+        if (decision := one.decision) is not None:
+            needed = f"; {decision.needed:,} queries would decide it" if decision.needed else ""
+            held = f"{_name(found, one)}, margin {decision.margin:g}: {_ends(one)}{needed}"
+            yield f"{_WORDS[decision.verdict]:9}  {held}"
 
 
-def _decided(found: ComparisonData, one: MeasureComparison) -> str:
-    assert one.decision is not None
-    of = f", {clean(one.b)}" if len(found.systems) > 2 else ""
-    needed = f"; {one.decision.needed:,} queries would decide it" if one.decision.needed else ""
-    word = _WORDS[one.decision.verdict]
-    return f"{word:9}  {clean(one.measure)}{of}, margin {one.decision.margin:g}: {_ends(one)}{needed}"
-
-
-def ranking_text(found: RankedSystems) -> str:
-    """The systems in order as plain text: means with intervals, and which are not distinguishable from the first."""
-    names = [clean(one.system) or "-" for one in found.systems]
-    width = max(map(len, names))
-    lines = [f"systems by {clean(found.measure)}"]
-    for name, one in zip(names, found.systems, strict=True):
-        lines.append(
-            f"  {name:{width}}  {one.summary.mean:.4f} ({one.summary.interval_in_words()}){_behind(one)}"
-        )
-    for other, (tau, top) in found.orders.items():
-        shown = ["-" if value is None else f"{value:.3f}" for value in (tau, top)]
-        lines.append(f"  the same order by {clean(other)}: tau {shown[0]}, top half {shown[1]}")
-    return "\n".join(lines)
-
-
-def _behind(one: Ranked) -> str:
-    if one.behind is None:
-        return ""
-    shown = f"  {in_digits(one.behind.difference, '+')} ({_ends(one.behind)})  p {_p(one.behind.p_holm)}"
-    return shown + ("" if one.behind.distinguishable else "  not distinguishable")
-
-
-def overlap_text(found: Overlap, most: int = 10) -> str:
-    """How alike two systems' lists are, and the queries that differ most."""
-    differing, k = found.differing, found.k
-    both = f"{len(found.queries):,} queries in both: RBO {found.rbo:.4f} (p = {found.p:g})"
-    new = f"{found.new:,} of {found.total:,} results of B are not in A's first {k}"
-    lines = [f"{both}, overlap@{k} {found.overlap:.4f}", f"{len(differing):,} differ in the first {k}; {new}"]
-    lines += [
-        f"  {shorten(one.query, 40)}  RBO {one.rbo:.4f}  overlap@{k} {one.overlap:.4f}"
-        for one in differing[:most]
-    ]
-    if len(differing) > most:
-        lines.append(f"  and {len(differing) - most:,} more")
-    for name, cases in zip("AB", found.only_in, strict=True):
-        if cases:
-            lines.append(f"only in {name}: {len(cases)} ({_some(cases)})")
-    return "\n".join(lines)
-
-
-def comparison_document(found: ComparisonData) -> ComparisonDocument:
-    """The document of `--json`; its schema is published."""
+def _document(found: Comparison) -> ComparisonDocument:
     return {
         "schema_version": 1,
         "passed": found.exit_code == 0,
@@ -291,7 +304,7 @@ def comparison_document(found: ComparisonData) -> ComparisonDocument:
         "verdict": found.verdict,
         "systems": list(found.systems),
         "primary": list(found.primary),
-        "comparisons": [_row(one) for one in found.comparisons if not one.slice],
+        "comparisons": [_row(one) for one in found.whole],
         "slices": [{**_row(one), "slice": one.slice} for one in found.comparisons if one.slice],
         "only_in": {system: list(cases) for system, cases in found.only_in.items()},
         "moved": {
@@ -301,13 +314,14 @@ def comparison_document(found: ComparisonData) -> ComparisonDocument:
             }
             for system in found.held
         },
-        "orders": {name: {"tau": tau, "top_half": top} for name, (tau, top) in found.orders.items()},
+        "orders": orders_json(found.orders),
         "notes": list(found.notes),
     }
 
 
 def _row(one: MeasureComparison) -> ComparedLine:
     parts, ends, decision = one.parts, one.interval.ends, one.decision
+    whose = {name: parts.verdicts if parts and one.verdicts == name else 0.0 for name in ("judge", "labels")}
     found: ComparedLine = line_of(
         ComparedLine,
         one,
@@ -319,13 +333,7 @@ def _row(one: MeasureComparison) -> ComparedLine:
         decision=decision and decision.verdict,
         margin=decision and decision.margin,
         needed_to_decide=decision and decision.needed,
-        parts=parts
-        and line_of(
-            PartsLine,
-            parts,
-            judge=parts.verdicts if one.verdicts == "judge" else 0.0,
-            labels=parts.verdicts if one.verdicts == "labels" else 0.0,
-        ),
+        parts=parts and line_of(PartsLine, parts, **whose),
         parts_why=one.parts_why or None,
     )
     return found
@@ -338,69 +346,36 @@ def _moved_row(one: MovedQuery) -> MovedLine:
     return found
 
 
-def _json(found: ComparisonData) -> str:
-    return json.dumps(comparison_document(found), ensure_ascii=False, indent=1) + "\n"
-
-
-def _csv(found: ComparisonData) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    head: list[str] | None = None
+def _csv(found: Comparison) -> str:
+    rows: list[dict[str, Json]] = []
     for one in found.comparisons:
         row: dict[str, Json] = {"slice": one.slice, **_row(one)}
         parts, ends = row.pop("parts") or {}, row.pop("interval") or (None, None)
-        row |= {"low": ends[0], "high": ends[1]}
-        row |= {name: parts.get(name) for name in ("retrieval", "judge", "labels")}
-        if head is None:
-            head = list(row)
-            writer.writerow(head)
-        writer.writerow([cell(row[name]) for name in head])
+        of_parts = {name: parts.get(name) for name in ("retrieval", "judge", "labels")}
+        rows.append({**row, "low": ends[0], "high": ends[1], **of_parts})
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(rows[0])
+    writer.writerows(map(cell, row.values()) for row in rows)
     return out.getvalue()
 
 
-def _markdown(found: ComparisonData) -> str:
+def _markdown(found: Comparison) -> str:
     table = _table(found, found.comparisons, file=True)
-    lines = [table.markdown(_safe, rule="---")]
-    lines += [f"- {_safe(line)}" for one in _whole(found) for line in _remarks(found, one)]
-    for system, cases in found.only_in.items():
-        if cases:
-            lines.append(f"- only in {_safe(system)}: {len(cases)} ({_safe(_some(cases))})")
-    lines += [f"- {_safe(line)}" for line in (*_orders(found), *found.notes)]
+    lines = [line for one in found.whole for line in _remarks(found, one)]
+    lines += [*_only_in(found, "only in "), *_orders(found), *found.notes]
+    parts = [table.markdown(markdown_text), "\n", *(f"- {markdown_text(line, 300)}\n" for line in lines)]
     if found.verdict is not None:
-        lines += ["", f"**{_WORDS[found.verdict].capitalize()}** (exit code {found.exit_code})", ""]
-        lines += [f"- {_safe(_decided(found, one))}" for one in found.comparisons if one.decision]
-    return "\n".join(lines) + "\n"
+        parts.append(f"\n**{_WORDS[found.verdict].capitalize()}** (exit code {found.exit_code})\n\n")
+        parts += [f"- {markdown_text(line, 300)}\n" for line in _decisions(found)]
+    return "".join(parts)
 
 
-def _safe(text: str) -> str:
-    return re.sub(r"[\\|`*_<>\[\]]", r"\\\g<0>", shorten(text, 300))
-
-
-def _latex(found: ComparisonData) -> str:
-    return _table(found, found.comparisons, file=True).latex(("hline",) * 3)
-
-
-def _text(found: ComparisonData) -> str:
-    return comparison_text(found) + "\n"
-
-
-COMPARISON_FORMATS: dict[str, Callable[[ComparisonData], str]] = {
-    ".json": _json,
+COMPARISON_FORMATS: dict[str, Callable[[Comparison], str]] = {
+    ".json": lambda found: json.dumps(_document(found), ensure_ascii=False, indent=1) + "\n",
     ".csv": _csv,
     ".md": _markdown,
-    ".tex": _latex,
-    ".txt": _text,
+    ".tex": lambda found: _table(found, found.comparisons, file=True).latex(("hline",) * 3),
+    ".txt": lambda found: f"{found}\n",
 }
 """What a comparison can be written as, by the file's extension."""
-
-
-def write_comparison(found: ComparisonData, path: Path) -> None:
-    """Write a comparison to a file; InputError where it has no known extension."""
-    render = COMPARISON_FORMATS.get(path.suffix.lower())
-    if render is None:
-        raise InputError(
-            f"{path}: no comparison is written as {path.suffix or 'a folder'}",
-            fix=f"use {', '.join(COMPARISON_FORMATS)}",
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(found), "utf-8")

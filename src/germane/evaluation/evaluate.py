@@ -31,11 +31,10 @@ from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, Job, graders_of
-from germane.reports.data import slices_of
 from germane.reports.gates import Gate
 from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
-from germane.reports.summary import MeasureSummary
+from germane.reports.summary import MeasureSummary, slices_of
 from germane.samples.evalfile import Case
 from germane.samples.reading import SampleSource, rows_of, samples_from
 from germane.samples.rows import PlainRow
@@ -211,7 +210,7 @@ def _target(source: Tables, folder: Path | str | None) -> Tables:
     if not isinstance(source, ReportFolder):
         return Part()
     if folder is None:
-        return ReportFolder.temporary().start()
+        return ReportFolder.temporary(source).start()
     target = ReportFolder(folder).lock()
     try:
         target.refuse_other()

@@ -66,7 +66,7 @@ class Suite:
     settings: Settings = field(default_factory=Settings)
     warn: Warn = field(default=lambda _: None)
     stdin: list[Sample] = field(default_factory=list)
-    _made: dict[tuple[int, ...], tuple[Grader, ...]] = field(default_factory=dict)
+    _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
 
     def cases(self) -> Iterator[PlannedCase]:
         """The cases, in the order of the paths; filtered, sampled and cut as asked for.
@@ -113,7 +113,7 @@ class Suite:
     def _of(self, path: Path, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
         file = self.files.get(path)
         for case in file.cases if file else ():
-            graders = self.graders(case.graders, file)
+            graders = self.graders(file, case)
             if not graders and not (self.dry and case.graders):
                 fix = "name evaluators, or measures"
                 raise InputError("this case is graded by nothing", fix=fix, place=case.place)
@@ -124,7 +124,7 @@ class Suite:
     def _data(
         self, data: Path, file: EvalFile | None, path: Path, *, plain: bool
     ) -> Iterator[PlannedCase | PlainRow]:
-        graders = self.graders(file.measures if file else (), file)
+        graders = self.graders(file)
         if not graders:
             fix = (
                 "write measures: [...] in the file, or -m"
@@ -174,33 +174,34 @@ class Suite:
                 contexts_from=file.contexts_from if file else "auto",
             )
 
-    def graders(self, specs: Iterable[GraderSpec], file: EvalFile | None) -> tuple[Grader, ...]:
-        """The graders that these entries of a file describe, or those that are named in their place.
+    def graders(self, file: EvalFile | None, case: Case | None = None) -> tuple[Grader, ...]:
+        """The graders of a case of an eval file, or of its data (None), with the least score of the case.
 
-        They are made once, so that cases share them. Data of no eval file (None) have what flags or the config name.
+        Measures that flags name replace them; data of no eval file have these, or what the config names. Graders are made
+        once, so that cases share them.
         """
         if self.measures or file is None:
             return graders_of(self.measures or self.usual)
         from germane.graders.specs import code_in, graders_of_specs
 
-        specs = tuple(specs)
-        key = tuple(map(id, specs))
+        specs, threshold = file.measures, file.execution.threshold
+        if case is not None:
+            specs, threshold = case.graders, case.threshold
+        key = (threshold, *map(id, specs))
         if key not in self._made:
             for spec in specs if self.dry else ():
                 if ".py:" in (named := code_in(spec.spec)):
                     problem = f"{named} is not imported in a dry run: what it asks is not in the forecast"
                     self.warn(Notice(problem, "", spec.place))
             specs = tuple(spec for spec in specs if not (self.dry and ".py:" in code_in(spec.spec)))
-            self._made[key] = graders_of_specs(specs, file, self.settings, self.warn)
+            made = graders_of_specs(specs, file, self.settings, self.warn)
+            self._made[key] = tuple(replace(one, threshold=threshold) for one in made)
         return self._made[key]
 
     def graders_of_files(self, files: Iterable[EvalFile | None]) -> tuple[Grader, ...]:
         """Every grader that any case of these files has (None = data of no eval file); no data is read for it."""
-        found: dict[Grader, None] = {}
-        for file in files:
-            lists = (file.measures, *(case.graders for case in file.cases)) if file else ((),)
-            found.update((one, None) for specs in lists for one in self.graders(specs, file))
-        return tuple(found)
+        cases = ((file, case) for file in files for case in (None, *(file.cases if file else ())))
+        return tuple(dict.fromkeys(one for file, case in cases for one in self.graders(file, case)))
 
     def all_graders(self) -> tuple[Grader, ...]:
         """Every grader that any case has."""
@@ -211,7 +212,7 @@ class Suite:
         file = self.files.get(self.paths[0])
         if len(self.paths) > 1 or self.asks_targets or (file is not None and file.cases):
             return ()
-        return self.graders(file.measures if file else (), file)
+        return self.graders(file)
 
     @property
     def gates(self) -> tuple[Gate, ...]:

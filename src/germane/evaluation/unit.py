@@ -24,18 +24,17 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, islice
-from math import fsum, inf
+from itertools import chain, groupby, islice
+from math import inf
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from germane.encoding import encode
 from germane.judging.driver import Answerer, Drive
-from germane.judging.labelled import RowAnswers
+from germane.judging.labelled import AskedRow, RowAnswers
 from germane.measures import ranked
 from germane.measures.kernel import Floats, RankedLabels
-from germane.measures.labels import HELPS, Settings, gold_table, turns
+from germane.measures.labels import HELPS, Settings, turns
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import (
@@ -45,10 +44,10 @@ from germane.measures.scoring import (
     Block,
     Grader,
     Job,
-    applicable,
+    choice_of,
     depth_of,
+    graders_of,
     open_holes,
-    reading_of,
 )
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import result_row
@@ -155,7 +154,7 @@ class _Working:
     def __init__(self, unit: Unit) -> None:
         self.unit, self.notes = unit, Counter[str]()
         self.block = Block(jobs=unit.jobs, settings=unit.settings, notes=self.notes)
-        self.drive: Drive[Any] = Drive(self.block.programs())
+        self.drive: Drive[Any] = Drive(self.block.programs)
 
     def part(self) -> Part:
         """What the unit's samples were asked, answered and scored."""
@@ -224,13 +223,14 @@ def _add_scores(
 def _beside(samples: Sequence[Sample], measures: Sequence[Measure]) -> Beside:
     """The values of measures that belong beside those of gold labels, of the samples that have any."""
     found: Beside = {}
-    for measure in measures:
-        mine = [sample for sample in samples if applicable(measure, sample, Settings()) is None]
-        table, lengths, _ = gold_table(mine, final=measure.settings["over"] == "final")
-        values = iter(ranked.values(measure, table).tolist())
-        for sample, length in zip(mine, lengths, strict=True):
-            mean = fsum(islice(values, length)) / length if length else 0.0
-            found.setdefault((sample.system, str(measure)), array("d")).append(mean)
+    if measures:
+        graders = graders_of(tuple(measures))
+        block = Block([Job(sample=sample, graders=graders) for sample in samples], Settings())
+        outcomes = block.outcomes(Drive(block.programs).results)  # gold labels ask nobody
+        for sample, row in zip(samples, outcomes, strict=True):
+            for name, outcome in row.items():
+                if outcome.value is not None:
+                    found.setdefault((sample.system, name), array("d")).append(outcome.value)
     return found
 
 
@@ -255,8 +255,8 @@ class PlainMeasures:
         measures = list(self._measures.values())
         self._sources = {measure.labels for measure in measures}
         self._depths = {
-            reading: _deepest(one for one in measures if reading_of(one) == reading)
-            for reading in map(reading_of, measures)
+            reading: _deepest(one for one in measures if choice_of(one) == reading)
+            for reading in map(choice_of, measures)
         }
         self._asked = [depth for reading, depth in self._depths.items() if reading.source == "judge"]
         self._beside = belonging_to(measures)
@@ -278,9 +278,7 @@ class PlainMeasures:
 
     def part(self, rows: Sequence[PlainRow]) -> WrittenPart | None:
         """What the rows yield; None where any of them has to be looked at more closely."""
-        part = WrittenPart(
-            samples=[encode(row.shown) + b"\n" for row in rows], scores=ScoreTable(), graders=self._shown
-        )
+        part = WrittenPart(samples=[row.line for row in rows], scores=ScoreTable(), graders=self._shown)
         verdicts = self._add_labels(rows, part)
         if verdicts is None:
             return None
@@ -288,7 +286,7 @@ class PlainMeasures:
         values: dict[str, Floats] = {}
         refused: dict[str, dict[int, str]] = {}
         for name, measure in self._measures.items():
-            reading = reading_of(measure)
+            reading = choice_of(measure)
             try:
                 values[name] = ranked.values(measure, tables.of(reading.source, self._depths[reading]))
             except Exception:  # noqa: BLE001 - a user's own formula: which sample it fails on is found one by one
@@ -301,7 +299,7 @@ class PlainMeasures:
         part.scores = ScoreTable.of_values(keys, values, types=self._types, refused=refused)
         for reading in self._depths:
             if reading.source == "gold":
-                mine = (refused[name] for name, one in self._measures.items() if reading_of(one) == reading)
+                mine = (refused[name] for name, one in self._measures.items() if choice_of(one) == reading)
                 part.notes.update({REPEATED: tables.repeated(set.intersection(*map(set, mine)))})
         part.notes = +part.notes
         part.beside = tables.beside(self._beside)
@@ -313,32 +311,33 @@ class PlainMeasures:
     def _add_labels(self, rows: Sequence[PlainRow], part: WrittenPart) -> list[Sequence[int]] | None:
         """Add the rows of items, judgements and labels; returns each row's verdicts, None where anything is missing."""
         answers, depth = self._answers, _largest(self._asked)
-        verdicts: list[Sequence[int]] = []
-        if answers is not None:
-            answers.renew()
+        asked, labelled = list[AskedRow](), list[Iterable[bytes]]()
+        part.labels = chain.from_iterable(labelled)
         for row in rows:
             found, key = row.contexts, (row.id, row.system, row.trial)
+            if found.shown and found.grades is None and "human" in self._sources:
+                return None
+            asked.append(AskedRow())
             if not found.shown or (answers is None and found.grades is None):
-                if found.shown and "human" in self._sources:
-                    return None
-                verdicts.append(())
                 continue
             items = relevance_items(row.query, found.texts or found.ids or ())
             if found.grades is not None:
-                part.labels += label_lines(key, items, found.grades)
+                labelled.append(label_lines(key, items, found.grades))
             if answers is None:
                 continue
             if found.texts is None or len(set(found.texts)) != len(found.texts):
                 return None
-            asked, grades = items[:depth], None if found.grades is None else found.grades[:depth]
-            answered = answers.of(asked, grades, self.settings.beside(row))
-            if answered is None or (grades is None and "human" in self._sources):
-                return None
-            verdicts.append(answered.labels)
-            part.items += item_lines(key, asked)
-            part.judgements.extend(answered.rows)
+            grades = None if found.grades is None else found.grades[:depth]
+            asked[-1] = AskedRow(items[:depth], grades, self.settings.beside(row))
+            part.items += item_lines(key, items[:depth])
             part.reads = self._reads
-        return verdicts
+        if answers is None:
+            return [()] * len(rows)
+        answered = answers.of(asked)
+        if answered is None:
+            return None
+        part.judgements = answered.rows
+        return answered.labels
 
 
 class _Tables:

@@ -14,19 +14,31 @@ from germane.questions.question import ending
 from germane.questions.relevance import Relevance
 from germane.tables.judgements import dump_judgement
 from germane.tables.part import JudgementLines
-from germane.types import Context, Judgement
+from germane.types import Context, FrozenDict, Judgement
 
-__all__ = ["AnsweredRows", "LabelledRows", "RowAnswers"]
+__all__ = ["AnsweredRows", "AskedRow", "LabelledRows", "RowAnswers"]
 
 _NAME = "0" * 32
 _HEAD = b'{"key":"%b","item":"%b%b'
 _BEGIN = len(_HEAD % (_NAME.encode(), _NAME.encode(), b""))
 
 
-class AnsweredRows(NamedTuple):
-    """The verdicts on the passages of one row, and the lines of judgements.jsonl that they stand in."""
+class AskedRow(NamedTuple):
+    """The passages of one row that are asked about, which are none for a row without any.
 
-    labels: Sequence[int]
+    `items` name the passages, `grades` are people's labels of them (0 to 3, or True and False), where there are any;
+    `beside` is what is shown beside the query: the sample's reference or criterion.
+    """
+
+    items: Sequence[str] = ()
+    grades: Sequence[int] | None = None
+    beside: Mapping[str, str] = FrozenDict()
+
+
+class AnsweredRows(NamedTuple):
+    """The verdicts on the passages of each row, and the lines of judgements.jsonl that they stand in."""
+
+    labels: list[Sequence[int]]
     rows: JudgementLines
 
 
@@ -35,22 +47,12 @@ class RowAnswers(Protocol):
 
     prompts: dict[str, str]
 
-    def renew(self) -> None:
-        """What follows is answered now."""
-        ...
-
     def count(self, questions: int) -> None:
         """So many questions were answered."""
         ...
 
-    def of(
-        self, items: Sequence[str], grades: Sequence[int] | None, beside: Mapping[str, str]
-    ) -> AnsweredRows | None:
-        """The verdicts on one sample's passages; None where one of them is not of a plain kind.
-
-        `items` name the passages, `grades` are people's labels of them (0 to 3, or True and False), where there are any;
-        `beside` is what is shown beside the query: the sample's reference or criterion.
-        """
+    def of(self, asked: Sequence[AskedRow]) -> AnsweredRows | None:
+        """The verdicts on the passages of these rows; None where one of them is not of a plain kind."""
         ...
 
 
@@ -69,35 +71,35 @@ class LabelledRows:
         self._examples: dict[str, Judgement] = {}
         self.prompts: dict[str, str] = {}  # labels are read without one
 
-    def renew(self) -> None:
-        """What follows is answered now."""
-        self._tails.clear()
-
     def count(self, questions: int) -> None:
         """Labels are free."""
 
-    def of(
-        self, items: Sequence[str], grades: Sequence[int] | None, beside: Mapping[str, str]
-    ) -> AnsweredRows | None:
+    def of(self, asked: Sequence[AskedRow]) -> AnsweredRows | None:
         """The labels as verdicts; None where a passage has none."""
-        if grades is None:
-            return None
-        question = self._question(beside) if beside else self._plain
-        put = question.settings()
-        begun = canonical({"as": put, "beside": question.shown_beside(), "item": ""})[:-2]
-        binary = type(grades[0]) is bool
-        tails = self._tails.setdefault((put["against"], binary), {})
-        keys, lines = list[str](), list[bytes]()
-        for item, label in zip(items, grades, strict=True):
-            if label not in tails:
-                tails[label] = self._tail(question, label, binary=binary)
-            ending, tail = tails[label]
-            name = item.encode()
-            key = hashlib.sha256(begun + name + ending).hexdigest()[:32]
-            keys.append(key)
-            lines.append(_HEAD % (key.encode(), name, tail))
-        example = self._examples[put["against"]]
-        return AnsweredRows(grades, JudgementLines([example] * len(keys), keys, lines))
+        self._tails.clear()  # they hold the time
+        found = AnsweredRows([], JudgementLines())
+        keys, lines, examples = found.rows.keys, found.rows.lines, found.rows.examples
+        for items, grades, beside in asked:
+            if items and grades is None:
+                return None
+            found.labels.append(grades or ())
+            if not grades:
+                continue
+            question = self._question(beside) if beside else self._plain
+            put = question.settings()
+            begun = canonical({"as": put, "beside": question.shown_beside(), "item": ""})[:-2]
+            binary = type(grades[0]) is bool
+            tails = self._tails.setdefault((put["against"], binary), {})
+            for item, label in zip(items, grades, strict=True):
+                if label not in tails:
+                    tails[label] = self._tail(question, label, binary=binary)
+                ending, tail = tails[label]
+                name = item.encode()
+                key = hashlib.sha256(begun + name + ending).hexdigest()[:32]
+                keys.append(key)
+                lines.append(_HEAD % (key.encode(), name, tail))
+            examples += [self._examples[put["against"]]] * len(items)
+        return found
 
     def _question(self, beside: Mapping[str, Any]) -> Relevance:
         return Relevance(query="?", passage="?", **self._asked, **beside)

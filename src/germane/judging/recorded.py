@@ -5,16 +5,18 @@ from __future__ import annotations
 import weakref
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from germane.encoding import decode
 from germane.errors import InputError, Place
-from germane.judging.labelled import AnsweredRows
-from germane.numberset import NumberSet
+from germane.judging.labelled import AnsweredRows, AskedRow
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.tables.folder import StoredJudgements
+from germane.tables.folder import ITEM, KEY, StoredJudgements
 from germane.tables.judgements import AskedCounts, count_asked, load_judgement
 from germane.tables.part import JudgementLines
 from germane.types import Judgement
@@ -78,71 +80,69 @@ class Recorded:
 
 
 class StoredAnswers:
-    """The places of a report folder's judgements in their file, by item and settings: some 24 bytes each."""
+    """The places of a report folder's judgements in their file, by item and settings: some 16 bytes each."""
 
     def __init__(self, judgements: StoredJudgements, judge: str | None) -> None:
-        self._names, self._offsets = NumberSet(), array("q")
         self._path = judgements.path
+        hashes, offsets = array("q"), array("q")
         settings = dict[bytes, tuple[str | None, ...] | None]()
         for number, (offset, line) in enumerate(judgements.lines(), 1):
-            rest = _rest(line)
-            if rest is None or rest not in settings:
-                row = self._row(line, number)
-                counts = row.get("parent") is None and judge in {None, row.get("judge")}
-                put = tuple(map(row.get, _SETTINGS)) if counts else None
-                item = str(row.get("item"))
-                if rest is not None:
-                    _remember(settings, rest, put)
+            if (rest := line[_REST]) in settings:
+                put, item = settings[rest], line[ITEM].decode()
             else:
-                put, item = settings[rest], line[_ITEM].decode()
-            if put is not None and self._names.add(hash((item, *put))):
-                self._offsets.append(offset)
+                put, item = self._named(line, number, judge)
+                _remember(settings, line, put)
+            if put is not None:
+                hashes.append(hash((item, *put)))
+                offsets.append(offset)
+        order = np.argsort(np.array(hashes), kind="stable")  # of several with one name the first counts
+        self._hashes, self._offsets = np.array(hashes)[order], np.array(offsets)[order]
         if self._path.exists():
             self._file = self._path.open("rb")
             weakref.finalize(self, self._file.close)
 
-    def _row(self, line: bytes, number: int) -> dict[str, Any]:
+    def _named(
+        self, line: bytes, number: int, judge: str | None
+    ) -> tuple[tuple[str | None, ...] | None, str]:
+        """The settings of a judgement, None where it answers nothing, and its item."""
         try:
             row: dict[str, Any] = decode(line)
         except ValueError:
             place = Place(str(self._path), number)
             raise InputError("this line is damaged", fix="run again with --resume", place=place) from None
-        return row
+        counts = row.get("parent") is None and judge in {None, row.get("judge")}
+        return tuple(map(row.get, _SETTINGS)) if counts else None, str(row.get("item"))
 
-    def line(self, name: _Name) -> bytes | None:
-        """The line of a judgement; None where there is none."""
-        place = self._names.index(hash(name))
-        if place < 0:
+    def lines(self, names: Iterable[_Name]) -> list[bytes] | None:
+        """The lines of judgements; None where one is missing."""
+        wanted = np.array(list(map(hash, names)), dtype=np.int64)
+        if not len(self._hashes):
+            return None if len(wanted) else []
+        at = np.searchsorted(self._hashes, wanted)
+        at[at == len(self._hashes)] = 0
+        if (self._hashes[at] != wanted).any():
             return None
-        self._file.seek(self._offsets[place])
-        return self._file.readline()
+        seek, readline = self._file.seek, self._file.readline
+        return [readline() for offset in self._offsets[at].tolist() if seek(offset) >= 0]
 
     def get(self, name: _Name) -> Judgement | None:
         """A judgement; None where there is none."""
-        line = self.line(name)
-        return None if line is None else load_judgement(decode(line))
+        found = self.lines([name])
+        return None if found is None else load_judgement(decode(found[0]))
 
 
-_KEY, _ITEM = slice(8, 40), slice(50, 82)
-_AT, _LENGTH = b'"at":"', len('"at":"2026-11-22T10:53:49.788+00:00",')
+_REST = slice(82, None)
+"""What follows the key and the item in a line: the same for many passages with one label."""
 _REMEMBERED = 10_000
 HIGHEST = 3
 
 
-def _rest(line: bytes) -> bytes | None:
-    """What a line says beside its key, its item and its time; None where these do not stand at their usual places."""
-    if line[:8] != b'{"key":"' or line[40:50] != b'","item":"' or line[82:84] != b'",':
-        return None
-    at = line.find(_AT, 82)
-    if at < 0 or line[at + _LENGTH - 2 : at + _LENGTH] != b'",':
-        return line[82:]
-    return line[82:at] + line[at + _LENGTH :]
-
-
-def _remember(known: dict[bytes, Any], rest: bytes, value: object) -> None:
+def _remember(known: dict[bytes, Any], line: bytes, value: object) -> None:
+    """Remember what the rest of a line says, where its key and its item stand at their usual places."""
     if len(known) >= _REMEMBERED:  # the reasons of a model are another each time
         known.clear()
-    known[rest] = value
+    if line[40:50] == b'","item":"' and line[82:84] == b'",':
+        known[line[_REST]] = value
 
 
 class _Read(NamedTuple):
@@ -164,58 +164,50 @@ class RecordedRows:
         self._answers, self._asked = answers, asked
         self._prompt = Relevance(query="?", passage="?", **asked).prompt
         self._plain = self._put({})
-        self._read: dict[bytes, _Read | None] = {}
+        self._read: dict[bytes, _Read] = {}
         self._examples: dict[object, Judgement] = {}
         self.prompts: dict[str, str] = {}
         """The hashes of the prompts that the verdicts were asked for with, by name."""
-
-    def renew(self) -> None:
-        """Nothing depends on the time."""
 
     def count(self, questions: int) -> None:
         """So many questions had an answer."""
         self._answers.found += questions
 
-    def of(
-        self, items: Sequence[str], _: Sequence[int] | None, beside: Mapping[str, str]
-    ) -> AnsweredRows | None:
-        """The verdicts on one sample's passages; None where one is missing, failed or is anything but a grade."""
-        put = self._put(beside) if beside else self._plain
+    def of(self, asked: Sequence[AskedRow]) -> AnsweredRows | None:
+        """The verdicts on the passages of these rows; None where one is missing, failed or is anything but a grade."""
         stored = self._answers.stored
         assert stored is not None
-        labels, rows = list[int](), JudgementLines()
-        for item in items:
-            line = stored.line((item, *put))
-            found = None if line is None else self._reading(line)
-            if line is None or found is None:
-                return None
-            if found.example.prompt:
-                self.prompts[self._prompt] = found.example.prompt
-            labels.append(found.label)
-            rows.examples.append(found.example)
-            rows.keys.append(line[_KEY].decode())
-            rows.lines.append(line)
-        return AnsweredRows(labels, rows) if len({*map(type, labels)}) < 2 else None
+        names: list[_Name] = []
+        for items, _, beside in asked:
+            put = self._put(beside) if beside else self._plain
+            names += [(item, *put) for item in items]
+        lines = stored.lines(names)
+        found = [one for line in lines or () if (one := self._reading(line)) is not None]
+        if lines is None or len(found) < len(lines):
+            return None
+        for example in self._examples.values():
+            if example.prompt:
+                self.prompts[self._prompt] = example.prompt
+        keys = [line[KEY].decode() for line in lines]
+        rows = JudgementLines([one.example for one in found], keys, lines)
+        labels = iter([one.label for one in found])
+        each: list[Sequence[int]] = [tuple(islice(labels, len(row.items))) for row in asked]
+        return AnsweredRows(each, rows) if all(len(set(map(type, row))) < 2 for row in each) else None
 
     def _put(self, beside: Mapping[str, Any]) -> tuple[str | None, ...]:
         question = Relevance(query="?", passage="?", **self._asked, **beside)
         return tuple(map(question.settings().get, _SETTINGS))
 
     def _reading(self, line: bytes) -> _Read | None:
-        rest = _rest(line)
-        if rest is None:
-            return None
-        if rest not in self._read:
-            _remember(self._read, rest, self._parsed(line))
-        return self._read[rest]
-
-    def _parsed(self, line: bytes) -> _Read | None:
-        judgement = load_judgement(decode(line))
-        label = _label_in(judgement)
-        if label is None:
-            return None
-        counted = judgement.prompt, frozenset(count_asked(AskedCounts(), judgement).items())
-        return _Read(label, self._examples.setdefault(counted, judgement))
+        if (found := self._read.get(line[_REST])) is None:
+            judgement = load_judgement(decode(line))
+            label = _label_in(judgement)
+            if label is None:
+                return None
+            counted = judgement.prompt, frozenset(count_asked(AskedCounts(), judgement).items())
+            found = _Read(label, self._examples.setdefault(counted, judgement))
+            _remember(self._read, line, found)
+        return found
 
 
 def _label_in(judgement: Judgement) -> int | None:

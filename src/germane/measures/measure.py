@@ -274,7 +274,8 @@ class Measure:
     """A measure with its parameters and cut-off: `Measure.parse("AP(rel=2)@10")` or `AP(rel=2) @ 10`.
 
     Equal when they mean the same; `str()` is the canonical name. `settings` are all its parameters: as given, else
-    their defaults (None = depends on the labels). Raises MeasureError on an unknown name, parameter or value, and on a
+    their defaults (None = depends on the labels). `definition` is what the registry knows of it, `labels` the one
+    source of labels that it reads. Raises MeasureError on an unknown name, parameter or value, and on a
     cut-off that is superfluous, below 1 or, of a level of recall, outside 0 to 1.
     """
 
@@ -282,6 +283,8 @@ class Measure:
     params: FrozenDict = field(default_factory=FrozenDict)
     cutoff: int | float | None = None
     settings: FrozenDict = field(init=False, repr=False, compare=False)
+    definition: Definition = field(init=False, repr=False, compare=False)
+    labels: Source = field(init=False, repr=False, compare=False)
     _text: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -307,11 +310,17 @@ class Measure:
         defaults = {name: spec.default for name, spec in known.params.items()}
         cutoff = _checked_cutoff(known, self.cutoff)
         at = "" if cutoff is None else f"@{cutoff:.9g}"
-        object.__setattr__(self, "name", known.name)
-        object.__setattr__(self, "params", FrozenDict(checked))
-        object.__setattr__(self, "settings", FrozenDict(defaults | checked))
-        object.__setattr__(self, "cutoff", cutoff)
-        object.__setattr__(self, "_text", known.name + _spelled(checked) + at)
+        found = {
+            "name": known.name,
+            "params": FrozenDict(checked),
+            "cutoff": cutoff,
+            "settings": FrozenDict(defaults | checked),
+            "definition": known,
+            "labels": source,
+            "_text": known.name + _spelled(checked) + at,
+        }
+        for field_name, value in found.items():
+            object.__setattr__(self, field_name, value)
 
     def require_cutoff(self) -> Measure:
         """Itself, or MeasureError where this measure means nothing without `@k`."""
@@ -333,16 +342,6 @@ class Measure:
 
     def __reduce__(self) -> tuple[type[Measure], tuple[str, FrozenDict, int | float | None]]:
         return Measure, (self.name, self.params, self.cutoff)
-
-    @property
-    def definition(self) -> Definition:
-        """What the registry knows of it."""
-        return definition(self.name, self.params)
-
-    @property
-    def labels(self) -> Source:
-        """The one source of labels that it reads."""
-        return self.settings.get("labels") or self.definition.labels
 
     @classmethod
     def remembered(cls, text: str) -> Measure:

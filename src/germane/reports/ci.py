@@ -20,24 +20,20 @@ _MOST = 10
 """Annotations of one step that GitHub shows."""
 
 
-def junit(report: ReportData, words: Mapping[SampleKey, Sequence[ResultRow]]) -> Iterator[str]:
-    """The report as JUnit XML: a suite with a test per gate, and one with a test per case.
-
-    A gate that fails is a failure, one that is undecided an error. So is a case whose required graders fail, or are not
-    measured; without `required` a case's verdict is information and stands in its output. `words` are what each grader
-    found in each case.
-    """
-    return junit_of([("", report, words)])
-
-
-def junit_of(
+def junit(
     reports: Iterable[tuple[str, ReportData, Mapping[SampleKey, Sequence[ResultRow]]]],
 ) -> Iterator[str]:
-    """Several reports as one JUnit XML document: two suites of each, which begin with its name."""
+    """Reports as JUnit XML: of each a suite with a test per gate, and one with a test per case, under its name.
+
+    A gate that fails is a failure, one that is undecided an error. So is a case whose required graders fail, or are not
+    measured; without `required` a case's verdict is information and stands in its output. With each report goes what each
+    grader found in each case.
+    """
     made: list[tuple[str, str, list[str]]] = []
     for name, report, words in reports:
+        remarks = {(one.system, one.measure): list(one.remarks()) for one in report.summaries}
         cases = [
-            _case(report, case, words.get((case.sample, case.system, case.trial), ()))
+            _case(report, case, words.get((case.sample, case.system, case.trial), ()), remarks)
             for case in report.cases()
         ]
         start = str(report.manifest.get("created") or "").partition("+")[0]
@@ -70,11 +66,17 @@ def _gates(report: ReportData) -> list[str]:
     return tests
 
 
-def _case(report: ReportData, case: CaseResult, words: Sequence[ResultRow]) -> str:
+def _case(
+    report: ReportData,
+    case: CaseResult,
+    words: Sequence[ResultRow],
+    remarks: Mapping[tuple[str, str], Sequence[str]],
+) -> str:
     name = f"{case.sample}{f' [{case.system}]' if case.system else ''}{f' trial {case.trial}' if case.trial else ''}"
     lines = [f"verdict: {case.verdict}, score: {in_digits(case.score)}"]
     for score in report.tables.scores.of_sample((case.sample, case.system, case.trial)):
         lines.append(f"{score.measure}: {in_digits(score.value)}{f' ({score.why})' if score.why else ''}")
+        lines += [f"  {remark}" for remark in remarks.get((case.system, score.measure), ())]
         for row in (row for row in words if row["measure"] == score.measure):
             lines += [f"  hit: {hit}" for hit in row["hits"]] + [f"  miss: {miss}" for miss in row["misses"]]
             lines += [f"  {row['reasoning']}"] if row["reasoning"] else []

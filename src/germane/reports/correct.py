@@ -409,7 +409,7 @@ def largest_draw(labels: Sequence[Label]) -> tuple[list[Label], str, str]:
 def _valued(measure: Measure, sample: Sample, settings: Settings) -> float:
     """A ranked measure over people's labels, all of which are there."""
     lists, _ = replay(labels_for(measure, sample, settings), _nobody)
-    values: list[float] = ranked.values(measure, fill_table(lists, "human")).tolist()
+    values: list[float] = ranked.values(measure, fill_table(lists)).tolist()
     return fsum(values) / len(values) if values else 0.0
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.reports.gates import CaseResult, Verdict, cases_of
-from germane.reports.summary import MeasureSummary, canonical_name, summarise
+from germane.reports.gates import CASE_SCORE, CaseResult, Verdict, cases_of
+from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
 from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.items import ItemRow
@@ -83,6 +83,13 @@ class ReportData:
         if system is not None and system not in self.systems:
             have = f"{have} of {', '.join(self.systems)}"
         raise KeyError(f"{measure} was not measured{f' of {system}' if system else ''}; measured: {have}")
+
+    def reported(self, measure: str) -> str:
+        """The reported name of a measure, of which any name is given; InputError where it was not measured."""
+        try:
+            return self[measure].measure
+        except KeyError as error:
+            raise InputError(str(error.args[0]), fix="name one that is measured: -m NAME") from None
 
     @cached_property
     def files(self) -> tuple[FileReport, ...]:
@@ -176,8 +183,9 @@ class ReportData:
     @property
     def required(self) -> list[str]:
         """The names of the graders that every case must pass."""
-        graders = (grader for graders in self._sets for grader in graders.values())
-        return list(dict.fromkeys(grader.name for grader in graders if grader.required is not None))
+        graders = [grader for graders in self._sets for grader in graders.values()]
+        names = dict.fromkeys(grader.name for grader in graders if grader.required is not None)
+        return [*names, *[CASE_SCORE] * any(grader.threshold is not None for grader in graders)]
 
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
         """The `n` worst scores of a measure, worst first (the highest where lower is better); ties in input order."""
@@ -223,46 +231,12 @@ class FileReport(ReportData):
         return (one for one in super().scores() if (one.sample, one.system, one.trial) in self._keys)
 
 
-_TAGS = ("tag", "tags")
-
-
 @dataclass(frozen=True, slots=True)
 class Slice:
     """The cases that a name stands for, and the summary of each measure over them."""
 
     name: str
     summaries: Sequence[MeasureSummary]
-
-
-def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
-    """The ids of the cases of each slice, by its name.
-
-    `by` is "tags" (each tag is a slice), a field of the metadata (each of its values), what stands before the colon in
-    tags (`lang` for `lang:de`), or one tag (the cases with it, and those without). InputError where it is none of these.
-    """
-    tags: dict[str, set[str]] = {}
-    fields: dict[str, dict[str, set[str]]] = {}
-    everything: dict[str, None] = {}
-    for sample in samples:
-        everything[sample.id] = None
-        for tag in sample.tags:
-            tags.setdefault(tag, set()).add(sample.id)
-            name, colon, value = tag.partition(":")
-            if colon:
-                fields.setdefault(name, {}).setdefault(value, set()).add(sample.id)
-        for name, value in sample.metadata.items():
-            if isinstance(value, str | int | float | bool):
-                fields.setdefault(name, {}).setdefault(str(value), set()).add(sample.id)
-    if by in fields:
-        return {f"{by}={value}": cases for value, cases in sorted(fields[by].items())}
-    if by in tags:
-        return {by: tags[by], f"not {by}": set(everything) - tags[by]}
-    if by in _TAGS and tags:
-        return dict(sorted(tags.items()))
-    if not everything:
-        raise InputError("there are no samples to slice by", fix="slice the report folder of germane run")
-    have = f"tags: {', '.join(sorted(tags)[:10]) or 'none'}; metadata: {', '.join(sorted(fields)[:10]) or 'none'}"
-    raise InputError(f"no sample has the tag or metadata {by!r}", fix=have)
 
 
 def sliced(report: ReportData, by: str) -> list[Slice]:

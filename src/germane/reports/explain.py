@@ -318,7 +318,7 @@ class Explainer:
         else:
             row["numbers"] = numbers_of(measure, lists, sample, score.value)
             if changes and score.value is not None:
-                row["changes"] = list(_what_if(measure, lists, sample, score.value))
+                row["changes"] = list(_what_if(measure, lists, score.value))
         row |= {"reasoning": found.reasoning, "band": found.band}
         if measure is None or measure.definition.family != "ranked":
             row |= {"hits": list(found.hits), "misses": list(found.misses)}
@@ -562,13 +562,11 @@ def _measure_lines(row: Facts) -> Iterator[str]:
         )
 
 
-def _what_if(
-    measure: Measure, lists: Sequence[Ranking], sample: Sample, value: float, most: int = 3
-) -> Iterator[Facts]:
+def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int = 3) -> Iterator[Facts]:
     """The moves that change the score most: a context one place up, or dropped."""
     changes = []
     for what, changed in _changes(lists, depth_of(measure)):
-        new = _value(measure, changed, sample)
+        new = _value(measure, changed)
         if abs(new - value) > 1e-9:
             changes.append(Facts(what=what, value=new, difference=new - value))
     changes.sort(key=lambda change: -abs(change["difference"]))
@@ -592,8 +590,7 @@ def _with(lists: Sequence[Ranking], number: int, places: tuple[LabelledPlace, ..
     return changed
 
 
-def _value(measure: Measure, lists: Sequence[Ranking], sample: Sample) -> float:
+def _value(measure: Measure, lists: Sequence[Ranking]) -> float:
     rows = lists[-1:] if measure.settings.get("over") == "final" else lists
-    known: list[Mapping[str, int]] = [sample.qrels or {}] * len(rows)
-    values = ranked.values(measure, fill_table(rows, measure.labels, known))
+    values = ranked.values(measure, fill_table(rows))
     return float(sum(values.tolist()) / len(rows)) if rows else 0.0

@@ -7,11 +7,11 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from urllib.parse import quote
 
 from rich import box
@@ -19,10 +19,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from germane.clean import cell, clean, html_table, markdown_table, markdown_text, shorten
+from germane.clean import cell, clean, html_table, markdown_table, markdown_text, shorten, some_of
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.reports.ci import junit, junit_of
+from germane.reports.ci import junit
 from germane.reports.correct import corrected_in_words
 from germane.reports.data import FileReport, ReportData, Slice, sliced, system_lines
 from germane.reports.explain import explained, strips
@@ -30,20 +30,10 @@ from germane.reports.gates import CaseResult, worst_exit_code
 from germane.reports.manifest import circular, spent_in_words
 from germane.reports.page.data import Pages
 from germane.reports.page.render import page_html
+from germane.reports.pairing import rankings
 from germane.reports.plots.figures import charts_of
 from germane.reports.plots.svg import document
-from germane.reports.schema import (
-    CaseRow,
-    Document,
-    Documents,
-    FileLine,
-    JudgeLine,
-    RankingLine,
-    ResultRow,
-    ScoreRow,
-    SliceLine,
-    SystemLine,
-)
+from germane.reports.schema import CaseRow, Document, Documents, JudgeLine, ResultRow, line_of
 from germane.reports.summary import MeasureSummary, asked_in_words, in_digits
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
@@ -59,6 +49,10 @@ _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 """How the reason of a score that lacks some of its verdicts begins."""
 
 
+Words = Mapping[SampleKey, Sequence[ResultRow]]
+"""What each grader found in each case, in words."""
+
+
 def render_plain(report: ReportData, width: int = 120) -> str:
     """The report as plain text, without colour."""
     return plain_text(render(report), width)
@@ -69,8 +63,7 @@ def render_html(report: ReportData) -> str:
     parts = report.files or (report,)
     lines = [(getattr(part, "name", ""), summary) for part in parts for summary in part.summaries]
     heads, rows = _cells(report, lines, "file" if report.files else "")
-    remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
-    below = [*remarks, *corrected_in_words(report.summaries), *report.verdict.lines()]
+    below = [*remarks_of(report), *corrected_in_words(report.summaries), *report.verdict.lines()]
     return html_table(heads, rows, below)
 
 
@@ -81,57 +74,53 @@ def _cells(
     counts: Sequence[str] = COUNTS,
 ) -> tuple[list[str], list[list[str]]]:
     """The headings and a row per summary, whose name stands under a `first` heading where there is one."""
-    several = len(report.systems) > 1
-    heads = [
-        *filter(None, [first]),
-        *(["system"] if several else []),
-        "measure",
-        "mean",
-        "interval",
-        "n",
-        *counts,
-    ]
-    rows = [
-        [
-            *([name] if first else []),
-            *([s.system] if several else []),
-            *(s.measure, s.in_words(), s.interval_in_words(), f"{s.n}/{s.total}"),
-            *(str(getattr(s, count)) for count in counts),
-        ]
-        for name, s in lines
-    ]
+    several = ["system"] if len(report.systems) > 1 else []
+    heads = [*filter(None, [first]), *several, "measure", "mean", "interval", "n", *counts]
+    rows = []
+    for name, summary in lines:
+        cells = {count: str(getattr(summary, count)) for count in counts}
+        cells |= {
+            first: name,
+            "system": summary.system,
+            "measure": summary.measure,
+            "mean": summary.in_words(),
+        }
+        cells |= {"interval": summary.interval_in_words(), "n": f"{summary.n}/{summary.total}"}
+        rows.append([cells[head] for head in heads])
     return heads, rows
 
 
-def render(report: ReportData, *more: RenderableType) -> RenderableType:
-    """The report for a rich console; `more` stands below the means."""
-    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in _parts(report, *more)))
+def render(report: ReportData) -> RenderableType:
+    """The report for a rich console."""
+    return Group(*(HangingText(part) if isinstance(part, Text) else part for part in _parts(report)))
 
 
-def _parts(report: ReportData, *more: RenderableType) -> Iterator[RenderableType]:
-    yield from _measures(report)
-    yield from (
-        Text(f"  {remark} ({clean(concerned)})", style="yellow") for remark, concerned in remarks_of(report)
-    )
-    yield from (Text(f"  {clean(line)}") for line in corrected_in_words(report.summaries))
-    yield from _whys(report)
-    yield from _slices(report)
-    yield from more
-    yield from _worst(report)
-    yield from _failed(report)
-    yield from _notes(report)
-    yield _cost(report)
-    if report.folder is not None:
-        yield Text(f"report   {report.folder}")
-    yield _verdict(report)
-
-
-def _measures(report: ReportData) -> Iterator[RenderableType]:
-    """A line per system and measure; of several eval files a table each, of its own measures over its own cases."""
+def _parts(report: ReportData) -> Iterator[RenderableType]:
     for part in report.files or (report,):
         if isinstance(part, FileReport):
             yield Text(f"\n{clean(part.name)}", style="bold")
         yield _table(part, [("", summary) for summary in part.summaries])
+    yield from (Text(f"  {clean(remark)}", style="yellow") for remark in remarks_of(report))
+    yield from (Text(f"  {clean(line)}") for line in corrected_in_words(report.summaries))
+    yield from _whys(report)
+    slices, problem = slices_shown(report)
+    if problem:
+        yield Text(f"  no slices: {clean(problem)}", style="yellow")
+    if slices:
+        yield _table(report, [(one.name, summary) for one in slices for summary in one.summaries], "slice")
+    yield from (Text(str(found)) for found in rankings(report, report.measures[:1]))
+    yield from _worst(report)
+    yield from _failed(report)
+    yield Text("")
+    judge = report.manifest.get("judge") or {}
+    if judge.get("stand_in"):
+        yield Text(f"note     {judge['stand_in']}", style="yellow")
+    yield from (Text(f"note     {note}") for note in notes_of(report))
+    source = judge.get("source")
+    yield Text(f"judge    {source}: {spent_in_words(judge)}" if source else "judge    none asked")
+    if report.folder is not None:
+        yield Text(f"report   {report.folder}")
+    yield _verdict(report)
 
 
 def _table(report: ReportData, lines: Sequence[tuple[str, MeasureSummary]], first: str = "") -> Table:
@@ -164,46 +153,31 @@ def slices_shown(report: ReportData) -> tuple[Sequence[Slice], str]:
         return (), str(error)
 
 
-def _slices(report: ReportData) -> Iterator[RenderableType]:
-    slices, problem = slices_shown(report)
-    if problem:
-        yield Text(f"  no slices: {clean(problem)}", style="yellow")
-    if slices:
-        yield _table(report, [(one.name, summary) for one in slices for summary in one.summaries], "slice")
-
-
 def _whys(report: ReportData, most: int = 6) -> Iterator[Text]:
-    """Why scores are missing: each reason once, with the measures that it concerns."""
+    """Why scores are missing: each reason once, with the measures that it concerns.
+
+    How many verdicts a score lacks makes no other reason.
+    """
     measures: dict[tuple[str, int], list[str]] = {}
     for summary in report.summaries:
-        if summary.n < summary.total:
-            for reason in _reasons(summary)[:2]:
-                measures.setdefault(reason, []).append(summary.measure)
+        reasons: Counter[str] = Counter()
+        for why, count in summary.why if summary.n < summary.total else ():
+            reasons[_HOW_MUCH.sub("", why)] += count
+        for reason in reasons.most_common(2):
+            measures.setdefault(reason, []).append(summary.measure)
     for (why, count), concerned in list(measures.items())[:most]:
-        yield Text(f"  {count} x {shorten(why, 240, end=120)} ({_named(report, concerned)})", style="dim")
+        names = list(dict.fromkeys(concerned))
+        named = "every measure" if len(names) == len(report.measures) > 1 else some_of(names, 3)
+        yield Text(f"  {count} x {shorten(why, 240, end=120)} ({named})", style="dim")
 
 
-def _named(report: ReportData, measures: Sequence[str]) -> str:
-    """The names of measures, cut short where they are many."""
-    names = list(dict.fromkeys(measures))
-    if len(names) == len(report.measures) > 1:
-        return "every measure"
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def remarks_of(report: ReportData) -> Iterator[tuple[str, str]]:
+def remarks_of(report: ReportData) -> list[str]:
     """What must be said of the means' basis, each with the measures that it concerns."""
-    measures: dict[str, list[str]] = {}
+    measures: dict[str, dict[str, None]] = {}
     for summary in report.summaries:
-        for remark in _remarks(summary) if summary.mean is not None else ():
-            measures.setdefault(remark, []).append(summary.measure)
-    return ((remark, ", ".join(dict.fromkeys(concerned))) for remark, concerned in measures.items())
-
-
-def _remarks(summary: MeasureSummary) -> Iterator[str]:
-    yield from summary.basis.remarks()
-    if summary.basis.labels and summary.corrected_why:
-        yield f"not corrected: {summary.corrected_why}"
+        for remark in summary.remarks():
+            measures.setdefault(remark, {})[summary.measure] = None
+    return [f"{remark} ({', '.join(concerned)})" for remark, concerned in measures.items()]
 
 
 def notes_of(report: ReportData) -> Iterator[str]:
@@ -228,14 +202,6 @@ def _covered(report: ReportData) -> Iterator[str]:
     for system in others:
         both = len(judged[system] & judged[first])
         yield f"{first}'s verdicts cover {both:,} of {system}'s {len(judged[system]):,} judged items"
-
-
-def _reasons(summary: MeasureSummary) -> list[tuple[str, int]]:
-    """The reasons and of how many scores, the most frequent first: how much a score lacks makes no other reason."""
-    found: Counter[str] = Counter()
-    for why, count in summary.why:
-        found[_HOW_MUCH.sub("", why)] += count
-    return found.most_common()
 
 
 def _worst(report: ReportData) -> Iterator[RenderableType]:
@@ -280,22 +246,6 @@ def _failed(report: ReportData) -> Iterator[Text]:
             )
 
 
-def _notes(report: ReportData) -> Iterator[Text]:
-    yield Text("")
-    judge = report.manifest.get("judge") or {}
-    if judge.get("stand_in"):
-        yield Text(f"note     {judge['stand_in']}", style="yellow")
-    for note in notes_of(report):
-        yield Text(f"note     {note}")
-
-
-def _cost(report: ReportData) -> Text:
-    judge = report.manifest.get("judge") or {}
-    if not judge.get("source"):
-        return Text("judge    none asked")
-    return Text(f"judge    {judge['source']}: {spent_in_words(judge)}")
-
-
 def _verdict(report: ReportData) -> Text:
     verdict = report.verdict
     lines = verdict.lines()
@@ -313,11 +263,9 @@ _COLOUR = {0: "green", 3: "yellow", 130: "yellow"}
 _STYLE = {"failed": "red", "undecided": "yellow", "passed": "green"}
 
 
-def json_document(
-    report: ReportData, *, scores: bool = True, ranking: Sequence[RankingLine] = ()
-) -> Document:
-    """The document of `--json`; its schema is published. `ranking` holds the systems in order, by measure."""
-    document: Document = {
+def json_document(report: ReportData, *, scores: bool = True) -> Document:
+    """The document of `--json`; its schema is published."""
+    document: dict[str, Any] = {
         "schema_version": 1,
         "passed": report.verdict.passed,
         "exit_code": report.verdict.exit_code,
@@ -326,28 +274,24 @@ def json_document(
         "verdict": list(report.verdict.reasons),
         "gates": report.verdict.as_json()["gates"],
         "notes": list(notes_of(report)),
-        "cases": [],
     }
-    systems = cast("list[SystemLine]", system_lines(report.summaries))
-    if len(systems) == 1:
-        document["measures"] = systems[0]["measures"]
-    else:
-        document["systems"] = systems
+    systems = system_lines(report.summaries)
+    document |= {"systems": systems} if len(systems) > 1 else {"measures": systems[0]["measures"]}
     if report.files:
         files = (system_lines(file.summaries, file=file.name) for file in report.files)
-        document["files"] = cast("list[FileLine]", list(chain.from_iterable(files)))
+        document["files"] = list(chain.from_iterable(files))
     if slices := slices_shown(report)[0]:
         lines = (system_lines(one.summaries, slice=one.name) for one in slices)
-        document["slices"] = cast("list[SliceLine]", list(chain.from_iterable(lines)))
-    if ranking:
-        document["ranking"] = list(ranking)
+        document["slices"] = list(chain.from_iterable(lines))
+    if ranked := rankings(report, report.measures):
+        document["ranking"] = [one.as_json() for one in ranked]
     if scores:
-        document["scores"] = [cast("ScoreRow", dump_score(score)) for score in report.scores()]
+        document["scores"] = list(map(dump_score, report.scores()))
     words = _words(report) if scores else {}
     document["cases"] = [_case(case, words) for case in report.cases()]
     if report.stopped:
         document["stopped"] = report.stopped
-    return document
+    return cast("Document", document)
 
 
 def json_documents(documents: Mapping[str, Document]) -> Documents:
@@ -367,18 +311,20 @@ def _words(report: ReportData) -> dict[SampleKey, list[ResultRow]]:
     """What each grader found in each case, in words; reports of a ranking have no graders."""
     found: dict[SampleKey, list[ResultRow]] = {}
     for score, why in explained(report) if report.manifest.get("graders") else ():
-        shown = why.as_json()
-        row = {name: shown[name] for name in ("hits", "misses", "reasoning", "details")}
-        grader = report.graders_of((score.sample, score.system, score.trial)).get(score.measure)
+        key = (score.sample, score.system, score.trial)
+        grader = report.graders_of(key).get(score.measure)
         wanted = (grader.expected_relevant_count or 0) if grader else 0
+        row = line_of(ResultRow, score, score=score.value, **{name: why.as_json()[name] for name in _SAID})
         if len(why.hits) < wanted:
             row["misses"] = [*why.misses, f"Expected {wanted} relevant contexts, found {len(why.hits)}"]
-        row |= {"measure": score.measure, "score": score.value, "status": score.status, "why": score.why}
-        found.setdefault((score.sample, score.system, score.trial), []).append(cast("ResultRow", row))
+        found.setdefault(key, []).append(row)
     return found
 
 
-def _case(case: CaseResult, words: Mapping[SampleKey, list[ResultRow]]) -> CaseRow:
+_SAID = ("hits", "misses", "reasoning", "details")
+
+
+def _case(case: CaseResult, words: Words) -> CaseRow:
     row: CaseRow = {
         "sample": case.sample,
         "score": case.score,
@@ -388,28 +334,30 @@ def _case(case: CaseResult, words: Mapping[SampleKey, list[ResultRow]]) -> CaseR
     if case.system or case.trial:
         row |= {"system": case.system, "trial": case.trial}
     if results := words.get((case.sample, case.system, case.trial)):
-        row["results"] = results
+        row["results"] = list(results)
     return row
 
 
-def _json(report: ReportData, ranking: Sequence[RankingLine] = ()) -> Iterator[str]:
-    yield json.dumps(json_document(report, ranking=ranking), ensure_ascii=False, indent=1) + "\n"
+def _json(report: ReportData) -> Iterator[str]:
+    yield json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"
 
 
 def _jsonl(report: ReportData) -> Iterator[str]:
-    """One score per line, with hits, misses and reasoning, and the verdict on its case."""
-    words, verdicts = _words(report), _verdicts(report)
-    if not words:
+    """One score per line, with what must be said of its mean, hits, misses and reasoning, and the verdict on its case."""
+    words, verdicts, remarks = _words(report), _verdicts(report), _remarks(report)
+    if not words and not any(remarks.values()):
         yield from (line.decode() for line in report.tables.scores.lines())
         return
+    said = chain.from_iterable(words.values())
     for score in report.scores():
-        key = (score.sample, score.system, score.trial)
-        (said,) = (row for row in words[key] if row["measure"] == score.measure)
-        shown = {name: said[name] for name in ("hits", "misses", "reasoning", "details")}
-        yield (
-            json.dumps({**dump_score(score), "verdict": verdicts.get(key), **shown}, ensure_ascii=False)
-            + "\n"
-        )
+        line = dict(dump_score(score))
+        if found := remarks[score.system, score.measure]:
+            line["remarks"] = found
+        if words:
+            row = cast("dict[str, Json]", next(said))
+            line["verdict"] = verdicts.get((score.sample, score.system, score.trial))
+            line |= {name: row[name] for name in _SAID}
+        yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
 def _verdicts(report: ReportData) -> dict[SampleKey, str]:
@@ -417,13 +365,18 @@ def _verdicts(report: ReportData) -> dict[SampleKey, str]:
     return {(case.sample, case.system, case.trial): case.verdict for case in report.cases()}
 
 
+def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
+    """What must be said of each mean, by system and measure."""
+    return {(one.system, one.measure): list(one.remarks()) for one in report.summaries}
+
+
 def _csv(report: ReportData) -> Iterator[str]:
     """One score per line, with the mean of its measure and system beside it, and the interval of that."""
     columns = report.tables.scores.to_columns()
     words, verdicts = _words(report), _verdicts(report)
     if words:
-        keys = [(score.sample, score.system, score.trial) for score in report.scores()]
-        said = [row for key in dict.fromkeys(keys) for row in words[key]]
+        said = list(chain.from_iterable(words.values()))
+        keys = zip(columns["sample"], columns["system"], columns["trial"], strict=True)
         columns["verdict"] = [verdicts.get(key) for key in keys]
         columns["hits"] = [" | ".join(row["hits"]) for row in said]
         columns["misses"] = [" | ".join(row["misses"]) for row in said]
@@ -435,22 +388,20 @@ def _csv(report: ReportData) -> Iterator[str]:
     for end, name in enumerate(("interval_low", "interval_high")):
         columns[name] = [summary.interval and summary.interval[end] for summary in of_row]
     columns["interval_method"] = [summary.interval_method for summary in of_row]
-    columns["remarks"] = ["; ".join(summary.basis.remarks()) for summary in of_row]
-    yield _row(list(columns))
-    for values in zip(*columns.values(), strict=True):
-        yield _row(list(map(cell, values)))
+    remarks = {key: "; ".join(found) for key, found in _remarks(report).items()}
+    columns["remarks"] = [remarks[summary.system, summary.measure] for summary in of_row]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for row in chain([columns], zip(*columns.values(), strict=True)):
+        writer.writerow(map(cell, row))
+        yield out.getvalue()
+        out.seek(out.truncate(0))
 
 
 def _checks_as_json(row: ResultRow) -> str:
     """The relevance of each place as one JSON array; nothing where none was judged."""
     checks = row["details"].get("relevance_checks")
     return json.dumps(checks, ensure_ascii=False) if checks else ""
-
-
-def _row(values: Sequence[object]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(values)
-    return out.getvalue()
 
 
 def _markdown(report: ReportData) -> Iterator[str]:
@@ -461,29 +412,26 @@ def _markdown(report: ReportData) -> Iterator[str]:
         yield "\n"
         lines = [(one.name, summary) for one in slices for summary in one.summaries]
         yield from _markdown_table(report, lines, "slice")
-    for remark, concerned in remarks_of(report):
-        yield f"\n{markdown_text(remark)} ({markdown_text(concerned)})\n"
-    for line in corrected_in_words(report.summaries):
-        yield f"\n{markdown_text(line)}\n"
     judge = report.manifest.get("judge") or {}
-    if judge.get("source"):
-        yield f"\nJudge: {markdown_text(judge['source'])}: {spent_in_words(judge)}.\n"
-    for note in notes_of(report):
-        yield f"\n{markdown_text(note, 1000)}\n"
+    said = [*remarks_of(report), *corrected_in_words(report.summaries)]
+    said += [f"Judge: {judge['source']}: {spent_in_words(judge)}."] if judge.get("source") else []
+    yield from (f"\n{markdown_text(line, 1000)}\n" for line in (*said, *notes_of(report)))
     if judge.get("stand_in"):
         yield f"\n> {markdown_text(judge['stand_in'])}\n"
     words = _words(report)
-    yield from _failed_in_markdown(report, words)
+    if failed := list(failed_cases(report, words)):
+        yield f"\n{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}:\n\n"
+        yield from markdown_table(("case", "score", "misses"), map(_failed_row, failed[:_MOST_FAILED]))
+        more = len(failed) - _MOST_FAILED
+        yield f"\nand {more} more\n" if more > 0 else ""
     yield from _cases_in_markdown(report, words)
     yield f"\n**{report.verdict.word.capitalize()}** (exit code {report.verdict.exit_code}): "
     yield f"{markdown_text('; '.join(report.verdict.reasons), 1000)}\n"
 
 
 _MOST_FAILED = 20
-
-
-Words = Mapping[SampleKey, Sequence[ResultRow]]
-"""What each grader found in each case, in words."""
+_MOST_ROWS = 300
+"""A step's summary page of GitHub may hold one megabyte; a row has at most about a thousand characters."""
 
 
 def failed_cases(
@@ -500,23 +448,10 @@ def failed_cases(
         yield case, [row for row in rows if row["score"] is not None and row["misses"] and row["score"] < 1]
 
 
-def _failed_in_markdown(report: ReportData, words: Words) -> Iterator[str]:
-    failed = list(failed_cases(report, words))
-    if failed:
-        yield f"\n{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}:\n\n"
-        yield from markdown_table(("case", "score", "misses"), map(_failed_row, failed[:_MOST_FAILED]))
-    if len(failed) > _MOST_FAILED:
-        yield f"\nand {len(failed) - _MOST_FAILED} more\n"
-
-
 def _failed_row(failed: tuple[CaseResult, Sequence[ResultRow]]) -> list[str]:
     case, rows = failed
     said = "; ".join(f"{row['measure']}: {miss}" for row in rows for miss in row["misses"][:3])
     return [markdown_text(_case_name(case)), in_digits(case.score), markdown_text(said, 300)]
-
-
-_MOST_ROWS = 300
-"""A step's summary page of GitHub may hold one megabyte; a row has at most about a thousand characters."""
 
 
 def _cases_in_markdown(report: ReportData, words: Words) -> Iterator[str]:
@@ -559,14 +494,6 @@ def _markdown_table(
     return markdown_table(heads, (map(markdown_text, row) for row in rows))
 
 
-def _text(report: ReportData) -> Iterator[str]:
-    yield f"{render_plain(report)}\n"
-
-
-def _html(report: ReportData) -> Iterator[str]:
-    return html(report)
-
-
 def html(
     report: ReportData,
     baseline: ReportData | None = None,
@@ -579,64 +506,47 @@ def html(
 
     `audit` is what `germane audit --json` says of its judge, `comparison` what `germane compare --json` says of it.
     """
-    remarks = [f"{remark} ({concerned})" for remark, concerned in remarks_of(report)]
-    extra = {"remarks": remarks, "notes": list(notes_of(report)), "audit": audit, "comparison": comparison}
-    pages = Pages(report, baseline, text=text, extra=extra)
+    notes = {"remarks": remarks_of(report), "notes": list(notes_of(report))}
+    pages = Pages(report, baseline, text=text, extra={**notes, "audit": audit, "comparison": comparison})
+    charts: dict[str, str] = {}
     with suppress(InputError):
-        charts = charts_of(report, strips=pages.strips, baseline=baseline)
-        return page_html(pages.data, pages.blocks, {chart.kind: chart.svg(alone=False) for chart in charts})
-    return page_html(pages.data, pages.blocks)
+        drawn = charts_of(report, strips=pages.strips, baseline=baseline)
+        charts = {chart.kind: chart.svg(alone=False) for chart in drawn}
+    return page_html(pages.data, pages.blocks, charts)
 
 
-def _svg(report: ReportData) -> Iterator[str]:
-    yield document(charts_of(report))
-
-
-FORMATS: dict[str, Callable[[ReportData], Iterator[str]]] = {
+FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
     ".json": _json,
     ".jsonl": _jsonl,
     ".csv": _csv,
     ".md": _markdown,
-    ".txt": _text,
-    ".xml": lambda report: junit(report, _words(report)),
-    ".html": _html,
-    ".svg": _svg,
+    ".txt": lambda report: [f"{render_plain(report)}\n"],
+    ".xml": lambda report: junit([("", report, _words(report))]),
+    ".html": html,
+    ".svg": lambda report: [document(charts_of(report))],
 }
 """What a report can be written as, by the file's extension."""
 
 
-def write(
-    report: ReportData,
-    path: Path,
-    *,
-    baseline: ReportData | None = None,
-    text: bool = True,
-    audit: Mapping[str, Json] | None = None,
-    comparison: Mapping[str, Json] | None = None,
-    ranking: Sequence[RankingLine] = (),
-) -> None:
+def write(report: ReportData, path: Path, *, baseline: ReportData | None = None, **page: Any) -> None:
     """Write a report file; InputError where it has no known extension, or is one of the report's own files.
 
     Beside a Markdown file its pictures are written, under the same name as .svg. `baseline` is a report to compare with,
-    in HTML and in the pictures. Of the HTML `text` says whether texts are in it, `audit` how far its judge can be trusted,
-    `comparison` how it differs from the baseline; `ranking`, the systems in order, is for JSON.
+    in HTML and in the pictures. The HTML takes also `text`, whether texts are in it, `audit`, how far its judge can be
+    trusted, and `comparison`, how it differs from the baseline.
     """
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(
-            f"{path}: no report format ends in {path.suffix or 'nothing'}", fix=f"use {', '.join(FORMATS)}"
-        )
+    kind = path.suffix.lower()
+    if kind not in FORMATS:
+        problem = f"{path}: no report format ends in {path.suffix or 'nothing'}"
+        raise InputError(problem, fix=f"use {', '.join(FORMATS)}")
     if report.folder is not None and path.resolve() in {(report.folder / own).resolve() for own in OWN}:
         raise InputError(f"{path} is the report's own", fix="write to another file")
     path.parent.mkdir(parents=True, exist_ok=True)
+    parts = html(report, baseline, **page) if kind == ".html" else FORMATS[kind](report)
+    if kind == ".md":
+        parts = chain(parts, _pictures(report, path.with_suffix(".svg"), baseline))
     with path.open("w", encoding="utf-8", newline="") as file:
-        if path.suffix.lower() == ".html":
-            file.writelines(html(report, baseline, text=text, audit=audit, comparison=comparison))
-        elif path.suffix.lower() == ".json":
-            file.writelines(_json(report, ranking))
-        else:
-            file.writelines(FORMATS[path.suffix.lower()](report))
-            if path.suffix.lower() == ".md":
-                file.writelines(_pictures(report, path.with_suffix(".svg"), baseline))
+        file.writelines(parts)
 
 
 def write_several(reports: Mapping[str, ReportData], path: Path) -> bool:
@@ -645,11 +555,12 @@ def write_several(reports: Mapping[str, ReportData], path: Path) -> bool:
     False, and nothing is written, where the format holds one report.
     """
     kind = path.suffix.lower()
+    parts: Iterable[str]
     if kind == ".json":
         documents = {name: json_document(one) for name, one in reports.items()}
-        parts = iter([json.dumps(json_documents(documents), ensure_ascii=False, indent=1) + "\n"])
+        parts = [json.dumps(json_documents(documents), ensure_ascii=False, indent=1) + "\n"]
     elif kind == ".xml":
-        parts = junit_of((name, one, _words(one)) for name, one in reports.items())
+        parts = junit((name, one, _words(one)) for name, one in reports.items())
     elif kind in {".md", ".txt"}:
         parts = chain.from_iterable(headed(name, one, kind) for name, one in reports.items())
     else:

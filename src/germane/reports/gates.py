@@ -10,18 +10,28 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from math import fsum
 from operator import mul
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from germane.clean import clean
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.clean import clean, some_of
 from germane.errors import InputError, Place
 from germane.measures.measure import Measure
-from germane.reports.summary import MeasureSummary, canonical_name
+from germane.reports.summary import MeasureSummary, canonical_name, range_of, slices_of
 from germane.statistics.power import flip_of_mean
-from germane.tables.scores import SampleKey
-from germane.types import Json, Score
+from germane.tables.cases import CaseScores
+from germane.tables.scores import SampleKey, ScoreTable
+from germane.types import Json, Sample, Score
 
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
+
+
+Outcome = Literal["passed", "failed", "undecided"]
+CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
+CASE_SCORE = "score of each case"
+"""What the gate of `execution: {threshold: 0.8}` is called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +48,7 @@ class CaseResult:
     system: str = ""
     trial: int = 0
     score: float | None
-    verdict: Literal["pass", "borderline", "fail", "undecided", "skipped"]
+    verdict: CaseVerdict
     failed_required: tuple[str, ...] = ()
     undecided_required: tuple[str, ...] = ()
 
@@ -52,7 +62,11 @@ def cases_of(
 
 
 def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]) -> CaseResult:
-    from germane.measures.scoring import STRICT  # not at the top: `germane rank` has gates and no programs
+    from germane.measures.scoring import (  # not at the top: `germane rank` has gates and no programs
+        BORDERLINE,
+        PASS,
+        STRICT,
+    )
 
     rows = [(score, graders.get(score.measure)) for score in scores]
     due = [(score, grader) for score, grader in rows if score.status != "skipped"]
@@ -66,15 +80,23 @@ def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]
         for score, grader in rows
         if grader is not None and grader.required is not None
     }
+    least = next((grader.threshold for grader in graders.values() if grader.threshold is not None), None)
+    if least is not None and due:
+        below[CASE_SCORE] = None if mean is None else mean < least
     failed = tuple(name for name, found in below.items() if found)
     strict = any(grader and grader.strict and (score.why or "").startswith(STRICT) for score, grader in rows)
+    verdict: CaseVerdict = "undecided" if due else "skipped"
+    if failed or strict:
+        verdict = "fail"
+    elif mean is not None:
+        verdict = "pass" if mean >= PASS else "borderline" if mean >= BORDERLINE else "fail"
     sample, system, trial = key
     return CaseResult(
         sample=sample,
         system=system,
         trial=trial,
         score=mean,
-        verdict="fail" if failed or strict else _verdict(mean, due=bool(due)),
+        verdict=verdict,
         failed_required=failed,
         undecided_required=tuple(name for name, found in below.items() if found is None),
     )
@@ -93,16 +115,6 @@ def _below(score: Score, grader: Grader, least: float) -> bool | None:
     return True if high < least else False if low >= least else None
 
 
-def _verdict(
-    value: float | None, *, due: bool
-) -> Literal["pass", "borderline", "fail", "undecided", "skipped"]:
-    from germane.measures.scoring import BORDERLINE, PASS
-
-    if value is None:
-        return "undecided" if due else "skipped"
-    return "pass" if value >= PASS else "borderline" if value >= BORDERLINE else "fail"
-
-
 def required_gates(cases: Iterable[CaseResult], required: Iterable[str]) -> list[GateResult]:
     """One gate per required grader: every case that has it must reach its threshold."""
     failed: dict[str, list[str]] = {name: [] for name in required}
@@ -112,39 +124,36 @@ def required_gates(cases: Iterable[CaseResult], required: Iterable[str]) -> list
             failed[name].append(case.sample)
         for name in case.undecided_required:
             undecided[name].append(case.sample)
-    return [
-        GateResult(f"required {name}", "failed", f"below its threshold in {_names(below)}")
-        if below
-        else GateResult(f"required {name}", "undecided", f"not measured in {_names(undecided[name])}")
-        if undecided[name]
-        else GateResult(f"required {name}", "passed", "reached in every case")
-        for name, below in failed.items()
-    ]
+    results = []
+    for name, below in failed.items():
+        outcome: Outcome = "passed"
+        detail = "reached in every case"
+        if below:
+            outcome, detail = "failed", f"below its threshold in {some_of(below, 3)}"
+        elif undecided[name]:
+            outcome, detail = "undecided", f"not measured in {some_of(undecided[name], 3)}"
+        results.append(GateResult(f"required {name}", outcome, detail))
+    return results
 
 
-def _names(samples: Sequence[str], most: int = 3) -> str:
-    more = f" and {len(samples) - most} more" if len(samples) > most else ""
-    return ", ".join(samples[:most]) + more
-
-
-_COMPARE: dict[str, Callable[[float, float], bool]] = {
+COMPARE: dict[str, Callable[[Any, float], Any]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
+"""Whether a value, or each of an array, holds against a limit, by the operator."""
 _IN_WORDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<", "eq": "=="}
 # Patterns are compiled when a gate is read: most evaluations have none, and a small one starts sooner.
 _WORD = rf"\s+({'|'.join(_IN_WORDS)})\s+(?=[-+.\d])"
-_GATE = (r"\s*(?:(?P<how>min|max|change|(?:(?:lower|upper)\s*\(\s*)?(?:mean|corrected)|lower|upper)\s*\()?"
-                   r"\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*(?P<close>\)(?:\s*\))?)?\s*"
-                   r"(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*")  # fmt: skip
-_ENDS = r"\s*(?P<op>>=|<=|==|=|>|<)\s*(?P<limit>[-+0-9.eE]+%?)\s*"
-_BY_CASE = (
-    (r"\s*(?P<how>p\d{1,2})\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)(?P<after>)\s*\)" + _ENDS),
-    (r"\s*(?P<how>share)\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*"
-               r"(?P<after>(?:>=|<=|>|<)\s*[-+0-9.eE]+)\s*\)" + _ENDS),
-    (r"\s*(?P<how>(?:min|max)\s*\(\s*mean)\s*\(\s*(?P<measure>[^<>=]+?(?:\([^()]*\))?(?:@\d+)?)\s*"
-               r"(?P<after>\)\s*by\s+[\w.-]+)\s*\)" + _ENDS),
-)  # fmt: skip
-"""Gates that read the scores of the cases: a percentile, a share, the least or largest mean of a slice."""
+_NUMBER = r"[-+0-9.eE]+"
+_MEASURE = r"(?P<measure>(?:[^<>=()]|\([^()]*\))+?)"
+_WRITTEN = (
+    rf"(?P<how>min|max) \( mean \( {_MEASURE} \) by\s (?P<by>[\w.-]+) \)",
+    rf"(?P<how>share) \( {_MEASURE} (?P<share>(?:>=|<=|>|<) {_NUMBER}) \)",
+    rf"(?P<how>lower|upper) \( (?P<of>mean|corrected) \( {_MEASURE} \) \)",
+    rf"(?P<how>mean|min|max|lower|upper|corrected|change|p\d{{1,2}}) \( {_MEASURE} \)",
+    _MEASURE,
+)
+"""How the value of a gate is written; a space may be any white space, or none."""
+_HELD = rf" (?P<op>>=|<=|==|=|>|<) (?P<limit>{_NUMBER}%?) "
 FUNCTIONS = {
     "mean(MEASURE)": "the mean of the cases",
     "min(MEASURE)": "the least value of a case",
@@ -162,15 +171,15 @@ FUNCTIONS = {
 _FORMS = ", ".join(form.removesuffix("(MEASURE)") for form in FUNCTIONS)
 _FUNCTION = re.compile(r"(\w+)\((.*)\)")
 _FIX = "write e.g. mean(nDCG@10)>=0.7, lower(nDCG@10)>=0.65 or change(nDCG@10)>-0.02"
-Outcome = Literal["passed", "failed", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One comparison: `aggregate(measure) op limit`; `measure` is a reported name or a canonical one.
+    """One comparison: `how(measure) op limit`; `measure` is a reported name or a canonical one.
 
-    `how`: mean, min or max of the cases' values; lower or upper end of the mean's interval; change of the mean against a
-    baseline, over the whole interval of the paired difference.
+    `how`: mean, min, max, a percentile (p10) or share of the cases' values; lower or upper end of the mean's interval;
+    change of the mean against a baseline, over the whole interval of the paired difference. `corrected`: the mean is the
+    one corrected by people's labels. `share` is what is counted, as in ">=0.5"; `by` makes the slices whose means are read.
     """
 
     how: str
@@ -178,63 +187,64 @@ class Gate:
     op: str
     limit: float
     place: Place | None = field(default=None, compare=False)
-    after: str = ""
+    corrected: bool = False
+    share: str = ""
+    by: str = ""
 
     @property
     def by_case(self) -> bool:
         """Whether it reads the scores of the cases, and not the summary of the measure alone."""
-        return self.how[0] == "p" or self.how == "share" or bool(self.after)
-
-    @property
-    def by(self) -> str:
-        """What makes the slices whose means it reads; "" where it reads none."""
-        return self.after.removeprefix(") by ") if self.after.startswith(") by ") else ""
+        return self.how[0] == "p" or bool(self.share or self.by)
 
     @classmethod
     def parse(cls, text: str, place: Place | None = None) -> Gate:
         """The gate that a text names; InputError says what is wrong with another text."""
         text = re.sub(_WORD, lambda word: _IN_WORDS[word[1]], text)
-        by_case = next((found for pattern in _BY_CASE if (found := re.fullmatch(pattern, text))), None)
-        match = by_case or re.fullmatch(_GATE, text)
-        how = "".join((match["how"] or "").split()) if match else ""
-        closed = match["close"] or "" if match and by_case is None else ""
-        if not match or (by_case is None and closed.count(")") != (how.count("(") + 1 if how else 0)):
+        forms = (f" {form}{_HELD}".replace(" ", r"\s*") for form in _WRITTEN)
+        match = next(filter(None, (re.fullmatch(form, text) for form in forms)), None)
+        if match is None:
             raise InputError(f"{text!r} is not a gate", fix=_FIX, place=place)
-        limit = match["limit"]
+        found = match.groupdict("")
+        how, limit, share = found.get("how", "mean"), found["limit"], "".join(found.get("share", "").split())
         try:
             number = float(limit.rstrip("%")) / (100 if limit.endswith("%") else 1)
-        except ValueError:
-            raise InputError(f"{text!r}: {limit!r} is not a number", fix=_FIX, place=place) from None
-        if how == "change" and match["op"] in {"=", "=="}:
+            _ = float(share.lstrip("<>=") or 0)
+        except ValueError as error:
+            raise InputError(f"{text!r}: {error}", fix=_FIX, place=place) from None
+        if how == "change" and found["op"] in {"=", "=="}:
             raise InputError(f"{text!r} can never pass", fix="write e.g. change(nDCG@10)>-0.02", place=place)
-        after = " ".join(by_case["after"].split()) if by_case else ""
-        how = how if by_case else how.removesuffix("(mean") or "mean"
-        return cls(how, canonical_name(match["measure"]), match["op"], number, place, after)
+        return cls(
+            "mean" if how == "corrected" else how,
+            canonical_name(found["measure"]),
+            found["op"],
+            number,
+            place,
+            corrected="corrected" in {how, found.get("of")},
+            share=share,
+            by=found.get("by", ""),
+        )
 
     def check_named(self, measured: Iterable[str]) -> None:
         """InputError where the gate's measure is none of these names, or reads a mix of labels."""
         names = dict.fromkeys(measured)
-        if self.measure not in names:
-            have = ", ".join(names) or "none"
-            inner = _FUNCTION.fullmatch(self.measure)
-            if inner and canonical_name(inner[2]) in names:
-                problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {_FORMS}"
-                if inner[1] == "share":
-                    problem, fix = (
-                        "share counts the cases that reach something",
-                        f"write share({inner[2]}>=0.5)>=0.9",
-                    )
-                raise InputError(problem, fix=fix, place=self.place)
-            raise InputError(
-                f"the gate {self} names {self.measure}, which is not measured",
-                fix=f"measured: {have}",
-                place=self.place,
-            )
-        mixed = False
-        with suppress(InputError):  # a name that an eval file gave
-            mixed = Measure.parse(self.measure).labels == "best"
-        if mixed:
-            raise self.mixed()
+        if self.measure in names:
+            mixed = False
+            with suppress(InputError):  # a name that an eval file gave
+                mixed = Measure.parse(self.measure).labels == "best"
+            if mixed:
+                raise self.mixed()
+            return
+        problem = f"the gate {self} names {self.measure}, which is not measured"
+        fix = f"measured: {', '.join(names) or 'none'}"
+        inner = _FUNCTION.fullmatch(self.measure)
+        if inner and canonical_name(inner[2]) in names:
+            problem, fix = f"a gate has no function {inner[1]!r}", f"write one of {_FORMS}"
+            if inner[1] == "share":
+                problem, fix = (
+                    "share counts the cases that reach something",
+                    f"write share({inner[2]}>=0.5)>=0.9",
+                )
+        raise InputError(problem, fix=fix, place=self.place)
 
     def mixed(self) -> InputError:
         """The error that labels=best cannot be gated."""
@@ -243,6 +253,11 @@ class Gate:
             fix="gate on labels=human or labels=judge",
             place=self.place,
         )
+
+    def no_slices(self) -> InputError:
+        """The error that no case is in any slice."""
+        problem = f"the gate {self}: no case has a tag, or metadata named {self.by!r}"
+        return InputError(problem, fix="write by tag, or give the cases that metadata", place=self.place)
 
     def stored(self) -> Json:
         """For the manifest: the gate, and the file that declares it where it stands in one."""
@@ -255,13 +270,24 @@ class Gate:
         return cls.parse(text, None if file is None else Place(file))
 
     def __str__(self) -> str:
-        closing = ")" if self.after else ")" * (self.how.count("(") + 1)
-        return f"{self.how}({self.measure}{self.after}{closing}{self.op}{self.limit:g}"
+        of = f"{self.measure}{self.share}"
+        if self.by:
+            of = f"mean({of}) by {self.by}"
+        how = "corrected" if self.corrected and self.how == "mean" else self.how
+        if self.corrected and how != "corrected":
+            of = f"corrected({of})"
+        return f"{how}({of}){self.op}{self.limit:g}"
 
+    def name(self, system: str) -> str:
+        """The gate, and the system that it is held against where that has a name."""
+        return f"{self} [{system}]" if system else str(self)
 
-def compare(op: str, value: float, limit: float) -> bool:
-    """Whether a comparison of a gate holds."""
-    return _COMPARE[op](value, limit)
+    def holds(self, low: float, high: float) -> Outcome:
+        """What becomes of it where its value may be anything from `low` to `high`: undecided unless all decide alike."""
+        found = {COMPARE[self.op](end, self.limit) for end in (low, high)}
+        if len(found) > 1 or (self.op in {"=", "=="} and low < self.limit < high):
+            return "undecided"
+        return "passed" if found == {True} else "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,52 +305,76 @@ class GateResult:
         return f"{self.outcome} (stand-in)" if self.stand_in else self.outcome
 
 
-def check_gate(gate: Gate, summaries: Sequence[MeasureSummary]) -> list[GateResult]:
-    """One result per system; InputError where no measure of that name was computed, or its labels are mixed."""
+def check_gate(
+    gate: Gate,
+    summaries: Sequence[MeasureSummary],
+    scores: Iterable[Score] = (),
+    samples: Iterable[Sample] = (),
+) -> list[GateResult]:
+    """One result per system; InputError where no measure of that name was computed, or its labels are mixed.
+
+    `scores` and `samples` are read by gates on the scores of the cases, and on slices.
+    """
     gate.check_named(name for summary in summaries for name in (summary.measure, summary.type))
     mine = [summary for summary in summaries if gate.measure in {summary.measure, summary.type}]
     if any(summary.basis.source == "best" for summary in mine):
         raise gate.mixed()
-    return [_check(gate, summary) for summary in mine]
+    if not gate.by_case:
+        return [_check(gate, summary) for summary in mine]
+    results, cases = [], CaseScores(ScoreTable(scores))
+    for summary in mine:
+        found = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type))
+        names = [cases.cases[at] for at in found.case.tolist()]
+        outcome, detail = _by_case(gate, names, (found.low, found.high), samples)
+        results.append(GateResult(gate.name(summary.system), outcome, detail, summary.basis.stand_in))
+    return results
 
 
 def _check(gate: Gate, summary: MeasureSummary) -> GateResult:
-    name = f"{gate}" + (f" [{summary.system}]" if summary.system else "")
-    if gate.how.endswith("corrected"):
-        return _check_corrected(gate, summary, name)
-    stand_in = summary.basis.stand_in
-    if summary.mean_bounds is None or summary.edges is None:
-        return GateResult(name, "failed", "nothing was measured", stand_in)
-    if gate.how in {"lower", "upper"}:
-        return _check_end(gate, name, summary)
-    low, high = {"mean": summary.mean_bounds, "min": summary.edges[0], "max": summary.edges[1]}[gate.how]
-    holds = {_COMPARE[gate.op](low, gate.limit), _COMPARE[gate.op](high, gate.limit)}
-    equality = gate.op in {"=", "=="} and low < gate.limit < high
-    value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
-    shown = "not measured" if value is None else f"{gate.how} {value:.4f}"
-    if value is not None and summary.basis.source == "judge" and not (summary.basis.calibrated or stand_in):
-        shown += ", uncalibrated"
-    if summary.n == 0 or len(holds) > 1 or equality:
-        detail = f"{shown}, could be {low:.4f} to {high:.4f} once everything is judged"
-        return GateResult(name, "undecided", detail, stand_in)
-    if summary.basis.references_mixed:
-        mix = f"{summary.basis.with_reference} verdicts with reference, {summary.basis.without_reference} without"
-        return GateResult(name, "undecided", f"{shown}, from {mix}: set --against", stand_in)
-    if gate.how == "mean":
-        shown += _may_flip(gate.limit, summary)
-    return GateResult(name, "passed" if holds == {True} else "failed", shown, stand_in)
+    if gate.corrected:
+        outcome, detail = _corrected(gate, summary)
+    elif summary.mean_bounds is None or summary.edges is None:
+        outcome, detail = "failed", "nothing was measured"
+    elif gate.how in {"lower", "upper"}:
+        outcome, detail = _end(gate, summary)
+    else:
+        bounds = {"mean": summary.mean_bounds, "min": summary.edges[0], "max": summary.edges[1]}
+        outcome, detail = _of_cases(gate, summary, *bounds[gate.how])
+    stand_in = summary.basis.stand_in and not gate.corrected
+    return GateResult(gate.name(summary.system), outcome, detail, stand_in)
 
 
-def _check_end(gate: Gate, name: str, summary: MeasureSummary) -> GateResult:
+def _corrected(gate: Gate, summary: MeasureSummary) -> tuple[Outcome, str]:
+    found = summary.corrected
+    if found is None or found.mean is None or found.ends is None:
+        return "undecided", f"no corrected mean: {summary.corrected_why or 'nothing is judged'}"
+    low, high = found.ends
+    value = {"lower": low, "upper": high}.get(gate.how, found.mean)
+    shown = f"corrected {found.mean:.4f} ({low:.4f} to {high:.4f}, {found.labels} labels)"
+    return gate.holds(value, value), shown
+
+
+def _end(gate: Gate, summary: MeasureSummary) -> tuple[Outcome, str]:
     """A gate on an end of the interval, which covers what is missing."""
-    stand_in = summary.basis.stand_in
     if summary.interval is None:
-        why = f"there is no interval: {summary.interval_why or 'nothing was measured'}"
-        return GateResult(name, "undecided", why, stand_in)
-    end = summary.interval[0 if gate.how == "lower" else 1]
-    holds = _COMPARE[gate.op](end, gate.limit)
-    shown = f"{gate.how} end {end:.4f} of {summary.interval_in_words()}"
-    return GateResult(name, "passed" if holds else "failed", shown, stand_in)
+        return "undecided", f"there is no interval: {summary.interval_why or 'nothing was measured'}"
+    end = summary.interval[gate.how == "upper"]
+    return gate.holds(end, end), f"{gate.how} end {end:.4f} of {summary.interval_in_words()}"
+
+
+def _of_cases(gate: Gate, summary: MeasureSummary, low: float, high: float) -> tuple[Outcome, str]:
+    """A gate on the mean, the least or the largest value, which may be anything from `low` to `high`."""
+    value = {"mean": summary.mean, "min": summary.low, "max": summary.high}[gate.how]
+    outcome, basis = gate.holds(low, high), summary.basis
+    shown = "not measured" if value is None else f"{gate.how} {value:.4f}"
+    if value is not None and basis.source == "judge" and not (basis.calibrated or basis.stand_in):
+        shown += ", uncalibrated"
+    if summary.n == 0 or outcome == "undecided":
+        return "undecided", f"{shown}, could be {low:.4f} to {high:.4f} once everything is judged"
+    if basis.references_mixed:
+        mix = f"{basis.with_reference} verdicts with reference, {basis.without_reference} without"
+        return "undecided", f"{shown}, from {mix}: set --against"
+    return outcome, shown + (_may_flip(gate.limit, summary) if gate.how == "mean" else "")
 
 
 def _may_flip(limit: float, summary: MeasureSummary) -> str:
@@ -336,17 +386,56 @@ def _may_flip(limit: float, summary: MeasureSummary) -> str:
     return f"; {flips:.0%} of new draws of {summary.n} cases would decide otherwise: the limit is inside the interval"
 
 
-def _check_corrected(gate: Gate, summary: MeasureSummary, name: str) -> GateResult:
-    """A gate on the corrected mean, or on an end of its interval; undecided where there is none."""
-    found = summary.corrected
-    if found is None or found.mean is None or found.ends is None:
-        return GateResult(
-            name, "undecided", f"no corrected mean: {summary.corrected_why or 'nothing is judged'}"
-        )
-    value = {"lower": found.ends[0], "upper": found.ends[1]}.get(gate.how.partition("(")[0], found.mean)
-    holds = _COMPARE[gate.op](value, gate.limit)
-    shown = f"corrected {found.mean:.4f} ({found.ends[0]:.4f} to {found.ends[1]:.4f}, {found.labels} labels)"
-    return GateResult(name, "passed" if holds else "failed", shown)
+Ends = Sequence[NDArray[np.float64]]
+"""The least and the most that the value of each case can still be; equal where nothing is missing."""
+SMALLEST = 5
+"""Cases that a slice must have for its mean to decide anything."""
+
+
+def _by_case(gate: Gate, names: Sequence[str], ends: Ends, samples: Iterable[Sample]) -> tuple[Outcome, str]:
+    if not names:
+        return "failed", "nothing was measured"
+    if gate.by:
+        return _by_slice(gate, names, ends, samples)
+    if gate.share:
+        limit = gate.share.lstrip("<>=")
+        op = gate.share.removesuffix(limit)
+        found = [float(np.mean(COMPARE[op](end, float(limit)))) for end in ends]
+    else:
+        found = [float(np.percentile(end, int(gate.how[1:]))) for end in ends]
+    return _between(gate, min(found), max(found), f"over {len(names)} cases")
+
+
+def _between(gate: Gate, low: float, high: float, about: str) -> tuple[Outcome, str]:
+    outcome = gate.holds(low, high)
+    shown = f"{gate.how} {low:.4f} {about}" if low == high else f"{gate.how} {low:.4f} to {high:.4f} {about}"
+    return outcome, f"{shown}, once everything is judged" if outcome == "undecided" else shown
+
+
+def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, samples: Iterable[Sample]) -> tuple[Outcome, str]:
+    """The least or largest mean of all slices; one with too few cases leaves it open where it would decide."""
+    numbers = {name: at for at, name in enumerate(names)}
+    try:
+        slices = slices_of((sample for sample in samples if sample.id in numbers), gate.by)
+    except InputError:
+        raise gate.no_slices() from None
+    rows = {name: sorted(numbers[case] for case in cases) for name, cases in slices.items() if cases}
+    means = {name: [fsum(end[mine]) / len(mine) for end in ends] for name, mine in rows.items()}
+    shown = ", ".join(
+        f"{name} {means[name][0]:.4f} (n={len(rows[name])})"
+        for name in sorted(means, key=means.__getitem__)[:5]
+    )
+    large = [mean for name, mean in means.items() if len(rows[name]) >= SMALLEST]
+    if not large:
+        return "undecided", f"no slice has {SMALLEST} cases: {shown}"
+    pick = min if gate.how == "min" else max
+    decided, of_all = (
+        _between(gate, pick(low for low, _ in some), pick(high for _, high in some), f": {shown}")
+        for some in (large, list(means.values()))
+    )
+    if decided[0] != of_all[0]:
+        return "undecided", f"a slice of fewer than {SMALLEST} cases decides: {shown}"
+    return decided[0], shown
 
 
 def _never(summary: MeasureSummary) -> bool:

@@ -228,10 +228,9 @@ class TextTable:
             for row, marked in zip(self.rows, self.bold, strict=True)
         ]
 
-    def markdown(self, escape: Callable[[str], str] | None = None, rule: str = "---:") -> str:
-        """The table in Markdown; `rule` is what stands below the heading of a column of numbers."""
-        escape = escape or (lambda cell: cell.replace("|", "\\|"))
-        rules = ["---"] * self.names + [rule] * (len(self.header) - self.names)
+    def markdown(self, escape: Callable[[str], str] = lambda cell: cell.replace("|", "\\|")) -> str:
+        """The table in Markdown."""
+        rules = ["---"] * self.names + ["---:"] * (len(self.header) - self.names)
         lines = [list(map(escape, self.header)), rules, *self._written(escape, "**@**")]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

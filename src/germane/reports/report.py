@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from germane.errors import InputError
+from germane.errors import InputError, Place
 from germane.measures.measure import Measure
-from germane.reports.casegates import check_by_case
 from germane.reports.data import ReportData, Slice, sliced
 from germane.reports.gates import Gate, GateResult, Verdict, check_gate, decide, required_gates
-from germane.reports.summary import Bases, MeasureSummary, range_of, summarise
-from germane.tables.folder import ReportFolder, Tables
+from germane.reports.summary import Bases, MeasureSummary, summarise
+from germane.tables.folder import ReportFolder, Tables, read_manifest
 from germane.tables.judgements import AskedCounts, asked_json
-from germane.types import Json
+from germane.tables.part import Part
+from germane.tables.scores import ScoreTable
+from germane.types import Json, Score
 
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
@@ -180,6 +183,73 @@ class Report(ReportData):
         return f"<Report {', '.join(means)}>"
 
 
+def reports_in(folder: Path) -> list[Path]:
+    """The report folders in a folder, the latest first, by the time in their manifests, then that of the files."""
+
+    def made(manifest: Path) -> tuple[str, int]:
+        created = ""
+        with suppress(InputError):
+            created = str(read_manifest(manifest.parent).get("created", ""))
+        return created, manifest.stat().st_mtime_ns
+
+    manifests = sorted(folder.glob("*/manifest.json"), key=made, reverse=True)
+    return [manifest.parent for manifest in manifests]
+
+
+def find_report(path: str | Path) -> ReportData:
+    """The report that a path names: a report folder, a document of `--json`, or the latest report in a folder of reports.
+
+    InputError where there is none.
+    """
+    path = Path(path)
+    if path.is_file():
+        return read_document(path)
+    if not path.is_dir():
+        fix = "name a report folder, a --json document or a folder of reports"
+        raise InputError(f"there is no report {path}", fix=fix)
+    if (path / "manifest.json").exists():
+        return Report.open(path)
+    for folder in reports_in(path):
+        if read_manifest(folder).get("status") == "complete":
+            return Report.open(folder)
+    documents = sorted(path.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
+    if not documents:
+        raise InputError(f"{path} holds no finished report", fix="name a folder that `germane run` wrote")
+    return read_document(documents[-1])
+
+
+def read_document(path: Path) -> ReportData:
+    """The scores and the judge in a document of `--json`, as a report without samples and judgements."""
+    place = Place(str(path))
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        table = ScoreTable(map(_score, document["scores"]))
+    except KeyError:
+        problem, fix = (
+            "this document holds no scores",
+            "write it with germane run --json, or germane rank --json -q",
+        )
+        if isinstance(document.get("reports"), dict):
+            problem = f"this document holds {len(document['reports'])} reports"
+            fix = "name the folder of one of them"
+        raise InputError(problem, fix=fix, place=place) from None
+    except (ValueError, TypeError, AttributeError) as error:
+        problem, fix = f"this is no --json document: {error}", "name a report folder or such a document"
+        raise InputError(problem, fix=fix, place=place) from None
+    manifest: dict[str, Json] = {"judge": document.get("judge") or {}}
+    tables = Part(scores=table)
+    bases = Bases(manifest, tables)
+    summaries = [replace(line, basis=bases.of(line.type, line.system)) for line in summarise(table)]
+    return ReportData(tables, manifest, Verdict(0, ()), summaries)
+
+
+def _score(row: dict[str, Json]) -> Score:
+    bounds = row["bounds"]
+    if bounds is not None:
+        bounds = (bounds[0], float("inf") if bounds[1] is None else bounds[1])
+    return Score(**{**row, "bounds": bounds})
+
+
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
     """What became of a gate, per system; one of several eval files is decided by the cases of its own file."""
     for file in report.files:
@@ -187,7 +257,7 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
             if not file.summaries:
                 return [GateResult(f"{gate} in {file.name}", "undecided", "none of its cases was chosen")]
             return [replace(one, gate=f"{one.gate} in {file.name}") for one in _checked(gate, file)]
-    return check_by_case(gate, report) if gate.by_case else check_gate(gate, report.summaries)
+    return check_gate(gate, report.summaries, report.scores(), report.samples())
 
 
 def _counted(tables: Tables) -> dict[str, Json]:
@@ -227,7 +297,7 @@ def panel_notes(asked: AskedCounts) -> dict[str, int]:
 
 def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSummary]:
     bases = Bases(manifest, tables)
-    found = summarise(tables.scores, range_of, clusters=tables.clusters())
+    found = summarise(tables.scores, clusters=tables.clusters())
     summaries = [replace(summary, basis=bases.of(summary.type, summary.system)) for summary in found]
     if all(summary.basis.source != "judge" for summary in summaries):
         return summaries

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import floor, fsum, isfinite
@@ -18,7 +18,7 @@ from germane.statistics.intervals import Interval, group_cases, mean_interval
 from germane.tables.cases import CaseScores, CaseValues
 from germane.tables.folder import Tables
 from germane.tables.scores import STATUSES, ScoreTable
-from germane.types import FrozenDict, Json, Score
+from germane.types import FrozenDict, Json, Sample, Score
 
 if TYPE_CHECKING:
     from germane.reports.schema import BasisLine, MeasureLine
@@ -88,31 +88,31 @@ class Bases:
     """The basis of each measure of an evaluation, from its manifest's counts."""
 
     def __init__(self, manifest: Mapping[str, Json], tables: Tables) -> None:
+        self._manifest, self._tables = manifest, tables
         self._judge: Mapping[str, Any] = manifest.get("judge") or {}
         self._asked: Mapping[str, Any] = manifest.get("asked") or {}
         self._reads: Mapping[str, Any] = manifest.get("reads") or {}
-        self._beside: Mapping[str, Any] = manifest.get("beside") or {}
-        self._tables = tables
 
     def of(self, canonical: str, system: str = "") -> Basis:
         """The basis of a measure by its canonical name, over the cases of a system."""
         source = self._source(canonical)
         if source in {"gold", "human"}:
-            means = self._beside.get(system) or {}
+            means = (self._manifest.get("beside") or {}).get(system) or {}
             asked = {name for _, name in self._tables.scores.measures} if means else set()
             names = [str(one) for one in belonging_to([Measure.parse(canonical)])] if means else ()
-            names = [name for name in names if name in means and name not in asked]
-            return Basis(source=source, beside=FrozenDict({name: means[name] for name in names}))
+            beside = {name: means[name] for name in names if name in means and name not in asked}
+            return Basis(source=source, beside=FrozenDict(beside))
         kinds = self._reads.get(canonical) or (["relevance"] if source == "best" else list(self._asked))
         counts = [self._asked[kind] for kind in kinds if kind in self._asked]
+        references = {"with_reference", "without_reference"}
+        known = [count for count in counts if references & count.keys()]
         return Basis(
             source=source,
             calibrated=False,
             models=_sum(counts, "model"),
             modes=_sum(counts, "mode"),
             **asked_how(counts),
-            with_reference=_total(counts, "with_reference"),
-            without_reference=_total(counts, "without_reference"),
+            **{name: sum(count.get(name, 0) for count in known) for name in references if known},
             mixed=self._mixed if source == "best" else None,
             labels=self._labelled,
             stand_in=bool(self._judge.get("stand_in")),
@@ -123,25 +123,22 @@ class Bases:
             measure = Measure.parse(canonical)
         except InputError:
             return "judge"
+        source: Source = "judge" if measure.definition.asks else "gold"
         if measure.definition.family == "ranked":
-            source: Source = measure.labels
-        elif measure.definition.family == "graded":
-            source = "judge" if self._reads.get(canonical) else "gold"
-        else:
-            source = "judge" if measure.definition.asks else "gold"
-        if source == "judge" and self._judge.get("source") in {"labels", "gold"}:
-            return "human" if self._judge["source"] == "labels" else "gold"
-        return source
+            source = measure.labels
+        elif measure.definition.family == "graded" and self._reads.get(canonical):
+            source = "judge"
+        answered: dict[str, Source] = {"labels": "human", "gold": "gold"}
+        return answered.get(self._judge.get("source") or "", source) if source == "judge" else source
 
     @cached_property
     def _labelled(self) -> int:
         """How many labels people gave, without those that were taken back."""
         rows = self._tables.labels
-        if not any(answer is None for answer in rows.column("answer")):
+        answers = rows.column("answer")
+        if not any(answer is None for answer in answers):
             return len(rows)
-        people = dict(
-            zip(zip(rows.column("item"), rows.column("who"), strict=True), rows.column("answer"), strict=True)
-        )
+        people = dict(zip(zip(rows.column("item"), rows.column("who"), strict=True), answers, strict=True))
         return sum(answer is not None for answer in people.values())
 
     @cached_property
@@ -172,13 +169,13 @@ def belonging_to(measures: Iterable[Measure]) -> list[Measure]:
 
 def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """How many judgements shared a request, were in a list, in windows, or had no temperature."""
-    found: Counter[str] = Counter(fused=0, listed=0, windowed=0, without_temperature=0)
+    found = dict.fromkeys(_HOW, 0)
     for count in counts:
         found["fused"] += count.get("fused", 0)
         found["listed"] += sum(count.get("list_size", {}).values())
         found["windowed"] += count.get("windows", 0)
         found["without_temperature"] += count.get("left_out", {}).get("temperature", 0)
-    return dict(found)
+    return found
 
 
 def asked_in_words(manifest: Mapping[str, Json]) -> str:
@@ -188,17 +185,13 @@ def asked_in_words(manifest: Mapping[str, Json]) -> str:
     if not modes:
         return ""
     by = ", ".join(f"{model} ({times})" if len(models) > 1 else model for model, times in models.items())
-    how = [f"{times} {_MODES.get(mode, mode)}" for mode, times in modes.items()]
+    how = [f"{times} in output mode {mode}{_UNLIKE.get(mode, '')}" for mode, times in modes.items()]
     how += [f"{times} {_HOW[name]}" for name, times in asked_how(counts).items() if times]
     count = sum(modes.values())
     return f"{count} judgement{'s' * (count > 1)}{f' by {by}' if by else ''}: {', '.join(how)}"
 
 
-_MODES = {
-    "schema": "in output mode schema",
-    "tool": "in output mode tool",
-    "prompt": "in output mode prompt, not constrained by a schema",
-}
+_UNLIKE = {"prompt": ", not constrained by a schema"}
 _HOW = {
     "fused": "fused with others in one request",
     "listed": "in lists",
@@ -214,14 +207,7 @@ def _sum(counts: list[Mapping[str, Any]], field: str) -> FrozenDict:
     return FrozenDict(total)
 
 
-def _total(counts: list[Mapping[str, Any]], field: str) -> int | None:
-    known = [count for count in counts if "with_reference" in count or "without_reference" in count]
-    return sum(count.get(field, 0) for count in known) if known else None
-
-
 _SKIPPED, _INCOMPLETE, _ERROR = range(1, len(STATUSES))
-_BLOCK = 1 << 15
-"""Values that are added together."""
 _REASONS = 100
 """How many distinct reasons of one measure are kept."""
 
@@ -266,6 +252,13 @@ class MeasureSummary:
     basis: Basis = field(default_factory=Basis)
     corrected: CorrectedMean | None = None
     corrected_why: str = ""
+
+    def remarks(self) -> Iterator[str]:
+        """What must be said wherever the mean is printed."""
+        if self.mean is not None:
+            yield from self.basis.remarks()
+            if self.basis.labels and self.corrected_why:
+                yield f"not corrected: {self.corrected_why}"
 
     def in_words(self) -> str:
         """The mean, and where failures took cases out of it, over how many it is and what it would be over all."""
@@ -320,130 +313,95 @@ def range_of(canonical: str) -> tuple[float, float]:
         return 0.0, 1.0
 
 
+def higher_is_better(canonical: str) -> bool:
+    """Whether more of a measure is better; so it is where nothing is known of it."""
+    try:
+        return Measure.parse(canonical).definition.better == "higher"
+    except InputError:
+        return True
+
+
 def summarise(
     scores: ScoreTable | Iterable[Score],
-    range_of: Callable[[str], tuple[float, float]] = range_of,
     *,
     clusters: Mapping[str, str] | None = None,
     keep: NDArray[np.bool_] | None = None,
-    level: float = 0.95,
 ) -> list[MeasureSummary]:
     """One summary per (system, measure), in order of first appearance.
 
     Args:
         scores: The scores, as a table or as rows.
-        range_of: The smallest and largest value of a measure, by its canonical name.
         clusters: The cluster of each case that shares one with others, by the case's id.
         keep: Which of the table's samples count, shape (samples,); None = all.
-        level: Nominal coverage of the intervals.
     """
-    table = scores if isinstance(scores, ScoreTable) else ScoreTable(scores)
-    cases = CaseScores(table)
-    return [
-        _summary(cases, system, number, rows, range_of(table.measures[number][1]), clusters, level)
-        for system, number, rows in cases.groups(keep)
-    ]
+    cases = CaseScores(scores if isinstance(scores, ScoreTable) else ScoreTable(scores))
+    return [_summary(cases, system, number, rows, clusters) for system, number, rows in cases.groups(keep)]
 
 
 def _summary(
-    cases: CaseScores,
-    system: str,
-    number: int,
-    rows: NDArray[np.int64],
-    span: tuple[float, float],
-    clusters: Mapping[str, str] | None,
-    level: float,
+    cases: CaseScores, system: str, number: int, rows: NDArray[np.int64], clusters: Mapping[str, str] | None
 ) -> MeasureSummary:
     measure, canonical = cases.measures[number]
+    span = range_of(canonical)
     found = cases.of_rows(rows, span)
-    status, reasons = cases.reasons(rows)
-    counts = np.bincount(status, minlength=len(STATUSES)).tolist()
     values, low, high = found.measured, found.low, found.high
     n, due = len(values), len(low)
     names = cases.clusters_of(found.case, clusters)
-    interval = _interval(found, names, span, level)
-    total = exact_sum(values)
-    sums = [total if some is values else exact_sum(some) for some in (low, high)]
+    interval = _interval(found, names, span)
+    ends = interval.ends
+    total = fsum(values.tolist())
+    sums = [total if some is values else fsum(some.tolist()) for some in (low, high)]
+    kept = group_cases(low[found.complete], None if names is None else names[found.complete])
+    status, codes = cases.reasons(rows)
+    counts = np.bincount(status, minlength=len(STATUSES)).tolist()
+    reasons, times = np.unique(codes[codes > 0], return_counts=True)
+    why = zip((cases.whys[code] or "" for code in reasons.tolist()), times.tolist(), strict=True)
     return MeasureSummary(
         measure=measure,
         type=canonical,
         system=system,
         mean=total / n if n else None,
         mean_bounds=(sums[0] / due, sums[1] / due) if due else None,
-        interval=interval.ends,
-        interval_method=(interval.method if interval.ends else None)
-        and interval.method + ("" if interval.units == "cases" else ", clusters"),
+        interval=ends,
+        interval_method=interval.method + (", clusters" if interval.units == "clusters" else "")
+        if ends
+        else None,
         interval_why=interval.why,
-        level=interval.level if interval.ends else None,
-        units=interval.n if interval.ends else None,
-        error=_error(found, names),
+        level=interval.level if ends else None,
+        units=interval.n if ends else None,
+        error=kept.error if len(kept.sums) > 1 else None,
         low=float(values.min()) if n else None,
         high=float(values.max()) if n else None,
-        edges=(
-            (float(low.min()), float(high.min())),
-            (float(low.max()), float(high.max())),
-        )
-        if due
-        else None,
+        edges=((float(low.min()), float(high.min())), (float(low.max()), float(high.max()))) if due else None,
         n=n,
         due=due,
         total=len(rows),
         skipped=counts[_SKIPPED],
         incomplete=counts[_INCOMPLETE],
         errors=counts[_ERROR],
-        why=_reasons(reasons, cases.whys),
+        why=tuple(sorted(why, key=lambda reason: (-reason[1], reason[0]))[:_REASONS]),
     )
 
 
-def exact_sum(values: NDArray[np.float64]) -> float:
-    """The sum, rounded once."""
-    if len(values) < _BLOCK or not np.isfinite(values).all():
-        return fsum(values.tolist())
-    parts, exponents = np.frexp(values)
-    least = int(exponents.min())
-    total = 0
-    for start in range(
-        0, len(values), _BLOCK
-    ):  # whole numbers times powers of 2, their halves added without rounding
-        some = slice(start, start + _BLOCK)
-        whole = np.ldexp(parts[some], 53).astype(np.int64)
-        of_power = exponents[some] - least
-        high, low = (np.bincount(of_power, half) for half in (whole >> 27, whole & (1 << 27) - 1))
-        for power in np.flatnonzero(high.astype(bool) | low.astype(bool)).tolist():
-            total += (int(high[power]) * (1 << 27) + int(low[power])) << power
-    return total / (1 << 53 - least) if least <= 53 else float(total << least - 53)
-
-
-def _interval(
-    found: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float], level: float
-) -> Interval:
+def _interval(found: CaseValues, clusters: NDArray[np.generic] | None, span: tuple[float, float]) -> Interval:
     """The interval of the mean over all cases that should have been measured; `span` is the range of the measure."""
     low, high = found.low, found.high
     if not np.isfinite(high).all():
         why = "what is missing could have any value"
-        return Interval(mean=None, ends=None, method="", level=level, units="cases", n=len(low), why=why)
+        return Interval(mean=None, ends=None, method="", level=0.95, units="cases", n=len(low), why=why)
     inside = not len(low) or (low.min() >= span[0] and high.max() <= span[1])
     limits = span if inside else None  # a measure that is not loaded here may have another range
-    return mean_interval(found.values, clusters=clusters, bounds=(low, high), value_range=limits, level=level)
+    return mean_interval(found.values, clusters=clusters, bounds=(low, high), value_range=limits)
 
 
-def _error(found: CaseValues, clusters: NDArray[np.generic] | None) -> float | None:
-    """The standard error of the mean over the complete cases; None for fewer than two."""
-    kept = None if clusters is None else clusters[found.complete]
-    units = group_cases(found.low[found.complete], kept)
-    return units.error if len(units.sums) > 1 else None
+def in_digits(value: float | None, sign: str = "", digits: int = 4) -> str:
+    """A number as it is printed; "-" where there is none. `sign` "+": with its sign."""
+    return "-" if value is None else f"{value:{sign}.{digits}f}"
 
 
-def _reasons(codes: NDArray[np.int32], whys: list[str | None]) -> tuple[tuple[str, int], ...]:
-    """The reasons with how many scores have them, the most frequent first."""
-    found, counts = np.unique(codes[codes > 0], return_counts=True)
-    reasons = zip((whys[code] or "" for code in found.tolist()), counts.tolist(), strict=True)
-    return tuple(sorted(reasons, key=lambda reason: (-reason[1], reason[0]))[:_REASONS])
-
-
-def in_digits(value: float | None, sign: str = "") -> str:
-    """A number as it is printed, with four digits; "-" where there is none. `sign` "+": with its sign."""
-    return "-" if value is None else f"{value:{sign}.4f}"
+def p_in_words(value: float | None) -> str:
+    """A p-value as it is printed."""
+    return in_digits(value) if value is None or value >= 0.00005 else f"{value:.1g}"
 
 
 def interval_in_words(ends: tuple[float, float] | None, digits: int = 4, sign: str = "") -> str:
@@ -453,3 +411,45 @@ def interval_in_words(ends: tuple[float, float] | None, digits: int = 4, sign: s
     unit = 10.0**digits
     low, high = floor(ends[0] * unit + 1e-6) / unit, -floor(-ends[1] * unit + 1e-6) / unit
     return f"{low:{sign}.{digits}f} to {high:{sign}.{digits}f}"
+
+
+def sample_slices(sample: Sample, by: str) -> list[str]:
+    """The slices that a sample is in.
+
+    `by` is a field of the metadata or what stands before the colon in tags (`lang` for `lang:de`), each of whose values is
+    a slice, one tag, or "tags": each tag is a slice.
+    """
+    values = [tag.partition(":")[2] for tag in sample.tags if tag.startswith(f"{by}:")]
+    if isinstance(value := sample.metadata.get(by), str | int | float):
+        values.append(str(value))
+    if values:
+        return [f"{by}={value}" for value in dict.fromkeys(values)]
+    if by in sample.tags:
+        return [by]
+    return list(sample.tags) if by in {"tag", "tags"} else []
+
+
+def slices_of(samples: Iterable[Sample], by: str) -> dict[str, set[str]]:
+    """The ids of the cases of each slice, by its name; of one tag also those without it.
+
+    InputError where no sample is in any.
+    """
+    slices: dict[str, set[str]] = {}
+    cases: set[str] = set()
+    tags: set[str] = set()
+    fields: set[str] = set()
+    for sample in samples:
+        cases.add(sample.id)
+        tags.update(sample.tags)
+        fields.update(name for name, value in sample.metadata.items() if isinstance(value, str | int | float))
+        for name in sample_slices(sample, by):
+            slices.setdefault(name, set()).add(sample.id)
+    if set(slices) == {by}:
+        return {by: slices[by], f"not {by}": cases - slices[by]}
+    if slices:
+        return dict(sorted(slices.items()))
+    if not cases:
+        raise InputError("there are no samples to slice by", fix="slice the report folder of germane run")
+    fields.update(tag.partition(":")[0] for tag in tags if ":" in tag)
+    have = f"tags: {', '.join(sorted(tags)[:10]) or 'none'}; metadata: {', '.join(sorted(fields)[:10]) or 'none'}"
+    raise InputError(f"no sample has the tag or metadata {by!r}", fix=have)

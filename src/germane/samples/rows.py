@@ -284,7 +284,7 @@ class PlainContexts(NamedTuple):
 class PlainRow(NamedTuple):
     """A sample of one ranking, checked as `RowReader` checks it, without an object for each passage.
 
-    `shown` is its line as `sample_to_json` writes it.
+    `shown` is its line as `sample_to_json` writes it, `line` the bytes of that.
     """
 
     id: str
@@ -292,6 +292,7 @@ class PlainRow(NamedTuple):
     trial: int
     query: str
     shown: dict[str, Json]
+    line: bytes
     contexts: PlainContexts
     qrels: dict[str, int] | None
     tags: Sequence[str]
@@ -333,12 +334,12 @@ def plain_row(line: bytes, number: int, *, own: bool = False) -> PlainRow | None
     """
     try:
         row = orjson.loads(line)
-        return _plain(row, b"" if own else line, number) if type(row) is dict else None
+        return _plain(row, line, number, own=own) if type(row) is dict else None
     except (ValueError, _Odd):
         return None
 
 
-def _plain(row: dict[str, Json], line: bytes, number: int) -> PlainRow:
+def _plain(row: dict[str, Json], line: bytes, number: int, *, own: bool) -> PlainRow:
     names = _named(tuple(row))
     if names is None:
         raise _Odd
@@ -355,14 +356,15 @@ def _plain(row: dict[str, Json], line: bytes, number: int) -> PlainRow:
     qrels = _gold(known["qrels"]) if "qrels" in known else None
     columns = _of_ids(known[_IDS]) if _IDS in known else _contexts(known["contexts"])
     graded = len(known["qrels"]) if type(get("qrels")) is dict else 0
-    if line and not _each_key_once(line, len(row) + columns.keys + graded):
+    if not (own or _each_key_once(line, len(row) + columns.keys + graded)):
         raise _Odd
     known["id"], known["contexts"], known["qrels"] = name, columns.shown, qrels
     shown = {key: known[key] for key in _ORDER if key in known and known[key] is not None}
     for field, default in (("system", ""), ("trial", 0), ("tags", [])):
         if field in shown and shown[field] == default:
             del shown[field]
-    return PlainRow(name, get("system", ""), trial, known["query"], shown, columns, qrels, tags)
+    line = line if own else encode(shown) + b"\n"
+    return PlainRow(name, get("system", ""), trial, known["query"], shown, line, columns, qrels, tags)
 
 
 @functools.lru_cache(maxsize=1000)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, isfinite, sqrt
+from itertools import pairwise
+from math import ceil, fsum, isfinite, sqrt
 from typing import Literal
 
 import numpy as np
@@ -79,16 +80,13 @@ class Decision:
 class DifferenceParts:
     """B - A as retrieval (B's lists with A's verdicts, minus A) plus verdicts (B, minus B's lists with A's verdicts).
 
-    Means over n cases; the two parts sum to `difference`. `share` is the verdicts' share of both parts' sizes, 0 to
+    Means over n cases; the two parts sum to the difference. `share` is the verdicts' share of both parts' sizes, 0 to
     1, or None where both are 0.
     """
 
     n: int
-    difference: float
     retrieval: float
     verdicts: float
-    retrieval_interval: Interval
-    verdicts_interval: Interval
 
     @property
     def share(self) -> float | None:
@@ -283,54 +281,21 @@ def decide_change(interval: Interval, margin: float) -> Decision:
     return Decision("undecided", margin, max(interval.n + 1, ceil(interval.n * (reach / distance) ** 2)))
 
 
-def split_difference(
-    a: ArrayLike,
-    mixed: ArrayLike,
-    b: ArrayLike,
-    *,
-    clusters: ArrayLike | None = None,
-    value_range: tuple[float, float] | None = None,
-    level: float = 0.95,
-) -> DifferenceParts:
+def split_difference(a: ArrayLike, mixed: ArrayLike, b: ArrayLike) -> DifferenceParts:
     """The difference of two systems' means as a part of retrieval and a part of verdicts (judge or labels); exact.
 
     Args:
         a: Scores of A, shape (n,).
         mixed: Scores of B's lists with A's verdict on every item that both hold, shape (n,).
         b: Scores of B, shape (n,).
-        clusters: Identity of each case's cluster, shape (n,).
-        value_range: Smallest and largest score possible.
-        level: Nominal coverage.
 
     Raises:
         InputError: Shapes differ, a score is nan, or there is none.
     """
-    retrieval = paired_interval(a, mixed, clusters, value_range, level)
-    verdicts = paired_interval(mixed, b, clusters, value_range, level)
-    if retrieval.mean is None or verdicts.mean is None:
-        raise InputError("no cases to split a difference of")
-    return DifferenceParts(
-        n=len(np.asarray(a)),
-        difference=retrieval.mean + verdicts.mean,
-        retrieval=retrieval.mean,
-        verdicts=verdicts.mean,
-        retrieval_interval=retrieval,
-        verdicts_interval=verdicts,
-    )
-
-
-def paired_interval(
-    a: ArrayLike,
-    b: ArrayLike,
-    clusters: ArrayLike | None,
-    value_range: tuple[float, float] | None,
-    level: float,
-) -> Interval:
-    """Interval of the mean of b - a, by the rules of `paired_difference`."""
-    first, second = np.asarray(a, float), np.asarray(b, float)
-    if first.shape != second.shape:
+    rows = [np.asarray(scores, float) for scores in (a, mixed, b)]
+    if len({row.shape for row in rows}) > 1 or not rows[0].size or np.isnan(np.stack(rows)).any():
         raise InputError(
-            f"scores of shapes {first.shape} and {second.shape}", fix="give the same cases of both"
+            "a difference is split over the same cases", fix="give all three scores of each case"
         )
-    limits = value_range and (value_range[0] - value_range[1], value_range[1] - value_range[0])
-    return mean_interval(second - first, clusters=clusters, value_range=limits, level=level, differences=True)
+    retrieval, verdicts = (fsum((to - of).tolist()) / to.size for of, to in pairwise(rows))
+    return DifferenceParts(n=rows[0].size, retrieval=retrieval, verdicts=verdicts)

@@ -9,13 +9,15 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from io import BytesIO
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
+
+import numpy as np
 
 from germane.encoding import decode, encode
 from germane.errors import InputError, Place
@@ -35,6 +37,7 @@ SCHEMA_VERSION = 2
 """The version of the report folder's files."""
 
 _TABLES = ("samples", "items", "judgements", "scores")
+_OF_SOURCE = ("samples", "labels")
 _LABELS, _MANIFEST = "labels.jsonl", "manifest.json"
 _PART, _EARLIER = ".part", ".earlier"
 _NOBODY, _IMPORTED = b'"who":null', b'"queue":"import"'
@@ -70,12 +73,17 @@ class ReportFolder:
         """What `finish` wrote or `open` read."""
         self.scratch = False
         """Whether the folder is nobody's and goes with this object."""
+        self._source: ReportFolder | None = None
 
     @classmethod
-    def temporary(cls) -> ReportFolder:
-        """A folder for rows that need not stay, instead of memory. It is never finished."""
+    def temporary(cls, source: ReportFolder) -> ReportFolder:
+        """A folder for the rows of a report that is scored again, instead of memory. It is never finished.
+
+        The samples and labels are those of the `source`, where all samples have the same graders.
+        """
         folder = cls(tempfile.mkdtemp(prefix="germane-"))
         folder.scratch = True
+        folder._source = source if len(source.graders) < 2 else None
         weakref.finalize(folder, shutil.rmtree, folder.path, ignore_errors=True)
         return folder
 
@@ -110,12 +118,15 @@ class ReportFolder:
         self._set_aside()
         self._end = _PART
         hashed = not self.scratch
-        self._files = {name: _HashedFile(self._path(name), hashed=hashed) for name in _TABLES}
-        self._files["labels"] = _HashedFile(self._path("labels"), hashed=False)
+        self._files = {
+            name: _HashedFile(self._path(name), hashed=hashed and name != "labels")
+            for name in (*_TABLES, "labels")
+            if self._source is None or name not in _OF_SOURCE
+        }
         self._written, self._asked = NumberSet(), AskedCounts()
         self._numbers, self.graders = {}, []
-        for name in ("items", "labels"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("items", None)
+        self._forget_labels()
         self.__dict__["scores"] = ScoreTable()
         return self
 
@@ -125,7 +136,7 @@ class ReportFolder:
             self._add_written(part)
         else:
             self._add_rows(part)
-        self._files["scores"].writelines(part.scores.lines())
+        self._write_lines("scores", part.scores.lines())
         self.scores.extend(part.scores, distinct=True)
         add_counts(self, part)
 
@@ -141,21 +152,19 @@ class ReportFolder:
 
     def _add_written(self, part: WrittenPart) -> None:
         self._number(part.graders)
-        self._files["samples"].writelines(part.samples)
-        self._files["items"].writelines(part.items)
-        self._files["labels"].writelines(part.labels)
-        self._files["judgements"].writelines(self._new_lines(part.judgements))
+        self._write_lines("samples", part.samples)
+        self._write_lines("items", part.items)
+        self._write_lines("labels", part.labels)
+        self._write_lines("judgements", self._new_lines(part.judgements))
 
     def _new_lines(self, some: JudgementLines) -> list[bytes]:
         assert self._asked is not None
-        add = self._written.add
-        rows = zip(some.examples, some.keys, some.lines, strict=True)
-        new = [(example, line) for example, key, line in rows if add(hash(key))]
-        examples = {id(example): example for example, _ in new}
-        for number, times in Counter([id(example) for example, _ in new]).items():
+        new = self._written.add_all(np.array(list(map(hash, some.keys)), dtype=np.int64)).tolist()
+        examples = {id(example): example for example in some.examples}
+        for number, times in Counter(map(id, compress(some.examples, new))).items():
             for counted in count_asked(AskedCounts(), examples[number]):
                 self._asked[counted] += times
-        return [line for _, line in new]
+        return list(compress(some.lines, new))
 
     def add_labels(self, labels: Iterable[Label]) -> None:
         """Append labels to the rows that are written."""
@@ -175,9 +184,15 @@ class ReportFolder:
                 yield judgement
 
     def _write(self, name: str, rows: Iterable[Json]) -> None:
-        self._files[name].writelines(encode(row) + b"\n" for row in rows)
+        self._write_lines(name, (encode(row) + b"\n" for row in rows))
+
+    def _write_lines(self, name: str, lines: Iterable[bytes]) -> None:
+        if self._source is None or name not in _OF_SOURCE:
+            self._files[name].writelines(lines)
 
     def _path(self, name: str) -> Path:
+        if self._source is not None and name in _OF_SOURCE:
+            return self._source._path(name)  # noqa: SLF001 - of the same class
         return self.path / f"{name}.jsonl{self._end}"
 
     def flush(self) -> None:
@@ -216,13 +231,13 @@ class ReportFolder:
             with _open(added, os.O_APPEND) as file:
                 file.writelines(encode(dump_label(label)) + b"\n" for label in given if label not in written)
         added.replace(self._path("labels"))
-        self.__dict__.pop("labels", None)
+        self._forget_labels()
 
     def append_labels(self, labels: Iterable[Label]) -> None:
         """Append labels to labels.jsonl at once."""
         with _open(self._path("labels"), os.O_APPEND) as file:
             file.writelines(encode(dump_label(label)) + b"\n" for label in labels)
-        self.__dict__.pop("labels", None)
+        self._forget_labels()
 
     def write_manifest(self, manifest: Mapping[str, Json], status: str) -> None:
         """Write manifest.json in one step: it appears whole or not at all. `status`: running, interrupted or complete."""
@@ -317,19 +332,19 @@ class ReportFolder:
                     place = Place(str(path), number)
                     yield reader.read(_without_graders(decode(line)), number, partial(_at, place))
 
-    def samples_of(self, keys: Container[SampleKey]) -> Iterator[Sample]:
+    def samples_of(self, keys: Collection[SampleKey]) -> Iterator[Sample]:
         """The samples with these keys, in input order; of the others nothing but the key is looked at."""
         return self._read_samples(keys)
 
-    def _read_samples(self, keys: Container[SampleKey] | None) -> Iterator[Sample]:
+    def _read_samples(self, keys: Collection[SampleKey] | None) -> Iterator[Sample]:
         from germane.samples.rows import RowReader  # pydantic's models, which `germane rank` does not need
 
         reader, path = RowReader(), self._path("samples")
-        for number, row in enumerate(self._rows("samples"), 1):
-            if keys is not None and (row["id"], row.get("system", ""), row.get("trial", 0)) not in keys:
-                continue
-            place = Place(str(path), number)
-            yield reader.read(_without_graders(row), number, partial(_at, place))
+        heads = None if keys is None else {_head(b'{"id":%b,' % encode(name)) for name, _, _ in keys}
+        for number, row in _numbered_rows(path, lambda line: heads is None or _head(line) in heads):
+            if keys is None or (row["id"], row.get("system", ""), row.get("trial", 0)) in keys:
+                place = Place(str(path), number)
+                yield reader.read(_without_graders(row), number, partial(_at, place))
 
     def grader_numbers(self) -> dict[SampleKey, int]:
         """The number of the grader set of each sample for which it is not 0."""
@@ -338,8 +353,12 @@ class ReportFolder:
 
     def clusters(self) -> dict[str, str]:
         """The cluster of each case that has one, by the case's id; other lines are passed over unread."""
-        rows = _rows(self._path("samples"), lambda line: b'"cluster"' in line)
-        return {row["id"]: row["cluster"] for row in rows if row.get("cluster") is not None}
+        word, path, found = b'"cluster"', self._path("samples"), dict[str, str]()
+        for first, lines in _blocks(path, lambda block: word in block):
+            for number, line in enumerate(lines, first):
+                if word in line and (row := _row_in(path, number, line)).get("cluster") is not None:
+                    found[row["id"]] = row["cluster"]
+        return found
 
     @cached_property
     def items(self) -> ItemTable:
@@ -354,6 +373,8 @@ class ReportFolder:
     @cached_property
     def labels(self) -> LabelTable:
         """The answers of people; while rows are written, those that were added and those that people gave before."""
+        if self._source is not None:
+            return self._source.labels
         known = map(load_label, _rows(self.path / _LABELS))
         if not self._end:
             return LabelTable(known)
@@ -361,10 +382,19 @@ class ReportFolder:
 
     def people(self) -> Iterator[Label]:
         """The labels that people gave beside the samples; other lines are passed over unread."""
-        found = _of_people(self._path("labels"))
-        if not self._end:
-            return found
-        return chain(found, _of_people(self.path / _LABELS))
+        if self._source is not None:
+            return self._source.people()
+        if self._end:
+            return chain(_of_people(self._path("labels")), _of_people(self.path / _LABELS))
+        return iter(self._people)
+
+    @cached_property
+    def _people(self) -> list[Label]:
+        return list(_of_people(self._path("labels")))
+
+    def _forget_labels(self) -> None:
+        for name in ("labels", "_people"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def scores(self) -> ScoreTable:
@@ -384,6 +414,10 @@ class ReportFolder:
 
     def _rows(self, name: str) -> Iterator[Any]:
         return _rows(self._path(name))
+
+
+KEY, ITEM, _BETWEEN = slice(8, 40), slice(50, 82), b'","item":"'
+"""Where the key and the item stand in a line of judgements.jsonl, and what stands between them."""
 
 
 class StoredJudgements:
@@ -406,18 +440,18 @@ class StoredJudgements:
     def __iter__(self) -> Iterator[Judgement]:
         return map(load_judgement, _rows(self._file))
 
-    def of_items(self, items: Container[str]) -> Iterator[Judgement]:
+    def of_items(self, items: Collection[str]) -> Iterator[Judgement]:
         """The judgements of these items; other lines are passed over unread, as the item follows the key in a line."""
+        return self._of(ITEM, items, "item")
 
-        def wanted(line: bytes) -> bool:
-            words = line.split(b'"', 8)
-            return len(words) < 9 or words[5] != b"item" or words[7].decode(errors="replace") in items
-
-        return (load_judgement(row) for row in _rows(self._file, wanted) if row["item"] in items)
-
-    def find(self, keys: Container[str]) -> Iterator[Judgement]:
+    def find(self, keys: Collection[str]) -> Iterator[Judgement]:
         """The judgements under these keys; other lines are passed over unread, as the key comes first in a line."""
-        return map(load_judgement, _rows(self._file, lambda line: line.split(b'"', 4)[3].decode() in keys))
+        return self._of(KEY, keys, "key")
+
+    def _of(self, at: slice, names: Collection[str], field: str) -> Iterator[Judgement]:
+        wanted = {name.encode() for name in names}
+        rows = _rows(self._file, lambda line: line[at] in wanted or line[40:50] != _BETWEEN)
+        return (load_judgement(row) for row in rows if row[field] in names)
 
 
 Tables: TypeAlias = Part | ReportFolder
@@ -490,30 +524,40 @@ def read_manifest(path: Path) -> dict[str, Json]:
 
 def _rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator[Any]:
     """The JSON values of a file's lines; none where there is no file. InputError names a damaged line."""
+    return (row for _, row in _numbered_rows(path, wanted))
+
+
+def _numbered_rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator[tuple[int, Any]]:
     if not path.exists():
         return
     with path.open("rb") as lines:
         for number, line in enumerate(_whole(lines) if path.suffix == _PART else lines, 1):
             if wanted is None or wanted(line):
-                yield _row_in(path, number, line)
+                yield number, _row_in(path, number, line)
 
 
-def _of_people(path: Path) -> Iterator[Label]:
-    """The labels in a file that people gave; blocks of lines without any are passed over unread."""
+def _blocks(path: Path, wanted: Callable[[bytes], bool]) -> Iterator[tuple[int, list[bytes]]]:
+    """The lines of the blocks of a file that are wanted, each with the number of its first line."""
     if not path.exists():
         return
     first = 1
     with path.open("rb") as file:
         while block := file.read(_BLOCK) + file.readline():
-            size = block.count(b"\n") + (not block.endswith(b"\n"))
-            if not block.count(_NOBODY) == block.count(_IMPORTED) == size:
+            if wanted(block):
                 lines = BytesIO(block).readlines()
-                whole = lines if lines[-1].endswith(b"\n") or path.suffix != _PART else lines[:-1]
-                yield from filter(
-                    by_people,
-                    (load_label(_row_in(path, number, line)) for number, line in enumerate(whole, first)),
-                )
-            first += size
+                yield first, lines if block.endswith(b"\n") or path.suffix != _PART else lines[:-1]
+            first += block.count(b"\n")
+
+
+def _of_people(path: Path) -> Iterator[Label]:
+    """The labels in a file that people gave."""
+    for first, lines in _blocks(path, _any_of_people):
+        labels = (load_label(_row_in(path, number, line)) for number, line in enumerate(lines, first))
+        yield from filter(by_people, labels)
+
+
+def _any_of_people(block: bytes) -> bool:
+    return not block.count(_NOBODY) == block.count(_IMPORTED) == block.count(b"\n")
 
 
 def _row_in(path: Path, number: int, line: bytes) -> Any:
@@ -536,6 +580,11 @@ def _sample_row(
     """A row of samples.jsonl: the sample line, and the number of its grader set where that is not 0."""
     number = numbers[graded.get((sample.id, sample.system, sample.trial), 0)] if numbers else 0
     return {**row, "graders": number} if number else row
+
+
+def _head(line: bytes) -> bytes:
+    """The beginning of a line of samples.jsonl, in which at least the beginning of the id stands."""
+    return line[: line.find(b'",') + 1]
 
 
 def _at(place: Place, _: Sequence[Step]) -> Place:

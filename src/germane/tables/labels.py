@@ -138,17 +138,15 @@ def relevance_items(query: str, passages: Iterable[str]) -> list[str]:
     ]
 
 
-def label_lines(key: tuple[str, str, int], items: Iterable[str], answers: Iterable[int]) -> list[bytes]:
+def label_lines(key: tuple[str, str, int], items: Iterable[str], answers: Iterable[int]) -> Iterator[bytes]:
     """The lines of labels.jsonl for the labels of nobody in particular on the places of one ranking, best first.
 
     They are `label_rows` of a sample whose `grade` (0 to 3) or `relevant` these answers are.
     """
     end = b'%b,"system":%b,"call":1,"rank":' % (encode(key[0]), encode(key[1]))
     places = enumerate(zip(items, answers, strict=True), 1)
-    return [
-        b'{"item":"%b%b%b%d}\n' % (item.encode(), _between(answer, type(answer) is bool), end, rank)
-        for rank, (item, answer) in places
-    ]
+    for rank, (item, answer) in places:
+        yield b'{"item":"%b%b%b%d}\n' % (item.encode(), _between(answer, type(answer) is bool), end, rank)
 
 
 @functools.lru_cache
@@ -169,7 +167,7 @@ def label_rows(sample: Sample, history: Iterable[tuple[str, str]] = ()) -> Itera
         return
     turns = tuple(history)
     for place in sample.places():
-        found = _answer(place.context, sample)
+        found = answer_on(place.context, sample)
         if found is not None:
             answer, scale = found
             yield Label(
@@ -193,7 +191,8 @@ def passage_of(context: Context) -> str:
     return context.text if context.text.strip() or context.id is None else context.id
 
 
-def _answer(context: Context, sample: Any) -> tuple[Json, str] | None:
+def answer_on(context: Context, sample: Any) -> tuple[Json, str] | None:
+    """The label that stands on a context of a sample, and its scale; None = nobody labelled it."""
     if context.grade is not None:
         low, high = getattr(sample, "grade_scale", None) or (0, 3)
         return context.grade, "graded" if (low, high) == (0, 3) else f"{low}-{high}"

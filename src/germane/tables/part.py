@@ -125,12 +125,6 @@ class JudgementLines:
     keys: list[str] = field(default_factory=list)
     lines: list[bytes] = field(default_factory=list)
 
-    def extend(self, other: JudgementLines) -> None:
-        """Add further judgements."""
-        self.examples += other.examples
-        self.keys += other.keys
-        self.lines += other.lines
-
 
 @dataclass(slots=True, kw_only=True)
 class WrittenPart:
@@ -139,7 +133,7 @@ class WrittenPart:
     samples: list[bytes] = field(default_factory=list)
     items: list[bytes] = field(default_factory=list)
     judgements: JudgementLines = field(default_factory=JudgementLines)
-    labels: list[bytes] = field(default_factory=list)
+    labels: Iterable[bytes] = ()
     scores: ScoreTable
     graders: GraderSet
     notes: Counter[str] = field(default_factory=Counter)

@@ -271,7 +271,8 @@ def _lines(gates: Iterable[Json]) -> Iterator[Json]:
     """Where the gates stand: measure, aggregate, sign and limit."""
     for stored in gates:
         gate = Gate.of_stored(stored)
-        yield {"measure": gate.measure, "how": gate.how, "op": gate.op, "limit": gate.limit}
+        how = "corrected" if gate.corrected else gate.how
+        yield {"measure": gate.measure, "how": how, "op": gate.op, "limit": gate.limit}
 
 
 def _drawn(places: Sequence[tuple[int, int, int, str]]) -> Json:

@@ -96,7 +96,7 @@ def _means(
     graders = graders_of(tuple(measures))
     block = Block([Job(sample=sample, graders=graders) for sample in samples], settings_of(report))
     answers = recorded(report)
-    outcomes = block.outcomes([replay(program, answers.look_up)[0] for program in block.programs()])
+    outcomes = block.outcomes([replay(program, answers.look_up)[0] for program in block.programs])
     values: dict[tuple[str, str], dict[str, list[float]]] = {}
     for sample, row in zip(samples, outcomes, strict=True):
         for name, outcome in row.items():

@@ -1,0 +1,450 @@
+"""Two systems over the same cases: what each side is, which cases both have, their paired differences and their order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from germane.clean import clean
+from germane.errors import InputError
+from germane.measures.measure import Measure
+from germane.reports.data import ReportData
+from germane.reports.schema import OrderLine, RankedLine, RankingLine, line_of
+from germane.reports.summary import (
+    MeasureSummary,
+    higher_is_better,
+    in_digits,
+    interval_in_words,
+    p_in_words,
+    range_of,
+)
+from germane.statistics.comparison import (
+    Decision,
+    DifferenceParts,
+    PairedDifference,
+    decide_change,
+    holm,
+    paired_difference,
+    split_difference,
+)
+from germane.statistics.intervals import Interval, Units, group_cases
+from germane.statistics.ranking import kendall_tau, top_half_tau
+from germane.tables.cases import CaseScores, CaseValues
+from germane.types import Sample
+
+Floats = NDArray[np.float64]
+Orders = Mapping[str, tuple[float | None, float | None]]
+"""How alike systems are ordered, by measure: Kendall's tau-b, of all systems and of the better half."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureComparison:
+    """One measure of system `b` against system `a` over the same cases; `difference` is B minus A.
+
+    `difference`, wins, ties and losses (a win is a better score of B, also where lower is better) are over the `n` cases
+    of which both were measured, of `due` that should have been; the interval covers what the others could be. `p` is None
+    where any is missing. `p_holm` is adjusted over the primary measures and all systems; None for other measures.
+    `mde` is the smallest difference that so many cases would have shown with probability 0.8, `needed` the number
+    of cases that would show the observed one. `decision` is against a margin, None where none is given. `parts` splits the
+    difference into retrieval and verdicts over `parts.n` cases, with whose verdicts these are in `verdicts`; where that
+    is not possible `parts_why` says why. `slice` names the cases that were compared; "" = all.
+    """
+
+    a: str
+    b: str
+    measure: str
+    type: str
+    slice: str = ""
+    n: int
+    due: int
+    mean_a: float | None
+    mean_b: float | None
+    difference: float | None
+    interval: Interval
+    p: float | None
+    p_holm: float | None = None
+    test: str | None
+    wins: int
+    ties: int
+    losses: int
+    mde: float | None
+    needed: int | None
+    decision: Decision | None = None
+    parts: DifferenceParts | None = None
+    verdicts: str = ""
+    parts_why: str = ""
+
+    @property
+    def distinguishable(self) -> bool:
+        """Whether the difference is at least the smallest one that so many cases could have shown."""
+        return self.difference is not None and self.mde is not None and abs(self.difference) >= self.mde
+
+    def decide(self, margin: float) -> Decision:
+        """Whether B is worse than A by the margin or more."""
+        better = higher_is_better(self.type)
+        return decide_change(self.interval if better else self.interval.turned(), margin)
+
+
+def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> list[MeasureComparison]:
+    """The rows with p-values adjusted by Holm over these measures of all systems."""
+    found = list(rows)
+    at = [number for number, one in enumerate(found) if one.measure in primary and one.p is not None]
+    for number, p in zip(at, holm([found[number].p or 0.0 for number in at]), strict=True):
+        found[number] = replace(found[number], p_holm=p)
+    return found
+
+
+class Compared:
+    """A report that is compared: its scores by case, and its samples, each read once.
+
+    `where` is what it was named by: a path, or "" for a report in memory.
+    """
+
+    def __init__(self, report: ReportData, where: str = "") -> None:
+        self.report = report
+        self.where = where or str(report.folder or "")
+
+    @cached_property
+    def scores(self) -> CaseScores:
+        """The scores by case."""
+        return CaseScores(self.report.tables.scores)
+
+    @cached_property
+    def samples(self) -> Mapping[str, Mapping[str, Sequence[Sample]]]:
+        """The samples of each system by the case's id, one per trial; none where a document or a run was read."""
+        found: dict[str, dict[str, list[Sample]]] = {}
+        for sample in self.report.samples():
+            found.setdefault(sample.system, {}).setdefault(sample.id, []).append(sample)
+        return found
+
+
+class Side:
+    """One system that is compared.
+
+    Attributes:
+        name: What it is printed as.
+        of: The report that it stands in.
+        system: Its name there.
+        types: The canonical name of each measure by the reported one.
+    """
+
+    def __init__(self, name: str, of: Compared, system: str) -> None:
+        self.name, self.of, self.system = name, of, system
+        self.report = of.report
+        self.types = {line.measure: line.type for line in self.report.summaries if line.system == system}
+
+    @property
+    def samples(self) -> Mapping[str, Sequence[Sample]]:
+        """The system's samples by the case's id."""
+        return self.of.samples.get(self.system, {})
+
+
+def sides_of(reports: Sequence[Compared], systems: Sequence[str] = ()) -> list[Side]:
+    """The systems to compare, the first of which is what the others are held against.
+
+    One report: its systems, or those named. Several: the one system of each; where one holds several, `systems` names
+    one for all or one for each.
+
+    Raises:
+        InputError: A system is not there, or it is not clear which one is meant, or there are fewer than two.
+    """
+    if len(reports) == 1:
+        chosen = [(reports[0], system) for system in systems or reports[0].report.systems]
+    elif len(systems) in {0, 1, len(reports)}:
+        wanted = systems if len(systems) == len(reports) else [*systems, None][:1] * len(reports)
+        chosen = [
+            (one, _only(one) if system is None else system)
+            for one, system in zip(reports, wanted, strict=True)
+        ]
+    else:
+        raise InputError(
+            f"{len(systems)} systems for {len(reports)} reports",
+            fix="name one system for all reports, or one for each",
+        )
+    for one, system in chosen:
+        if system not in one.report.systems:
+            have = ", ".join(name or "(no name)" for name in one.report.systems)
+            problem = f"there is no system {system!r} in {one.where or 'the report'}"
+            raise InputError(problem, fix=f"there: {have}")
+    if len(chosen) < 2:
+        fix = "name a second report, or a report of several systems"
+        raise InputError("one system cannot be compared", fix=fix)
+    names = _names(chosen)
+    return [Side(name, one, system) for name, (one, system) in zip(names, chosen, strict=True)]
+
+
+def pairs_of(reports: Sequence[Compared], systems: Sequence[str] = ()) -> list[tuple[Side, Side]]:
+    """What is compared with what: the first system with each other one.
+
+    Two reports that hold the same several systems, of which none is named: each system with itself in the other report.
+    InputError as of `sides_of`.
+    """
+    if len(reports) == 2 and not systems and all(len(one.report.systems) > 1 for one in reports):
+        a, b = reports
+        name_a, name_b = _names([(a, ""), (b, "")])
+        common = [system for system in a.report.systems if system in b.report.systems]
+        if common:
+            return [
+                (Side(f"{name_a}:{system}", a, system), Side(f"{name_b}:{system}", b, system))
+                for system in common
+            ]
+    first, *others = sides_of(reports, systems)
+    return [(first, other) for other in others]
+
+
+def _only(one: Compared) -> str:
+    if len(one.report.systems) > 1:
+        problem = f"{one.where or 'a report'} holds several systems: {', '.join(one.report.systems)}"
+        raise InputError(problem, fix="name one: --systems NAME")
+    return one.report.systems[0]
+
+
+def _names(chosen: Sequence[tuple[Compared, str]]) -> list[str]:
+    """The shortest names that tell the sides apart: the systems', the folders', both, or letters."""
+    stems = [Path(one.where).name.removesuffix(".json") for one, _ in chosen]
+    systems = [system for _, system in chosen]
+    both = [f"{stem}:{system}" for stem, system in zip(stems, systems, strict=True)]
+    paths = [one.where for one, _ in chosen]
+    for names in (systems, stems, both, paths):
+        if all(names) and len(set(names)) == len(names):
+            return names
+    return [chr(ord("A") + number) if number < 26 else f"S{number + 1}" for number in range(len(chosen))]
+
+
+def measures_in_common(sides: Sequence[Side]) -> list[str]:
+    """The reported names of the measures that every side has, of the same type, in the first one's order."""
+    first, *others = sides
+    return [name for name, of in first.types.items() if all(side.types.get(name) == of for side in others)]
+
+
+class Pair:
+    """Two systems and the cases that both have.
+
+    Args:
+        a: What is held against.
+        b: What is compared with it.
+        clusters: The cluster of each case that shares one with others, by the case's id; None = the samples' own.
+        seed: Seed of the random flips of the tests.
+    """
+
+    def __init__(self, a: Side, b: Side, clusters: Mapping[str, str] | None = None, seed: int = 0) -> None:
+        if clusters is None:
+            clusters = {**b.report.tables.clusters(), **a.report.tables.clusters()}
+        self.a, self.b, self.clusters, self.seed = a, b, clusters, seed
+
+    @cached_property
+    def _in_a(self) -> NDArray[np.int64]:
+        """The number in A of each case of B's report; -1 = A's report does not have it."""
+        ours, theirs = self.a.of.scores, self.b.of.scores
+        if ours is theirs:
+            return np.arange(len(ours.cases))
+        return np.array([ours.numbers.get(case, -1) for case in theirs.cases], np.int64)
+
+    def only_in(self) -> tuple[list[str], list[str]]:
+        """The ids of the cases that only A has, and of those that only B has."""
+        mine, theirs = (
+            [side.of.scores.cases[n] for n in side.of.scores.cases_of(side.system).tolist()]
+            for side in (self.a, self.b)
+        )
+        in_a, in_b = set(mine), set(theirs)
+        return [one for one in mine if one not in in_b], [one for one in theirs if one not in in_a]
+
+    def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
+        """The cases of which both should have been measured, in A's order, numbered as in A."""
+        ours, theirs = (
+            side.of.scores.of(side.system, (measure, side.types[measure]), range_of(self.a.types[measure]))
+            for side in (self.a, self.b)
+        )
+        at = self._in_a[theirs.case]
+        known = np.flatnonzero(at >= 0)
+        place = np.full(len(self.a.of.scores.cases), -1)
+        place[at[known]] = known
+        ours = ours.taken(np.flatnonzero(place[ours.case] >= 0))
+        return ours, replace(theirs.taken(place[ours.case]), case=ours.case)
+
+    def compare(
+        self, measure: str, keep: NDArray[np.bool_] | None = None, name: str = ""
+    ) -> MeasureComparison:
+        """The comparison of one measure, by its reported name.
+
+        Args:
+            measure: Its reported name.
+            keep: Which of A's cases count, shape (cases of A's report,); None = all.
+            name: What these cases are called.
+        """
+        ours, theirs = self.values(measure)
+        if keep is not None:
+            chosen = np.flatnonzero(keep[ours.case])
+            ours, theirs = ours.taken(chosen), theirs.taken(chosen)
+        canonical = self.a.types[measure]
+        complete = ours.complete & theirs.complete
+        some = np.flatnonzero(complete)
+        counted = whole = self._difference(ours.taken(some), theirs.taken(some), canonical)
+        if not complete.all():
+            if np.isfinite(ours.high).all() and np.isfinite(theirs.high).all():
+                whole = self._difference(ours, theirs, canonical)
+            else:
+                why = "what is missing could have any value"
+                whole = replace(counted, interval=replace(counted.interval, ends=None, why=why), test=None)
+        better = higher_is_better(canonical)
+        return MeasureComparison(
+            a=self.a.name,
+            b=self.b.name,
+            measure=measure,
+            type=canonical,
+            slice=name,
+            n=len(some),
+            due=len(complete),
+            mean_a=counted.mean_a,
+            mean_b=counted.mean_b,
+            difference=counted.difference,
+            interval=whole.interval,
+            p=whole.p,
+            test=whole.test.method if whole.test else None,
+            wins=counted.wins if better else counted.losses,
+            ties=counted.ties,
+            losses=counted.losses if better else counted.wins,
+            mde=counted.detectable,
+            needed=counted.needed,
+        )
+
+    def _difference(self, ours: CaseValues, theirs: CaseValues, canonical: str) -> PairedDifference:
+        return paired_difference(
+            ours.values,
+            theirs.values,
+            clusters=self.a.of.scores.clusters_of(ours.case, self.clusters),
+            bounds_a=(ours.low, ours.high),
+            bounds_b=(theirs.low, theirs.high),
+            value_range=_range_around(canonical, ours, theirs),
+            seed=self.seed,
+        )
+
+    def complete_differences(self, measure: str) -> Units:
+        """B minus A of the cases of which both were measured, by independent unit."""
+        ours, theirs = self.values(measure)
+        both = np.flatnonzero(ours.complete & theirs.complete)
+        names = self.a.of.scores.clusters_of(ours.case[both], self.clusters)
+        return group_cases(theirs.low[both] - ours.low[both], names)
+
+    def split(self, measure: str, mixed: Floats) -> DifferenceParts | None:
+        """The difference as retrieval and verdicts, over the cases with all three scores; None where there is none.
+
+        `mixed` holds the score of B's lists with A's verdicts for each of A's cases, nan where there is none.
+        """
+        ours, theirs = self.values(measure)
+        known = np.flatnonzero(ours.complete & theirs.complete & ~np.isnan(mixed[ours.case]))
+        if not len(known):
+            return None
+        return split_difference(ours.low[known], mixed[ours.case[known]], theirs.low[known])
+
+
+def _range_around(canonical: str, ours: CaseValues, theirs: CaseValues) -> tuple[float, float] | None:
+    """The measure's range; None where a value is outside of it, as that of a measure that was not loaded may be."""
+    low, high = range_of(canonical)
+    inside = all(
+        not len(one.low) or (one.low.min() >= low and one.high.max() <= high) for one in (ours, theirs)
+    )
+    return (low, high) if inside else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedSystems:
+    """The systems of a report in the order of their means on one measure, the best first.
+
+    `behind` holds how far each is behind the first, None for the first itself. `orders` says how alike another measure
+    orders them.
+    """
+
+    measure: str
+    systems: Sequence[MeasureSummary]
+    behind: Sequence[MeasureComparison | None]
+    orders: Orders
+
+    def as_json(self) -> RankingLine:
+        """For `--json`."""
+        systems = []
+        for summary, behind in zip(self.systems, self.behind, strict=True):
+            known = {name: getattr(behind, name, None) for name in _BEHIND}
+            ends = behind.interval.ends if behind else None
+            interval = list(summary.interval) if summary.interval else None
+            known |= {"interval": interval, "difference_interval": list(ends) if ends else None}
+            systems.append(line_of(RankedLine, summary, **known))
+        return {"measure": self.measure, "systems": systems, "orders": orders_json(self.orders)}
+
+    def __str__(self) -> str:
+        width = max(len(clean(one.system) or "-") for one in self.systems)
+        lines = [f"systems by {clean(self.measure)}"]
+        for one, behind in zip(self.systems, self.behind, strict=True):
+            line = f"  {clean(one.system) or '-':{width}}  {in_digits(one.mean)} ({one.interval_in_words()})"
+            if behind is not None:
+                ends = interval_in_words(behind.interval.ends, sign="+")
+                line += f"  {in_digits(behind.difference, '+')} ({ends})  p {p_in_words(behind.p_holm)}"
+                line += "" if behind.distinguishable else "  not distinguishable"
+            lines.append(line)
+        for other, (tau, top) in self.orders.items():
+            both = f"tau {in_digits(tau, digits=3)}, top half {in_digits(top, digits=3)}"
+            lines.append(f"  the same order by {clean(other)}: {both}")
+        return "\n".join(lines)
+
+
+_BEHIND = ("difference", "p_holm", "mde", "distinguishable")
+
+
+def orders_json(orders: Orders) -> dict[str, OrderLine]:
+    """For `--json`."""
+    return {name: {"tau": tau, "top_half": top} for name, (tau, top) in orders.items()}
+
+
+def rank_systems(report: ReportData, measure: str | None = None) -> RankedSystems:
+    """The systems of a report by their means, each against the best, p-values adjusted by Holm.
+
+    Two measures that are the same but for whose labels they read are set against each other in `orders`.
+
+    Raises:
+        InputError: The report holds one system, or does not hold the measure.
+    """
+    name = report.reported(measure) if measure else report.measures[0]
+    summaries = [one for one in report.summaries if one.measure == name and one.mean is not None]
+    if len(summaries) < 2:
+        raise InputError("one system cannot be ranked", fix="give several systems")
+    higher = higher_is_better(summaries[0].type)
+    order = sorted(summaries, key=lambda one: (one.mean or 0.0) * (-1 if higher else 1))
+    first, *others = sides_of([Compared(report)], [one.system for one in order])
+    behind = adjusted((Pair(first, side).compare(name) for side in others), [name])
+    orders = {}
+    for other in report.measures:
+        if other != name and _without_labels(report[other].type) == _without_labels(report[name].type):
+            means = [[report[one, summary.system].mean for summary in order] for one in (name, other)]
+            if None not in [*means[0], *means[1]]:
+                orders[other] = taus(*means)
+    return RankedSystems(measure=name, systems=order, behind=[None, *behind], orders=orders)
+
+
+def rankings(report: ReportData, measures: Sequence[str]) -> list[RankedSystems]:
+    """The systems of a report in order by each of these measures; none where fewer than two were measured."""
+    found = []
+    for measure in measures if len(report.systems) > 1 else ():
+        with suppress(InputError):
+            found.append(rank_systems(report, measure))
+    return found
+
+
+def taus(a: Sequence[float | None], b: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """How alike two lists of means order their systems: Kendall's tau-b, of all and of the better half."""
+    one, other = np.array(a, float), np.array(b, float)
+    return kendall_tau(one, other), top_half_tau(one, other)
+
+
+def _without_labels(canonical: str) -> str:
+    """A measure's name over a judge's labels: what measures of several label sources have in common."""
+    try:
+        measure = Measure.parse(canonical)
+        return str(measure(labels="judge")) if "labels" in measure.definition.params else canonical
+    except InputError:
+        return canonical
