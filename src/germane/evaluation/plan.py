@@ -30,10 +30,10 @@ from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import Grader, Job, applicable, graders_of
-from germane.reports.casegates import no_slices, sample_slices
 from germane.reports.gates import Gate
+from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
-from germane.samples.evalfile import Case, EvalFile, GraderSpec, read_eval_file
+from germane.samples.evalfile import Case, EvalFile, read_eval_file
 from germane.samples.files import Notice, Notices, Warn, without_scheme
 from germane.samples.reading import data_files, read_rows
 from germane.samples.rows import PlainRow
@@ -155,7 +155,8 @@ class Suite:
         """One planned case per system to ask; only several systems need telling apart by name."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.options.targets or declared
-        trials = (self.options.trials or (file.trials if file else None) or 1) if targets else 1
+        declared_trials = file.trials.count if file and file.trials else 1
+        trials = (self.options.trials or declared_trials) if targets else 1
         several = len(targets) > 1 or (
             not self.options.targets and file is not None and len(file.targets) > 1
         )
@@ -453,7 +454,7 @@ class Feasibility:
                     fix="leave the measure out, or give the samples what it needs; nothing was asked",
                 )
         if self._without_slices and (self._missing or self._possible):
-            raise no_slices(self._without_slices[0])
+            raise self._without_slices[0].no_slices()
 
 
 class Plan:
