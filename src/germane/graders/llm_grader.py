@@ -48,6 +48,7 @@ from germane.samples.yamltext import (
     Share,
     Texts,
     YamlModel,
+    folder_of,
     for_model,
     plain,
 )
@@ -324,7 +325,7 @@ def _prompt_file(value: Any, info: ValidationInfo) -> Any:
     """A prompt of an eval file: itself, or the text of the file that `file://` or a name with .md or .txt names."""
     if not isinstance(value, Scalar):
         return value
-    name, folder = value.removeprefix("file://").strip(), (info.context or {})["folder"]
+    name, folder = value.removeprefix("file://").strip(), folder_of(info)
     named = name.endswith((".md", ".txt", ".prompt")) and not any(c.isspace() for c in name)
     if not named and not value.startswith("file://"):
         return str(value)
@@ -363,7 +364,7 @@ class PromptCommand(YamlModel):
     ) -> None:
         """It starts in the eval file's folder; a list where its last word is a file, as AgentV has it."""
         super().complete(values, others, node, info)
-        folder = (info.context or {})["folder"].resolve()
+        folder = folder_of(info).resolve()
         values["cwd"] = str(folder)
         if isinstance(command := values.get("command"), list) and command and isinstance(command[-1], str):
             file = folder / command[-1]

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import yaml
@@ -336,6 +337,12 @@ def plain_value(value: Any) -> Json:
     if isinstance(value, list):
         return [plain_value(item) for item in value]
     return value.json() if isinstance(value, Node) else value
+
+
+def folder_of(info: ValidationInfo) -> Path:
+    """The folder that paths in the file are relative to."""
+    folder: Path = (info.context or {}).get("folder", Path())
+    return folder
 
 
 def as_list(value: Any) -> Any:
