@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import fsum
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
-from pydantic import BeforeValidator, ConfigDict, Field, InstanceOf, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_validator
 
 from germane.errors import InputError
 from germane.graders.code_grader import result_of
@@ -46,7 +46,6 @@ class Aggregator(YamlModel):
         cwd: Where the script starts.
     """
 
-    model_config = ConfigDict(extra="forbid")
     what = "the aggregator"
     text_field = "type"
     aliases: ClassVar = {"path": ("script", "command")}

@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeAlias, 
 
 from pydantic import (
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     StrictStr,
@@ -238,7 +237,6 @@ _Tenth = Annotated[int, Field(ge=0, le=10), plain]
 class ScoreRange(YamlModel):
     """What the scores from `score_range[0]` to `score_range[1]` mean."""
 
-    model_config = ConfigDict(extra="forbid")
     what = "a score range"
 
     score_range: tuple[_Tenth, _Tenth]
@@ -270,7 +268,6 @@ class RubricItem(YamlModel):
         operator: `contradiction` only asks that the answer does not contradict the description.
     """
 
-    model_config = ConfigDict(extra="forbid")
     what = "an item of the rubric"
     text_field = "description"
     aliases: ClassVar = {"description": ("outcome", "criteria", "criterion")}
@@ -349,7 +346,6 @@ class PromptCommand(YamlModel):
         config: What the document holds under `config`.
     """
 
-    model_config = ConfigDict(extra="forbid")
     what = "a prompt"
     aliases: ClassVar = {"command": ("script",)}
 

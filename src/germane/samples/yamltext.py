@@ -376,7 +376,7 @@ class YamlModel(BaseModel):
     has `folder`, which paths are relative to, and `warn`, which gets a Notice for every unknown key.
     """
 
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     what: ClassVar[str] = "this"
     aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     text_field: ClassVar[str] = ""
