@@ -27,7 +27,7 @@ from germane.measures.scoring import labels_for, program_of
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.support import Sufficiency, Support
-from germane.reports.summary import MeasureSummary
+from germane.reports.summary import MeasureSummary, measured_rows
 from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
 from germane.tables.folder import Tables
 from germane.tables.labels import Label, LabelBook
@@ -209,8 +209,7 @@ class Corrections:
 
     def _rows(self, summary: MeasureSummary) -> _Things:
         measure, table = Measure.remembered(summary.type), self._tables.scores
-        number = table.measures.index((summary.measure, summary.type))
-        rows = np.flatnonzero((table.measure == number) & ~np.isnan(table.value))
+        rows = measured_rows(table, summary)
         cases: dict[str, list[float]] = {}
         samples: dict[str, list[Sample]] = {}
         for sample, value in zip(table.sample[rows].tolist(), table.value[rows].tolist(), strict=True):

@@ -16,7 +16,7 @@ import numpy as np
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.gates import Verdict
-from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
+from germane.reports.summary import MeasureSummary, canonical_name, measured_rows, slices_of, summarise
 from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.items import ItemRow
@@ -191,8 +191,7 @@ class ReportData:
         """The `n` worst scores of a measure, worst first (the highest where lower is better); ties in input order."""
         summary = self[measure] if system is None else self[measure, system]
         table = self.tables.scores
-        number = table.measures.index((summary.measure, summary.type))
-        rows = np.flatnonzero((table.measure == number) & ~np.isnan(table.value))
+        rows = measured_rows(table, summary)
         if system is not None:
             of_system = np.array([key[1] == system for key in table.samples], dtype=np.bool_)
             rows = rows[of_system[table.sample[rows]]]
