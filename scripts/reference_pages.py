@@ -112,6 +112,7 @@ def meanings(model: type[BaseModel]) -> dict[str, str]:
 def fields(model: type[BaseModel]) -> dict[str, Schema]:
     """The JSON Schema of each key that may be written."""
     schema = model.model_json_schema(schema_generator=_Generator)
+    schema |= schema["anyOf"][-1] if "anyOf" in schema else {}  # a text may stand in the place of the mapping
     found: dict[str, Schema] = {}
     for name, inner in schema["properties"].items():
         if name not in getattr(model, "computed", ()):
@@ -232,7 +233,7 @@ def evalfile_schema() -> Schema:
     hidden = {"patternProperties": {r"^(\$|x-|_)": {}}, "additionalProperties": False}
     graders = {"$ref": "#/$defs/graders"}
     lists = dict.fromkeys(("measures", "metrics", "evaluators", "assertions", "assert"), graders)
-    execution = {**properties(Execution, _aliases(Execution)), **lists, **_trials()}
+    execution = {**properties(Execution, _aliases(Execution)), **lists}
     own = {**properties(CaseEntry, _aliases(CaseEntry)), **lists}
     own["execution"] = {"$ref": "#/$defs/execution"}
     case = {"type": "object", "properties": {**sample["properties"], **own}}
@@ -247,7 +248,6 @@ def evalfile_schema() -> Schema:
     whole = {
         **properties(EvalFile, _aliases(EvalFile)),
         **lists,
-        **_trials(),
         "execution": {"$ref": "#/$defs/execution"},
     }
     cases = {
@@ -292,12 +292,6 @@ def evalfile_schema() -> Schema:
             },
         },
     }
-
-
-def _trials() -> Schema:
-    count = {"type": "integer", "minimum": 1}
-    shape = {"anyOf": [count, {"type": "object", "properties": {"count": count}}, {"type": "null"}]}
-    return {"trials": {"description": "How often each case is asked.", **shape}}
 
 
 def evalfile_page() -> str:

@@ -114,8 +114,8 @@ def test_what_does_not_run_is_named_with_its_place(
         ("workspace: {template: a}", "no key 'workspace': it is kept as metadata; nothing is set up"),
         ("depends_on: [a]", "cases run on their own"),
         (
-            "execution: {threshold: 0.9}",
-            "execution has no key 'threshold': it is ignored; nothing is gated by it",
+            "threshold: 0.9",
+            "a case has no key 'threshold': it is kept as metadata; write execution: {threshold: 0.8}",
         ),
         ("execution: {workers: 3}", "execution has no key 'workers': it is ignored; germane run --jobs N"),
     ],

@@ -287,6 +287,51 @@ def test_each_case_is_asked_as_often_as_trials_says(
     assert len(json.loads(capsys.readouterr().out)["scores"]) == 3
 
 
+def test_how_trials_are_put_together_is_not_read_and_that_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AgentV's strategy and limit of cost: each with its line, and what to write instead."""
+    monkeypatch.chdir(folder)
+    (folder / "e.yaml").write_text(
+        "target: rag\nassertions: [{type: is-json}]\ncases: [{id: one, query: q}]\n"
+        "execution:\n  trials:\n    count: 2\n    strategy: pass_at_k\n    cost_limit_usd: 1\n"
+    )
+    assert inside(monkeypatch, "run", "e.yaml", "--json", "-o", "r", "--ledger", "l.sqlite") == 0
+    said = capsys.readouterr()
+    assert len(json.loads(said.out)["scores"]) == 2
+    assert (
+        "e.yaml:7:5: trials has no key 'strategy': it is ignored; remove it: every trial counts" in said.err
+    )
+    assert "e.yaml:8:5: trials has no key 'cost_limit_usd': it is ignored; germane run --max-cost" in said.err
+
+
+@pytest.mark.parametrize(
+    ("file", "case", "code"),
+    [("0.5", "", 0), ("0.6", "", 1), ("0.6", "0.4", 0), ("", "0.6", 1), ("0.5", "0.6", 1)],
+)
+def test_the_least_score_of_each_case_is_a_gate(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    file: str,
+    case: str,
+    code: int,
+) -> None:
+    """Of the file, or of a case: one of two assertions holds, so the case has .5; the other case has 1."""
+    monkeypatch.chdir(folder)
+    of_file = f"execution: {{threshold: {file}}}\n" if file else ""
+    of_case = f", execution: {{threshold: {case}}}" if case else ""
+    (folder / "e.yaml").write_text(
+        f"{of_file}assertions: [{{type: contains, value: a}}, {{type: contains, value: b}}]\n"
+        f"cases: [{{id: one, query: q, response: a{of_case}}}, {{id: two, query: q, response: ab}}]\n"
+    )
+    assert inside(monkeypatch, "run", "e.yaml", "--json", "-o", "r", "--ledger", "l.sqlite") == code
+    gates = json.loads(capsys.readouterr().out)["gates"]
+    assert [gate["outcome"] for gate in gates] == ["failed" if code else "passed"]
+    assert gates[0]["gate"] == "required score of each case"
+    assert not code or gates[0]["detail"] == "below its threshold in one"
+
+
 def test_gates_of_the_file_on_measures_that_are_not_asked_for_are_dropped_aloud(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

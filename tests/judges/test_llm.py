@@ -11,8 +11,7 @@ import pytest
 
 from germane.errors import InputError, JudgeError
 from germane.judges.client.parsing import object_in
-from germane.judges.client.prices import Price
-from germane.judges.client.providers import PROVIDERS
+from germane.judges.client.providers import PROVIDERS, Price
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.fake import FakeJudge
 from germane.judges.judge import Reply

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from germane import evaluate
 from germane.judges import FakeJudge, Reply
 from germane.measures import Measure
-from germane.measures.labels import Settings, fill_table, gold_table, place_labels
+from germane.measures.labels import Settings
 from germane.measures.scoring import Block, Job, applicable, graders_of
 from germane.tables.labels import Label, LabelBook, relevance_item
-from germane.types import Call, Context, FrozenDict, Sample
+from germane.types import Context, Sample
 
 SAMPLE = {
     "query": "q",
@@ -130,7 +130,7 @@ def labelled(measure, sample, labels):
     block = Block(
         [Job(sample=sample, graders=graders_of((Measure.parse(measure),)))], Settings(labels=labels)
     )
-    (program,) = block.programs()
+    (program,) = block.programs
     with pytest.raises(StopIteration) as done:
         next(program)
     ((outcome,),) = (found.values() for found in block.outcomes([done.value.value]))
@@ -241,35 +241,6 @@ class TestHoles:
         ]
         (score,) = evaluate([sample], "nDCG(holes=bounds)").scores()
         assert score.bounds == pytest.approx((min(found), max(found)))
-
-
-ids = st.none() | st.sampled_from("abcdef")
-contexts_by_id = st.lists(st.builds(Context, id=ids, text=st.just("t")), max_size=6).map(tuple)
-gold_samples = st.builds(
-    Sample,
-    id=st.just("1"),
-    query=st.just("q"),
-    contexts=st.none() | contexts_by_id,
-    calls=st.none() | st.lists(st.builds(Call, contexts=contexts_by_id), max_size=3).map(tuple),
-    qrels=st.dictionaries(st.sampled_from("abcdef"), st.integers(-1, 3), max_size=5).map(FrozenDict),
-)
-
-
-@given(st.lists(gold_samples, max_size=4), st.booleans())
-def test_gold_labels_in_bulk_equal_those_of_each_place(samples, final):
-    """The table that is made straight from the samples is that of their labelled rankings, place by place."""
-    table, lengths, repeated = gold_table(samples, final=final)
-    lists, known = [], []
-    for sample in samples:
-        program = place_labels(sample, "gold", None, Settings(), final=final)
-        with pytest.raises(StopIteration) as done:
-            next(program)
-        lists += done.value.value
-        known += [sample.qrels] * len(done.value.value)
-    slow = fill_table(lists, "gold", known)
-    assert (sum(lengths), repeated) == (len(lists), sum(one.repeated for one in lists))
-    for name in ("pointers", "gain", "level", "judged", "ideal_pointers", "ideal", "ideal_level"):
-        assert getattr(table, name).tolist() == getattr(slow, name).tolist(), name
 
 
 MEASURES = ["context_precision", "context_position", "context_relevance", "nDCG", "RR"]

@@ -143,8 +143,8 @@ def test_what_a_model_cannot_count_is_asked_thing_by_thing(prompts: dict[str, st
         (reply,) = ask(model(server, prompts), [Tasted("the menu", DISHES)])
     assert reply.error is None
     assert [item["dish_no"] for item in reply.payload["courses"]] == [1, 2]
-    assert Tasted("m", DISHES).one(2) == Tasted("m", DISHES[1:])
-    assert Tasted("m", DISHES).one(3) is Tasted("m", DISHES[:1]).one(1) is None
+    assert Tasted("m", DISHES).singly() == (Tasted("m", DISHES[:1]), Tasted("m", DISHES[1:]))
+    assert Tasted("m", DISHES[:1]).singly() == ()
 
 
 def vote(question: AnyQuestion, how: str, *answers: Json) -> Judgement:

@@ -21,6 +21,7 @@ EVERYTHING: dict[str, Any] = {
     "name": "precise",
     "weight": 0.0,
     "required": 1.0,
+    "threshold": 0.0,
     "strict": True,
     "expected_relevant_count": 3,
     "options": FrozenDict(a=FrozenDict(b=(1, 2))),

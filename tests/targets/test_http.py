@@ -154,9 +154,12 @@ def test_a_useless_response_says_what_was_wrong(
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ("    body: {q: '{{query}}'}\n", "has no URL"),
+        ("    body: {q: '{{query}}'}\n", "a target has no url; write url: https://host/search"),
         ("    url: URL/search\n", "is told no question"),
-        ("    url: 'URL/{{id}}'\n    contexts: hits.0\n", "'hits.0' is not a JSON pointer; write /hits/0"),
+        (
+            "    url: 'URL/{{id}}'\n    contexts: hits.0\n",
+            "contexts is 'hits.0', which is not a JSON pointer; write /hits/0",
+        ),
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_asked(ask: Any, settings: str, problem: str) -> None:

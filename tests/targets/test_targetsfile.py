@@ -67,20 +67,24 @@ def test_variables_come_from_the_environment(tmp_path):
         ("goals: []", (1, 1), "lists no targets"),
         ("targets: [{name: a, provider: mock}]", (1, 11), "has no response"),
         ("targets: [{name: a, provider: cli}]", (1, 11), "no command_template"),
-        ("targets: [{name: a, provider: cli, command: ls}]", (1, 11), "is told no question"),
+        ("targets: [{name: a, provider: cli, command: ls}]", (1, 45), "command is told no question"),
         (
             "targets: [{name: a, provider: cli, command: 'ls {PROMPT}', cwd: nowhere}]",
             (1, 11),
             "is no folder",
         ),
-        ("targets: [{name: a, provider: python, function: f}]", (1, 11), "names no function"),
+        (
+            "targets: [{name: a, provider: python, function: f}]",
+            (1, 49),
+            "function is the text 'f'; write module:name",
+        ),
         (
             "targets: [{name: a, provider: python, function: 'no_such_module_at_all:f'}]",
             (1, 11),
             "cannot be imported",
         ),
         ("targets: [{name: a, provider: python, function: 'json:f'}]", (1, 11), "no function 'f'"),
-        ("targets: [{name: a, provider: recorded}]", (1, 11), "names no file"),
+        ("targets: [{name: a, provider: recorded}]", (1, 11), "has no path; write path: answers.jsonl"),
         ("targets: [{name: a, provider: mock, response: x, workers: many}]", (1, 59), "workers is the text"),
     ],
 )

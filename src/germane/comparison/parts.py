@@ -86,7 +86,7 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, Floats]
     ]
     look_up = _shared_verdicts(a.report.judgements(), recorded(b.report))
     block = Block(jobs=jobs, settings=settings_of(b.report))
-    outcomes = block.outcomes([replay(program, look_up)[0] for program in block.programs()])
+    outcomes = block.outcomes([replay(program, look_up)[0] for program in block.programs])
     numbers = a.of.scores.numbers
     case = np.array([numbers[job.sample.id] for job in jobs], np.int64)
     trials = np.bincount(case, minlength=len(numbers))

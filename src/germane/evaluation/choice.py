@@ -69,7 +69,7 @@ def resolve_judge(judge: Judges | None) -> Judge:
     """A judge by name or as it is, several as a panel; InputError where none is named."""
     if judge is None:
         raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
-    from germane.judges.naming import judge_from
+    from germane.judges import judge_from
 
     return judge_from(judge)
 
@@ -111,7 +111,7 @@ def pick_judge(
     _check(asked)
     words, trusted = judge_words(flag, in_file)
     if words:
-        from germane.judges.naming import judge_named  # imported only where a judge is named
+        from germane.judges import judge_named  # imported only where a judge is named
 
         names = words.split()
         keywords = _keywords(asked, several=len(names) > 1)
@@ -130,7 +130,7 @@ def pick_judge(
 def _keywords(options: JudgeOptions, *, several: bool) -> dict[str, Json]:
     """The arguments of the model judge. Several judges that get the same keep to the limits together."""
     from germane.judges.client.limits import RateLimiter
-    from germane.judges.client.prices import Price
+    from germane.judges.client.providers import Price
     from germane.judges.client.retry import RetryPolicy
 
     retry = options.timeout and RetryPolicy(

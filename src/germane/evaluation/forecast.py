@@ -20,7 +20,7 @@ from germane.judges.script import ScriptJudge
 from germane.judging.spending import Receipts
 from germane.ledger.store import Ledger
 from germane.measures.labels import Settings
-from germane.measures.scoring import Block, Grader, Job, reading_of
+from germane.measures.scoring import Block, Grader, Job, choice_of
 from germane.questions.asking import Answer, Program, answered
 from germane.questions.question import AnyQuestion
 from germane.questions.script import Script
@@ -268,7 +268,7 @@ class Forecaster:
         if grader.by is not None or grader.measure.definition.family != "ranked":
             yield from questions
             return
-        before, mine = read.setdefault(reading_of(grader.measure), Counter()), Counter[str]()
+        before, mine = read.setdefault(choice_of(grader.measure), Counter()), Counter[str]()
         for asked in questions:
             mine[asked.key] += 1
             if mine[asked.key] > before[asked.key]:
@@ -277,7 +277,7 @@ class Forecaster:
 
     def _questions(self, job: Job, grader: Grader, judge: Judge) -> Iterator[_Forecast]:
         block = Block(jobs=[replace(job, graders=(grader,))], settings=self._settings)
-        for program in block.programs():
+        for program in block.programs:
             yield from self._walk(program, judge)
 
     def _walk(self, program: Program[object], judge: Judge) -> Iterator[_Forecast]:

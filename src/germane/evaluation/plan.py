@@ -66,7 +66,7 @@ class Suite:
     settings: Settings = field(default_factory=Settings)
     warn: Warn = field(default=lambda _: None)
     stdin: list[Sample] = field(default_factory=list)
-    _made: dict[tuple[int, ...], tuple[Grader, ...]] = field(default_factory=dict)
+    _made: dict[tuple[float | None, ...], tuple[Grader, ...]] = field(default_factory=dict)
 
     def cases(self) -> Iterator[PlannedCase]:
         """The cases, in the order of the paths; filtered, sampled and cut as asked for.
@@ -130,7 +130,9 @@ class Suite:
             yield from self._data(data, file, path, plain=plain)
 
     def _case(self, file: EvalFile, case: Case) -> Iterator[PlannedCase]:
-        graders = graders_of(self.measures) if self.measures else self.graders(case.graders, file)
+        graders = (
+            graders_of(self.measures) if self.measures else self.graders(case.graders, file, case.threshold)
+        )
         if not graders and not (self.dry and case.graders):
             raise InputError(
                 "this case is graded by nothing", fix="name evaluators, or measures", place=case.place
@@ -160,7 +162,9 @@ class Suite:
     def _of_data(self, file: EvalFile | None) -> tuple[Grader, ...]:
         """The graders of the data that a file names, or of a file of data itself (None)."""
         replacing = self.measures or (self.usual if file is None else ())
-        return graders_of(replacing) if replacing else self.graders(file.measures if file else (), file)
+        if replacing or file is None:
+            return graders_of(replacing)
+        return self.graders(file.measures, file, file.execution.threshold)
 
     def graders_of_all(self) -> tuple[Grader, ...]:
         """The graders of all data of the one path, where none of it is asked for live; () where there is more."""
@@ -181,7 +185,11 @@ class Suite:
         """One planned case per system to ask; only several systems need telling apart by name."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.options.targets or declared
-        trials = (self.options.trials or (file.trials if file else None) or 1) if targets else 1
+        trials = (
+            (self.options.trials or (file.trials.count if file and file.trials else None) or 1)
+            if targets
+            else 1
+        )
         several = len(targets) > 1 or (
             not self.options.targets and file is not None and len(file.targets) > 1
         )
@@ -200,19 +208,22 @@ class Suite:
                 contexts_from=file.contexts_from if file else "auto",
             )
 
-    def graders(self, specs: Iterable[GraderSpec], file: EvalFile | None) -> tuple[Grader, ...]:
-        """The graders that these entries of a file describe; made once, so that cases share them."""
+    def graders(
+        self, specs: Iterable[GraderSpec], file: EvalFile, threshold: float | None
+    ) -> tuple[Grader, ...]:
+        """The graders that these entries of a file describe, and the least score of their cases; made once, so that cases share them."""
         from germane.graders.specs import code_in, graders_of_specs
 
         specs = tuple(specs)
-        key = tuple(map(id, specs))
+        key = (threshold, *map(id, specs))
         if key not in self._made:
             for spec in specs if self.dry else ():
                 if ".py:" in (named := code_in(spec.spec)):
                     problem = f"{named} is not imported in a dry run: what it asks is not in the forecast"
                     self.warn(Notice(problem, "", spec.place))
             specs = tuple(spec for spec in specs if not (self.dry and ".py:" in code_in(spec.spec)))
-            self._made[key] = () if file is None else graders_of_specs(specs, file, self.settings, self.warn)
+            made = graders_of_specs(specs, file, self.settings, self.warn)
+            self._made[key] = tuple(replace(one, threshold=threshold) for one in made)
         return self._made[key]
 
     @property
@@ -264,8 +275,9 @@ class Suite:
         """Every grader that any case of one eval file has."""
         if self.measures:
             return graders_of(self.measures)
-        lists = (file.measures, *(case.graders for case in file.cases))
-        return tuple(dict.fromkeys(one for specs in lists for one in self.graders(specs, file)))
+        lists = [(file.measures, file.execution.threshold)]
+        lists += [(case.graders, case.threshold) for case in file.cases]
+        return tuple(dict.fromkeys(one for specs, least in lists for one in self.graders(specs, file, least)))
 
     @property
     def targets_file(self) -> Path | None:

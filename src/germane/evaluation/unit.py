@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, groupby, islice
-from math import fsum, inf
+from math import inf
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -34,7 +34,7 @@ from germane.judging.driver import Answerer, Drive
 from germane.judging.labelled import AskedRow, RowAnswers
 from germane.measures import ranked
 from germane.measures.kernel import Floats, RankedLabels
-from germane.measures.labels import HELPS, Settings, gold_table, turns
+from germane.measures.labels import HELPS, Settings, turns
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
 from germane.measures.scoring import (
@@ -44,10 +44,10 @@ from germane.measures.scoring import (
     Block,
     Grader,
     Job,
-    applicable,
+    choice_of,
     depth_of,
+    graders_of,
     open_holes,
-    reading_of,
 )
 from germane.questions.question import AnyQuestion
 from germane.reports.data import dump_grader
@@ -154,7 +154,7 @@ class _Working:
     def __init__(self, unit: Unit) -> None:
         self.unit, self.notes = unit, Counter[str]()
         self.block = Block(jobs=unit.jobs, settings=unit.settings, notes=self.notes)
-        self.drive: Drive[Any] = Drive(self.block.programs())
+        self.drive: Drive[Any] = Drive(self.block.programs)
 
     def part(self) -> Part:
         """What the unit's samples were asked, answered and scored."""
@@ -223,13 +223,14 @@ def _add_scores(
 def _beside(samples: Sequence[Sample], measures: Sequence[Measure]) -> Beside:
     """The values of measures that belong beside those of gold labels, of the samples that have any."""
     found: Beside = {}
-    for measure in measures:
-        mine = [sample for sample in samples if applicable(measure, sample, Settings()) is None]
-        table, lengths, _ = gold_table(mine, final=measure.settings["over"] == "final")
-        values = iter(ranked.values(measure, table).tolist())
-        for sample, length in zip(mine, lengths, strict=True):
-            mean = fsum(islice(values, length)) / length if length else 0.0
-            found.setdefault((sample.system, str(measure)), array("d")).append(mean)
+    if measures:
+        graders = graders_of(tuple(measures))
+        block = Block([Job(sample=sample, graders=graders) for sample in samples], Settings())
+        outcomes = block.outcomes(Drive(block.programs).results)  # gold labels ask nobody
+        for sample, row in zip(samples, outcomes, strict=True):
+            for name, outcome in row.items():
+                if outcome.value is not None:
+                    found.setdefault((sample.system, name), array("d")).append(outcome.value)
     return found
 
 
@@ -254,8 +255,8 @@ class PlainMeasures:
         measures = list(self._measures.values())
         self._sources = {measure.labels for measure in measures}
         self._depths = {
-            reading: _deepest(one for one in measures if reading_of(one) == reading)
-            for reading in map(reading_of, measures)
+            reading: _deepest(one for one in measures if choice_of(one) == reading)
+            for reading in map(choice_of, measures)
         }
         self._asked = [depth for reading, depth in self._depths.items() if reading.source == "judge"]
         self._beside = belonging_to(measures)
@@ -285,7 +286,7 @@ class PlainMeasures:
         values: dict[str, Floats] = {}
         refused: dict[str, dict[int, str]] = {}
         for name, measure in self._measures.items():
-            reading = reading_of(measure)
+            reading = choice_of(measure)
             try:
                 values[name] = ranked.values(measure, tables.of(reading.source, self._depths[reading]))
             except Exception:  # noqa: BLE001 - a user's own formula: which sample it fails on is found one by one
@@ -298,7 +299,7 @@ class PlainMeasures:
         part.scores = ScoreTable.of_values(keys, values, types=self._types, refused=refused)
         for reading in self._depths:
             if reading.source == "gold":
-                mine = (refused[name] for name, one in self._measures.items() if reading_of(one) == reading)
+                mine = (refused[name] for name, one in self._measures.items() if choice_of(one) == reading)
                 part.notes.update({REPEATED: tables.repeated(set.intersection(*map(set, mine)))})
         part.notes = +part.notes
         part.beside = tables.beside(self._beside)

@@ -12,14 +12,14 @@ from pydantic import BeforeValidator, ConfigDict, Field, InstanceOf, ValidationI
 
 from germane.errors import InputError
 from germane.graders.code_grader import result_of
-from germane.graders.grader import CaseGrader, Command, GraderResult, Numbers, Share, Verdict, together
+from germane.graders.grader import CaseGrader, Command, GraderResult, Numbers, Verdict, together
 from germane.graders.llm_grader import FreeForm, PromptText, prompt_text
 from germane.questions.asking import Missing, Program, ask
 from germane.questions.script import ScriptGrade
 from germane.samples.evalfile import Case, grader_nodes, specs_of_assertions
 from germane.samples.files import fold
 from germane.samples.validation import Wrong
-from germane.samples.yamltext import Flag, Node, YamlModel
+from germane.samples.yamltext import Flag, Node, Share, YamlModel
 from germane.types import FrozenDict, Json, freeze
 
 RESULTS = "EVALUATOR_RESULTS_JSON"

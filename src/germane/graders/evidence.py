@@ -179,6 +179,20 @@ def message_json(message: Message) -> dict[str, Json]:
     return {**found, "tool_calls": calls} if calls else found
 
 
+ABSENT = object()
+_STEPS = re.compile(r"[.\[\]]")
+
+
+def value_at(value: Json, path: str) -> Json:
+    """The value at a path with dots and `[indexes]`; ABSENT where there is none."""
+    for step in filter(None, _STEPS.split(path)):
+        if isinstance(value, list | tuple) and step.isdecimal():
+            value = value[int(step)] if int(step) < len(value) else ABSENT
+        else:
+            value = value.get(step, ABSENT) if isinstance(value, Mapping) else ABSENT
+    return value
+
+
 def same(one: Json, other: Json) -> bool:
     """Whether two JSON values are equal, with types: 1 is 1.0, and neither is "1" nor true."""
     if isinstance(one, bool) or isinstance(other, bool):

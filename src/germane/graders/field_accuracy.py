@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field
 
-from germane.graders.evidence import answer_of, json_in, plain_number, reference_of, same
+from germane.graders.evidence import ABSENT, answer_of, json_in, plain_number, reference_of, same, value_at
 from germane.graders.grader import DirectGrader, GraderResult, Number
 from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
@@ -78,10 +78,10 @@ class FieldAccuracy(DirectGrader):
 
     def _compared(self, rule: FieldRule, answer: Json, expected: Json) -> _Found:
         path = rule.path
-        told, mine = _at(expected, path), _at(answer, path)
-        if told is _ABSENT:
+        told, mine = value_at(expected, path), value_at(answer, path)
+        if told is ABSENT:
             return _Found(True, f"{path}: no expected value")
-        if mine is _ABSENT:
+        if mine is ABSENT:
             said = f"{path} (required, missing)" if rule.required else f"{path}: optional field missing"
             return _Found(not rule.required, said, counts=rule.required)
         if rule.match == "numeric_tolerance":
@@ -132,20 +132,6 @@ def _exactly(rule: FieldRule, mine: Json, told: Json) -> _Found:
     got, wanted = _kind(mine), _kind(told)
     differs = f"type mismatch: got {got}, expected {wanted}" if got != wanted else "value mismatch"
     return _Found(False, f"{rule.path} ({differs})")
-
-
-_ABSENT = object()
-_STEPS = re.compile(r"[.\[\]]")
-
-
-def _at(value: Json, path: str) -> Json:
-    """The value at a path with dots and `[indexes]`."""
-    for step in filter(None, _STEPS.split(path)):
-        if isinstance(value, list | tuple) and step.isdecimal():
-            value = value[int(step)] if int(step) < len(value) else _ABSENT
-        else:
-            value = value.get(step, _ABSENT) if isinstance(value, Mapping) else _ABSENT
-    return value
 
 
 def _expected(case: Case) -> Json:

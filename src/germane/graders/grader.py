@@ -24,17 +24,18 @@ from germane.questions.asking import Missing, Program
 from germane.samples import validation
 from germane.samples.evalfile import Case
 from germane.samples.validation import Wrong, say, wrong_in
-from germane.samples.yamltext import Flag, Node, YamlModel, plain
+from germane.samples.yamltext import Flag, Node, Share, YamlModel, plain
 from germane.types import FrozenDict, Json, Status
 
 R = TypeVar("R")
 Verdict: TypeAlias = Literal["pass", "borderline", "fail"]
+Checks: TypeAlias = Iterable[tuple[bool | None, str]]
+"""Whether each thing that is looked at is as it should be (None = it does not count), in words; "" says nothing."""
 SHOWN = 4
 """Hits and misses that AgentV keeps of a list: `compatibility: agentv` cuts there."""
 
 
 Number = Annotated[validation.Number, Field(ge=0.0), plain]
-Share = Annotated[validation.Number, Field(ge=0, le=1), plain]
 
 
 Numbers = Annotated[dict[str, Number], AfterValidator(FrozenDict), plain]
@@ -100,6 +101,16 @@ class GraderResult:
     def failed(cls, why: str) -> GraderResult:
         """The grader could not do its work on this case: a judge or a script failed."""
         return cls(score=None, status="error", why=why)
+
+    @classmethod
+    def of_checks(cls, checks: Checks, what: str = "") -> GraderResult:
+        """The share of the checks that are met; `what` they are is counted in the reasoning."""
+        found = list(checks)
+        hits = tuple(said for met, said in found if met)
+        misses = tuple(said for met, said in found if not met and said)
+        total = sum(met is not None for met, _ in found)
+        reasoning = f"{len(hits)}/{total} {what}" if what else ""
+        return cls(score=len(hits) / total, hits=hits, misses=misses, reasoning=reasoning)
 
     @property
     def outcome(self) -> Outcome:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar, Self
 
 from pydantic import model_validator
 
 from germane.errors import InputError
 from germane.graders.evidence import cost_of, duration_of, plain_number, tokens_of, tool_calls, trace_summary
-from germane.graders.grader import DirectGrader, GraderResult, Number
+from germane.graders.grader import Checks, DirectGrader, GraderResult, Number
 from germane.samples.evalfile import Case
 
 
@@ -22,21 +23,17 @@ def _ms(value: float) -> str:
 
 
 def _held(
-    name: str, value: float, most: float, show: Callable[[float], str] = plain_number
+    name: str, value: float, most: float, show: Callable[[float], str] = plain_number, limit: str = ""
 ) -> tuple[bool, str]:
     """Whether a value is within its limit, and both in words."""
-    return value <= most, f"{name} {show(value)} {'<=' if value <= most else '>'} {show(most)}"
+    said = f"{name} {show(value)} {'<=' if value <= most else '>'} {show(most)} {limit}"
+    return value <= most, said.rstrip()
 
 
-def _all_within(held: Sequence[tuple[bool, str]], reasoning: str) -> GraderResult:
-    passed = all(kept for kept, _ in held)
-    return GraderResult(
-        score=float(passed),
-        verdict="pass" if passed else "fail",
-        hits=tuple(said for kept, said in held if kept),
-        misses=tuple(said for kept, said in held if not kept),
-        reasoning=reasoning,
-    )
+def _within(held: Checks, reasoning: str) -> GraderResult:
+    """1 where every limit is kept, else 0."""
+    found = GraderResult.of_checks(held)
+    return replace(found, score=float(not found.misses), reasoning=reasoning)
 
 
 class Latency(DirectGrader):
@@ -53,9 +50,8 @@ class Latency(DirectGrader):
         if took is None:
             reasoning = "Execution duration not reported by provider"
             return self.absent("No duration data available in trace", reasoning)
-        kept, said = _held("Duration", took, self.threshold, _ms)
         reasoning = f"Execution took {_ms(took)} (threshold: {_ms(self.threshold)})"
-        return _all_within([(kept, f"{said} threshold")], reasoning)
+        return _within([_held("Duration", took, self.threshold, _ms, "threshold")], reasoning)
 
 
 class Cost(DirectGrader):
@@ -71,9 +67,8 @@ class Cost(DirectGrader):
         cost = cost_of(case)
         if cost is None:
             return self.absent("No cost data available in trace", "Execution cost not reported by provider")
-        kept, said = _held("Cost", cost, self.budget, _dollars)
         reasoning = f"Execution cost {_dollars(cost)} (budget: {_dollars(self.budget)})"
-        return _all_within([(kept, f"{said} budget")], reasoning)
+        return _within([_held("Cost", cost, self.budget, _dollars, "budget")], reasoning)
 
 
 class TokenUsage(DirectGrader):
@@ -108,7 +103,7 @@ class TokenUsage(DirectGrader):
         limits = [(name, limit) for name, limit in most.items() if limit is not None]
         held = [_held(f"{name.capitalize()} tokens", counts[name], limit) for name, limit in limits]
         said = ", ".join(f"{name}={plain_number(count)}" for name, count in counts.items())
-        return _all_within(held, f"token_usage {said}")
+        return _within(held, f"token_usage {said}")
 
 
 EXPLORING = frozenset(
@@ -143,17 +138,15 @@ class ExecutionMetrics(DirectGrader):
     def check(self, case: Case) -> GraderResult:
         """Each limit against what was reported."""
         found = [*self._held(case)]
+        if self.agentv:  # what is not known is not kept
+            return GraderResult.of_checks([(bool(kept), said) for kept, said in found], "limits kept")
         known = [(kept, said) for kept, said in found if kept is not None]
-        if not known and not self.agentv:
-            return GraderResult.skipped("; ".join(said for _, said in found))
-        counted = found if self.agentv else known
-        hits = tuple(said for kept, said in counted if kept)
-        misses = tuple(said for kept, said in counted if not kept)
-        unknown = [] if self.agentv else [said for kept, said in found if kept is None]
-        reasoning = "; ".join([f"{len(hits)}/{len(counted)} limits kept", *unknown])
-        return GraderResult(score=len(hits) / len(counted), hits=hits, misses=misses, reasoning=reasoning)
+        unknown = [said for kept, said in found if kept is None]
+        if not known:
+            return GraderResult.skipped("; ".join(unknown))
+        return GraderResult.of_checks(known, "; ".join(["limits kept", *unknown]))
 
-    def _held(self, case: Case) -> Iterator[tuple[bool | None, str]]:
+    def _held(self, case: Case) -> Checks:
         """Whether each limit is kept (None = not known), in words."""
         summary, used = trace_summary(case) or {}, tokens_of(case)
         tokens = None if used is None else used.input + used.output
@@ -166,8 +159,7 @@ class ExecutionMetrics(DirectGrader):
             if value is None:
                 yield None, absent
             else:
-                kept, said = _held(name, value, most, show)
-                yield kept, f"{said} max"
+                yield _held(name, value, most, show, "max")
         if self.target_exploration_ratio is not None:
             yield self._explored(case, self.target_exploration_ratio)
 

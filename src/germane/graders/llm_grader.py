@@ -31,7 +31,7 @@ from germane.graders.evidence import (
     script_document,
     tool_calls,
 )
-from germane.graders.grader import CaseGrader, Command, GraderResult, Number, Share, verdict_of
+from germane.graders.grader import CaseGrader, Command, GraderResult, Number, verdict_of
 from germane.questions import PayloadModel, Question, Reason, Text, Whole, YesNo, voting
 from germane.questions.asking import Program, ask
 from germane.questions.prompts import variables_in
@@ -40,7 +40,17 @@ from germane.questions.script import ScriptText
 from germane.samples.evalfile import Case
 from germane.samples.files import fold
 from germane.samples.validation import Wrong
-from germane.samples.yamltext import Flag, JsonMapping, Node, Scalar, Texts, YamlModel, for_model, plain
+from germane.samples.yamltext import (
+    Flag,
+    JsonMapping,
+    Node,
+    Scalar,
+    Share,
+    Texts,
+    YamlModel,
+    for_model,
+    plain,
+)
 from germane.types import FrozenDict, Json, freeze
 
 A = TypeVar("A")

@@ -80,7 +80,7 @@ class MeasureGrader(CaseGrader):
         """The measure of this case's sample, explained."""
         sample = self.sample(case)
         block = Block(jobs=[Job(sample=sample, graders=(self.scored,))], settings=self.settings)
-        results = yield from together(block.programs())
+        results = yield from together(block.programs)
         outcome = block.outcomes(results)[0][self.label]
         return self.result(sample, outcome, self._explained(outcome, results))
 

@@ -79,8 +79,7 @@ class TextAssertion(DirectGrader):
 
     def check(self, case: Case) -> GraderResult:
         """The test on the answer."""
-        passed, said = self._tested(answer_of(case))
-        return GraderResult(score=float(passed), hits=(said,) * passed, misses=(said,) * (not passed))
+        return GraderResult.of_checks([self._tested(answer_of(case))])
 
     def _tested(self, text: str) -> tuple[bool, str]:
         if self.test == "is_json":

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, model_validator
 
 from germane.errors import InputError
-from germane.graders.evidence import plain_number, same, tool_calls, trace_summary
-from germane.graders.grader import DirectGrader, GraderResult, Number, Numbers
+from germane.graders.evidence import ABSENT, plain_number, same, tool_calls, trace_summary, value_at
+from germane.graders.grader import Checks, DirectGrader, GraderResult, Number, Numbers
 from germane.samples.evalfile import Case
 from germane.samples.yamltext import Flag, JsonMapping, YamlModel
 from germane.types import Json, ToolCall
 
-Checks: TypeAlias = Iterable[tuple[bool | None, str]]
-"""Whether each expectation is met (None = it does not count), in words; "" where nothing is said."""
+EXPECTED = "tool calls as expected"
 ArgsMatch: TypeAlias = Literal["exact", "superset", "subset", "ignore"] | tuple[str, ...]
 
 
@@ -86,17 +85,17 @@ class ToolTrajectory(DirectGrader):
         if not calls and self.mode == "subset":
             return GraderResult(score=1.0, hits=("No actual tool calls (trivially a subset)",))
         modes = {"in_order": self._in_order, "exact": self._exact, "superset": self._superset}
-        return _share(modes.get(self.mode, self._subset)(expected, calls))
+        return GraderResult.of_checks(modes.get(self.mode, self._subset)(expected, calls), EXPECTED)
 
     def _any_order(self, made: Mapping[str, float]) -> GraderResult:
         if not self.minimums:
             return GraderResult(score=1.0, hits=("No tool requirements specified",))
-        counts = [(tool, made.get(tool, 0), least) for tool, least in self.minimums.items()]
         said = "{}: called {} times (required ≥{})"
-        return _share(
-            (count >= least, said.format(tool, plain_number(count), plain_number(least)))
-            for tool, count, least in counts
-        )
+        counts = [(tool, made.get(tool, 0), least) for tool, least in self.minimums.items()]
+        checks = [
+            (n >= least, said.format(tool, plain_number(n), plain_number(least))) for tool, n, least in counts
+        ]
+        return GraderResult.of_checks(checks, EXPECTED)
 
     def _in_order(self, expected: Sequence[ExpectedCall], calls: Sequence[ToolCall]) -> Checks:
         at = 0
@@ -161,17 +160,8 @@ class ToolTrajectory(DirectGrader):
             return all(key in made and same(value, made[key]) for key, value in given.items())
         if how == "subset":
             return all(key in given and same(value, given[key]) for key, value in made.items())
-        wanted = {path: value for path in how if (value := _at(given, path)) is not _ABSENT}
-        return all(same(value, _at(made, path)) for path, value in wanted.items())
-
-
-def _share(checks: Checks) -> GraderResult:
-    found = list(checks)
-    hits = tuple(said for met, said in found if met)
-    misses = tuple(said for met, said in found if not met and said)
-    total = sum(met is not None for met, _ in found)
-    reasoning = f"{len(hits)}/{total} tool calls as expected"
-    return GraderResult(score=len(hits) / total, hits=hits, misses=misses, reasoning=reasoning)
+        wanted = {path: value for path in how if (value := value_at(given, path)) is not ABSENT}
+        return all(same(value, value_at(made, path)) for path, value in wanted.items())
 
 
 def _in_time(one: ExpectedCall, call: ToolCall | None) -> Checks:
@@ -212,7 +202,7 @@ class SkillTrigger(DirectGrader):
             said = used or absent
         else:
             said = used or f"{name} correctly did not trigger"
-        return GraderResult(score=float(passed), hits=(said,) * passed, misses=(said,) * (not passed))
+        return GraderResult.of_checks([(passed, said)])
 
     def _used_by(self, call: ToolCall) -> str:
         """How a call uses the skill; "" where it does not."""
@@ -225,12 +215,3 @@ class SkillTrigger(DirectGrader):
             return f"Read tool loaded skill file: {path}"
         output = call.output if isinstance(call.output, str) else json.dumps(call.output)
         return f'Tool "{call.tool}" output referenced skill file for "{self.skill}"' if file in output else ""
-
-
-_ABSENT = object()
-
-
-def _at(value: Any, path: str) -> Any:
-    for step in path.split("."):
-        value = value.get(step, _ABSENT) if isinstance(value, Mapping) else _ABSENT
-    return value

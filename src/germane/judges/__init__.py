@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from germane.errors import InputError
+
 if TYPE_CHECKING:
     from germane.judges.client.limits import RateLimiter
-    from germane.judges.client.prices import Price
+    from germane.judges.client.providers import Price
     from germane.judges.client.retry import RetryPolicy
     from germane.judges.fake import FakeJudge
-    from germane.judges.judge import Judge, LocalJudge, Reply, as_judge
+    from germane.judges.judge import Judge, Judges, LocalJudge, Reply, as_judge
     from germane.judges.labels import GoldJudge, LabelsJudge
     from germane.judges.lexical import LexicalJudge
     from germane.judges.llm import LLMJudge
-    from germane.judges.naming import judge_from, judge_named
     from germane.judges.panel import PanelJudge, repeated
+    from germane.types import Json
 
 _HOME = {
-    "germane.judges.fake": ("FakeJudge",),
-    "germane.judges.judge": ("Judge", "LocalJudge", "Reply", "as_judge"),
-    "germane.judges.labels": ("GoldJudge", "LabelsJudge"),
-    "germane.judges.lexical": ("LexicalJudge",),
-    "germane.judges.naming": ("judge_from", "judge_named"),
-    "germane.judges.panel": ("PanelJudge", "repeated"),
-    "germane.judges.client.limits": ("RateLimiter",),
-    "germane.judges.client.prices": ("Price",),
-    "germane.judges.client.retry": ("RetryPolicy",),
-    "germane.judges.llm": ("LLMJudge",),
+    "FakeJudge": "fake",
+    "GoldJudge": "labels",
+    "Judge": "judge",
+    "LLMJudge": "llm",
+    "LabelsJudge": "labels",
+    "LexicalJudge": "lexical",
+    "LocalJudge": "judge",
+    "PanelJudge": "panel",
+    "Price": "client.providers",
+    "RateLimiter": "client.limits",
+    "Reply": "judge",
+    "RetryPolicy": "client.retry",
+    "as_judge": "judge",
+    "repeated": "panel",
 }
-_WHERE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "FakeJudge",
@@ -49,16 +55,47 @@ __all__ = [
     "judge_named",
     "repeated",
 ]
+_LOCAL = {"labels": "LabelsJudge", "gold": "GoldJudge", "lexical": "LexicalJudge"}
 
 
 def __getattr__(name: str) -> Any:
     """Public names are imported when first used: the client under the model judge is not needed to read gold ids."""
-    if name not in _WHERE:
+    if name not in _HOME:
         raise AttributeError(f"module 'germane.judges' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_WHERE[name]), name)
+    value = getattr(importlib.import_module(f"germane.judges.{_HOME[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def judge_named(name: str, **options: Json) -> Judge:
+    """The judge behind a name: `labels`, `gold`, `lexical`, or a model as `provider:model` (`openai` = gpt-4o-mini).
+
+    `options` are those of LLMJudge and mean nothing to the others. InputError where nothing has that name.
+    """
+    word = name.strip()
+    if local := _LOCAL.get(word.casefold()):
+        judge: Judge = __getattr__(local)()
+        return judge
+    provider = word.partition(":")[0]
+    if near := difflib.get_close_matches(provider.casefold(), _LOCAL, n=1) if ":" not in word else []:
+        raise InputError(f"there is no judge {name!r}", fix=f"did you mean {near[0]}?")
+    from germane.judges.llm import LLMJudge
+
+    return LLMJudge(word, **options)
+
+
+def judge_from(judge: Judges) -> Judge:
+    """A judge as it is or by its name; several (a list, or names with white space between them) as a panel.
+
+    InputError where something in it is no judge.
+    """
+    from germane.judges.judge import as_judge
+    from germane.judges.panel import panel_of
+
+    named = judge.split() if isinstance(judge, str) else judge
+    given = list(named) if isinstance(named, list | tuple) else [named]
+    return panel_of([judge_named(one) if isinstance(one, str) else as_judge(one) for one in given])

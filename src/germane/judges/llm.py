@@ -15,8 +15,7 @@ from germane.judges.client.call import GroupCall
 from germane.judges.client.client import ModelClient
 from germane.judges.client.limits import AdaptiveConcurrency, RateLimiter
 from germane.judges.client.output import ROOM, ModelCapabilities
-from germane.judges.client.prices import Price, price_of
-from germane.judges.client.providers import Service, check_headers, find
+from germane.judges.client.providers import Price, Service, check_headers, find, price_of
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.client.transport import HTTPTransport, Transport
 from germane.judges.judge import Judge, Reply, apart, without_asking

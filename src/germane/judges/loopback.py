@@ -11,23 +11,24 @@ import hmac
 import json
 import secrets
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from germane.errors import GermaneError
 from germane.questions.asking import Answer, Unanswered
 from germane.questions.script import TextCompletion
-from germane.types import FrozenDict, Json
+from germane.types import Json
 
 __all__ = ["AskJudge", "Loopback"]
 
-AskJudge: TypeAlias = Callable[[Sequence[TextCompletion]], Awaitable[Sequence[Answer]]]
+AskJudge: TypeAlias = Callable[[Sequence[TextCompletion]], Coroutine[Any, Any, Sequence[Answer]]]
 """Who answers: `pool.judge`."""
 MAX_BODY = 4_000_000
 """Bytes of a request that are read."""
+_NO_QUESTION = "Missing required field: question"
 
 
 class Loopback:
@@ -46,84 +47,65 @@ class Loopback:
         self._ask, self.max_calls, self.name = ask, max_calls, name
         self.calls = 0
         self.stopped: GermaneError | None = None
-        self.token = secrets.token_hex(32)
+        self._authorization = f"Bearer {secrets.token_hex(32)}"
         self._counting = threading.Lock()
-        self._server: ThreadingHTTPServer | None = None
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        assert self._server is not None
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"loopback": self}))
+        self._server.daemon_threads = True
 
     @property
     def environment(self) -> dict[str, str]:
         """The variables that tell a script where the server is, and its token."""
-        return {"AGENTV_TARGET_PROXY_URL": self.url, "AGENTV_TARGET_PROXY_TOKEN": self.token}
+        url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        token = self._authorization.removeprefix("Bearer ")
+        return {"AGENTV_TARGET_PROXY_URL": url, "AGENTV_TARGET_PROXY_TOKEN": token}
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        server.daemon_threads = True
-        self._server = server
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
         await asyncio.to_thread(self._server.shutdown)
         self._server.server_close()
 
-    def answer(self, method: str, path: str, authorization: str, body: bytes) -> tuple[int, Json]:
-        """Status and document for a request; called in a thread of the server's."""
-        try:
-            return HTTPStatus.OK, self._answer(method, path, authorization, body)
-        except _Denied as refused:
-            return refused.status, {"error": str(refused)}
-
-    def _answer(self, method: str, path: str, authorization: str, body: bytes) -> Json:
-        if not hmac.compare_digest(authorization.encode(), f"Bearer {self.token}".encode()):
+    def answer(self, asked: str, authorization: str, body: bytes) -> Json:
+        """The document for a request, `POST /invoke`; called in a thread of the server's."""
+        if not hmac.compare_digest(authorization.encode(), self._authorization.encode()):
             raise _Denied(HTTPStatus.UNAUTHORIZED, "Unauthorized")
-        if (method, path) == ("GET", "/info"):
+        if asked == "GET /info":
             found = {"targetName": self.name, "maxCalls": self.max_calls, "callCount": self.calls}
             return {**found, "availableTargets": [self.name]}
-        if (method, path) == ("POST", "/invoke"):
-            return self._one(_document(body))
-        if (method, path) == ("POST", "/invokeBatch"):
-            return {"responses": self._many(_document(body).get("requests"))}
+        if asked == "POST /invoke":
+            (answer,) = self._answers([_document(body)])
+            if answer is None:
+                raise _Denied(HTTPStatus.BAD_REQUEST, _NO_QUESTION)
+            if isinstance(answer.value, Unanswered):
+                raise _Denied(HTTPStatus.INTERNAL_SERVER_ERROR, answer.value.why)
+            return _response(answer)
+        if asked == "POST /invokeBatch":
+            requests = _document(body).get("requests")
+            if not isinstance(requests, list):
+                raise _Denied(HTTPStatus.BAD_REQUEST, "Missing required field: requests (array)")
+            return {"responses": list(map(_response, self._answers(requests)))}
         raise _Denied(HTTPStatus.NOT_FOUND, "Not found")
 
-    def _one(self, request: Mapping[str, Json]) -> Json:
-        question = _question(request)
-        if question is None:
-            raise _Denied(HTTPStatus.BAD_REQUEST, "Missing required field: question")
-        (answer,) = self._answers([question])
-        if isinstance(answer.value, Unanswered):
-            raise _Denied(HTTPStatus.INTERNAL_SERVER_ERROR, answer.value.why)
-        return _response(answer)
-
-    def _many(self, requests: Json) -> list[Json]:
-        if not isinstance(requests, list):
-            raise _Denied(HTTPStatus.BAD_REQUEST, "Missing required field: requests (array)")
-        questions = [_question(request) for request in requests]
-        answers = iter(self._answers([question for question in questions if question is not None]))
-        return [_response(next(answers) if question else None) for question in questions]
-
-    def _answers(self, questions: Sequence[TextCompletion]) -> Sequence[Answer]:
-        """Ask in the event loop; the calls are counted first."""
+    def _answers(self, requests: Sequence[Json]) -> list[Answer | None]:
+        """Ask in the event loop; None for a request that asks nothing. The calls are counted first."""
+        questions = list(map(_question, requests))
+        asked = [question for question in questions if question is not None]
+        if not asked:
+            return [None] * len(questions)
         with self._counting:
-            if self.calls + len(questions) > self.max_calls:
+            if self.calls + len(asked) > self.max_calls:
                 raise _Denied(HTTPStatus.TOO_MANY_REQUESTS, f"Max calls exceeded (limit: {self.max_calls})")
-            self.calls += len(questions)
+            self.calls += len(asked)
         try:
-            return asyncio.run_coroutine_threadsafe(self._asked(questions), self._loop).result()
+            found = iter(asyncio.run_coroutine_threadsafe(self._ask(asked), self._loop).result())
         except (GermaneError, CancelledError) as stopped:
             self.stopped = stopped if isinstance(stopped, GermaneError) else None
             why = str(stopped) or "the evaluation was stopped"
             raise _Denied(HTTPStatus.SERVICE_UNAVAILABLE, why) from None
-
-    async def _asked(self, questions: Sequence[TextCompletion]) -> Sequence[Answer]:
-        return await self._ask(questions) if questions else ()
+        return [None if question is None else next(found) for question in questions]
 
 
 class _Denied(Exception):
@@ -154,48 +136,47 @@ def _question(request: Json) -> TextCompletion | None:
 
 def _response(answer: Answer | None) -> dict[str, Json]:
     """An answer in the protocol's words, those of both its generations; an error is its text."""
-    if answer is None:
-        return {"outputMessages": [], "output": [], "rawText": "Error: Missing required field: question"}
-    if isinstance(answer.value, Unanswered):
-        return {"outputMessages": [], "output": [], "rawText": f"Error: {answer.value.why}"}
+    if answer is None or isinstance(answer.value, Unanswered):
+        why = _NO_QUESTION if answer is None else answer.value.why
+        return {"outputMessages": [], "output": [], "rawText": f"Error: {why}"}
     messages = [{"role": "assistant", "content": answer.value}]
     usage = answer.judgement.usage
-    tokens = FrozenDict({"input": usage.input_tokens, "output": usage.output_tokens})
+    tokens = {"input": usage.input_tokens, "output": usage.output_tokens}
     return {"outputMessages": messages, "output": messages, "rawText": answer.value, "tokenUsage": tokens}
 
 
-def _handler(loopback: Loopback) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        timeout = 600
+class _Handler(BaseHTTPRequestHandler):
+    loopback: ClassVar[Loopback]
+    protocol_version = "HTTP/1.1"
+    timeout = 600
 
-        def do_GET(self) -> None:
-            self._answer(b"")
+    def do_GET(self) -> None:
+        self._answer(b"")
 
-        def do_POST(self) -> None:
-            size = self.headers.get("Content-Length", "")
-            if not size.isdecimal() or int(size) > MAX_BODY:
-                self.close_connection = True
-                self._send(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": "send a Content-Length, at most 4 MB"}
-                )
-                return
+    def do_POST(self) -> None:
+        size = self.headers.get("Content-Length", "")
+        if size.isdecimal() and int(size) <= MAX_BODY:
             self._answer(self.rfile.read(int(size)))
+            return
+        self.close_connection = True
+        self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": "send a Content-Length, at most 4 MB"})
 
-        def _answer(self, body: bytes) -> None:
-            authorization = self.headers.get("Authorization", "")
-            self._send(*loopback.answer(self.command, self.path, authorization, body))
+    def _answer(self, body: bytes) -> None:
+        authorization = self.headers.get("Authorization", "")
+        try:
+            found = self.loopback.answer(f"{self.command} {self.path}", authorization, body)
+            self._send(HTTPStatus.OK, found)
+        except _Denied as refused:
+            self._send(refused.status, {"error": str(refused)})
 
-        def _send(self, status: int, document: Json) -> None:
-            body = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
-            with contextlib.suppress(ConnectionError):  # the script has ended meanwhile
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+    def _send(self, status: int, document: Json) -> None:
+        body = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
+        with contextlib.suppress(ConnectionError):  # the script has ended meanwhile
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as the base class has it
-            """Nothing: a script's calls are not the terminal's business."""
-
-    return Handler
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as the base class has it
+        """Nothing: a script's calls are not the terminal's business."""

@@ -53,26 +53,28 @@ class ProxyJudge(Judge):
         (reading,) = readings(questions, self._prompts)
         ask = word([reading], self._prompts)
         problem, requests = "", 0
-        for _ in range(_ATTEMPTS):
+        found: dict[int, Json] = {}
+        while requests < _ATTEMPTS and not found:
             requests += 1
             try:
-                parts = dict(ask.split(object_in(await self._invoke(ask, problem))))
-                for question, part in parts.items():
+                text = await self._invoke(ask, problem)
+                for _, _, question, part in ask.split(object_in(text)):
                     if isinstance(part, AnswerError):
                         raise part
-                    parts[question] = question.checked(part)
-                return [
-                    Reply(payload=parts[q], usage=_usage(requests, first=q is questions[0]))
-                    for q in questions
-                ]
+                    found[id(question)] = question.checked(part)
             except AnswerError as unusable:
-                problem = str(unusable)
+                problem, found = str(unusable), {}
             except (httpx2.HTTPError, JudgeError) as fault:
                 return [Reply(error=f"the runner's judge proxy: {fault}") for _ in questions]
-        error = f"unusable answer after {_ATTEMPTS} attempts: {problem}"
-        return [Reply(error=error, usage=_usage(requests, first=q is questions[0])) for q in questions]
+        error = None if found else f"unusable answer after {_ATTEMPTS} attempts: {problem}"
+        usages = [Usage(requests=requests), *[Usage()] * (len(questions) - 1)]
+        return [
+            Reply(payload=found.get(id(question)), error=error, usage=usage)
+            for question, usage in zip(questions, usages, strict=True)
+        ]
 
     async def _invoke(self, ask: Ask, problem: str) -> str:
+        """The raw text of the answer, or the last message's content."""
         again = f"\n\nYour last answer was unusable: {problem}. Answer again." if problem else ""
         schema = canonical(ask.schema).decode("utf-8", "replace")
         body: dict[str, Json] = {
@@ -83,22 +85,13 @@ class ProxyJudge(Judge):
         if response.status_code != httpx2.codes.OK:
             raise JudgeError(f"status {response.status_code}: {response.text[:300]}")
         found = response.json()
-        return _text(found)
+        if isinstance(found, dict) and isinstance(found.get("rawText"), str):
+            return str(found["rawText"])
+        messages = found.get("outputMessages") if isinstance(found, dict) else None
+        if isinstance(messages, list) and messages and isinstance(messages[-1], dict):
+            return str(messages[-1].get("content") or "")
+        raise AnswerError("the proxy returned no text")
 
     async def close(self) -> None:
         """Close the connection."""
         await self._client.aclose()
-
-
-def _usage(requests: int, *, first: bool) -> Usage:
-    return Usage(requests=requests) if first else Usage()
-
-
-def _text(found: Json) -> str:
-    """The raw text, or the last message's content."""
-    if isinstance(found, dict) and isinstance(found.get("rawText"), str):
-        return str(found["rawText"])
-    messages = found.get("outputMessages") if isinstance(found, dict) else None
-    if isinstance(messages, list) and messages and isinstance(messages[-1], dict):
-        return str(messages[-1].get("content") or "")
-    raise AnswerError("the proxy returned no text")

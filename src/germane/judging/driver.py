@@ -34,28 +34,25 @@ class _Running(Generic[R]):
     __slots__ = ("_program", "finished", "questions", "result", "trace")
 
     def __init__(self, program: Program[R]) -> None:
-        self._program = program
-        self.questions: Sequence[AnyQuestion] = ()
-        self.trace: Trace = []
+        self._program, self.trace = program, Trace()
+        self.questions: Sequence[AnyQuestion] | None = None
         self.result: R
         self.finished = False
-        self._go(None)
+        self.go_on(())
 
-    def take(self, answers: Sequence[Answer]) -> None:
-        """Go on with these answers, up to the next questions or the end."""
-        self.trace += zip(self.questions, answers, strict=True)
-        self._go(tuple([answer.value for answer in answers]))
-
-    def _go(self, values: Any) -> None:
+    def go_on(self, answers: Sequence[Answer]) -> None:
+        """Up to the next questions or the end, with these answers to the questions before."""
+        values = None if self.questions is None else tuple([answer.value for answer in answers])
+        self.trace += zip(self.questions or (), answers, strict=True)
         try:
-            self.questions = self._program.send(values)
+            self.questions = self._program.send(values)  # type: ignore[arg-type]
         except StopIteration as end:
             self.result, self.finished = end.value, True
 
     async def ask(self, answerer: Answerer) -> None:
         """Go on to the end."""
         while not self.finished:
-            self.take(await answerer.judge(self.questions))
+            self.go_on(await answerer.judge(self.questions or ()))
 
 
 class Drive(Generic[R]):
@@ -87,15 +84,11 @@ class Drive(Generic[R]):
         """Go on as far as known answers lead, all programs at once: a second evaluation is nothing else."""
         going = [one for one in self._running if not one.finished]
         while going:
-            known = await answerer.known([one.questions for one in going])
-            for one, answers in zip(going, known, strict=True):
-                if answers is not None:
-                    one.take(answers)
-            going = [
-                one
-                for one, answers in zip(going, known, strict=True)
-                if answers is not None and not one.finished
-            ]
+            known = await answerer.known([one.questions or () for one in going])
+            moved = [(one, answers) for one, answers in zip(going, known, strict=True) if answers is not None]
+            for one, answers in moved:
+                one.go_on(answers)
+            going = [one for one, _ in moved if not one.finished]
 
     async def ask(self, answerer: Answerer) -> None:
         """Go on to the end. All ask before the first is answered, so that a judge sees their questions together."""
@@ -113,12 +106,8 @@ def replay(
     program: Program[R], look_up: Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
 ) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
     """A program's result from stored judgements, with no event loop, and what it asked with each typed answer."""
-    exchange: list[tuple[AnyQuestion, Any]] = []
-    try:
-        questions = next(program)
-        while True:
-            values = tuple(answer.value for answer in map(answered, questions, look_up(questions)))
-            exchange.extend(zip(questions, values, strict=True))
-            questions = program.send(values)
-    except StopIteration as finished:
-        return finished.value, exchange
+    running = _Running(program)
+    while not running.finished:
+        questions = running.questions or ()
+        running.go_on(list(map(answered, questions, look_up(questions))))
+    return running.result, [(question, answer.value) for question, answer in running.trace]

@@ -134,7 +134,7 @@ def _residual(measure: Measure, lists: Sequence[Ranking]) -> FrozenDict:
     """How much more RBP could be if all that nobody judged were relevant."""
     if measure.name != "RBP" or not lists:
         return FrozenDict()
-    found = values(measure(part="residual"), fill_table(lists, measure.labels, [{}] * len(lists))).tolist()
+    found = values(measure(part="residual"), fill_table(lists)).tolist()
     return FrozenDict({"residual": float(sum(found) / len(found))})
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from math import fsum, log2
 from typing import TypeAlias
 
@@ -143,18 +144,15 @@ class RankedLabels:
 
         `judged[r]` is how many grades are known for row r, `level` are all of them, row after row.
         """
-        pointers = pointers_of(judged)
-        of_row = np.repeat(np.arange(len(judged)), judged)
-        if ((level[1:] > level[:-1]) & (of_row[1:] == of_row[:-1])).any():
-            level = level[np.lexsort((-level, of_row))]
+        ideal = best_first(level, np.repeat(np.arange(len(judged)), judged))
         return cls(
             pointers=pointers_of(np.bincount(row, minlength=len(judged))),
             gain=np.maximum(grade, 0.0),
             level=grade,
             judged=np.ones(len(grade), dtype=np.bool_),
-            ideal_pointers=pointers,
-            ideal=np.maximum(level, 0.0),
-            ideal_level=level,
+            ideal_pointers=pointers_of(judged),
+            ideal=np.maximum(ideal, 0.0),
+            ideal_level=ideal,
             ranks=rank,
             lengths=lengths,
         )
@@ -163,40 +161,50 @@ class RankedLabels:
     def of_lists(
         cls,
         labels: Sequence[Sequence[float | None]],
-        judged: Sequence[Sequence[float]] | None = None,
+        known: Sequence[Sequence[float]] | None = None,
         *,
         gains: Sequence[Sequence[float | None]] | None = None,
         rel: int = 1,
     ) -> RankedLabels:
         """A table from plain lists: `labels[r]` the grade at each rank, None = unjudged.
 
-        `judged[r]` are all grades known for the query (gold); without it a row's own grades are its ideal. `gains` are
+        `known[r]` are all grades known for the query (gold); without it a row's own grades are its ideal. `gains` are
         what the places are worth where that is not their grade.
         """
-        worth = labels if gains is None else gains
-        level, gain = (_flat([[grade or 0.0 for grade in row] for row in rows]) for rows in (labels, worth))
-        levels, best = (
-            _best_first(rows) if judged is None else _best_first(judged) for rows in (labels, worth)
-        )
+        pointers = pointers_of(map(len, labels))
+        level = _flat(labels)
+        gain = level if gains is None else _flat(gains)
+        judged = ~np.isnan(level)
+        if known is None:
+            row = np.repeat(np.arange(len(labels)), np.diff(pointers))[judged]
+            ideal_level, ideal = level[judged], gain[judged]
+        else:
+            row = np.repeat(np.arange(len(known)), [*map(len, known)])
+            ideal_level = ideal = _flat(known)
         return cls(
-            pointers=pointers_of(map(len, labels)),
-            gain=np.maximum(gain, 0.0),
-            level=level,
-            judged=np.array([grade is not None for row in labels for grade in row], dtype=np.bool_),
-            ideal_pointers=pointers_of(map(len, levels)),
-            ideal=np.maximum(_flat(best), 0.0),
-            ideal_level=_flat(levels),
+            pointers=pointers,
+            gain=np.where(judged, np.maximum(gain, 0.0), 0.0),
+            level=np.where(judged, level, 0.0),
+            judged=judged,
+            ideal_pointers=pointers_of(np.bincount(row, minlength=len(labels))),
+            ideal=best_first(np.maximum(ideal, 0.0), row),
+            ideal_level=best_first(ideal_level, row),
             rel=rel,
-            complete=judged is not None,
+            complete=known is not None,
         )
 
 
-def _flat(rows: Sequence[Sequence[float]]) -> Floats:
-    return np.array([value for row in rows for value in row], dtype=np.float64)
+def _flat(rows: Iterable[Iterable[float | None]]) -> Floats:
+    """The numbers of all rows, one after the other; None = nan."""
+    return np.array([*chain.from_iterable(rows)], dtype=np.float64)
 
 
-def _best_first(rows: Sequence[Sequence[float | None]]) -> list[list[float]]:
-    return [sorted((grade for grade in row if grade is not None), reverse=True) for row in rows]
+def best_first(values: Floats, row: Ints) -> Floats:
+    """The values of each row, highest first; `row` is the row of each value, ascending."""
+    if not ((values[1:] > values[:-1]) & (row[1:] == row[:-1])).any():
+        return values
+    found: Floats = values[np.lexsort((-values, row))]
+    return found
 
 
 def pointers_of(lengths: Iterable[int] | Ints) -> Ints:

@@ -6,8 +6,9 @@ elsewhere), from the labels of many samples to one `RankedLabels`.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -20,7 +21,7 @@ from germane.measures.measure import Source
 from germane.questions.asking import Missing, Program, Unanswered, ask_all
 from germane.questions.relevance import Relevance, Scale
 from germane.questions.text import blank
-from germane.tables.labels import LabelBook, passage_of, relevance_item
+from germane.tables.labels import LabelBook, answer_on, passage_of, relevance_item
 from germane.types import Context, Sample
 
 if TYPE_CHECKING:
@@ -164,13 +165,27 @@ class LabelledPlace(NamedTuple):
 class Ranking(NamedTuple):
     """One call's places, best first; `query` is what this call searched for.
 
+    `known`: of gold, the grades of all documents that are judged for the query. `repeated` contexts gave up their place.
     `mixed`: the sample's labels were on two scales, and what they are worth is a yes or no.
     """
 
     query: str
     places: tuple[LabelledPlace, ...]
+    known: tuple[int, ...] | None = None
     repeated: int = 0
     mixed: bool = False
+
+
+class LabelChoice(NamedTuple):
+    """What a ranked measure reads: whose labels, held against what, of the calls or of the final list.
+
+    `against`: the judge holds contexts against the need (the sample's query, and whatever the settings add to it), or
+    against the query of the call that they came from and nothing else - the reference answers the need.
+    """
+
+    source: Source
+    against: str
+    final: bool
 
 
 def _label(answer: float, scale: str, source: str, reasoning: str = "") -> PlaceLabel:
@@ -179,212 +194,108 @@ def _label(answer: float, scale: str, source: str, reasoning: str = "") -> Place
     return PlaceLabel(max(answer, 0), answer, reasoning, source, scale)
 
 
-def human_label(context: Context, scale: str = "graded") -> PlaceLabel | None:
-    """The label of a person on the context itself: a grade, or yes / no on a scale of its own; None = unjudged."""
-    if context.grade is not None:
-        return _label(context.grade, scale, "human")
-    return None if context.relevant is None else _label(context.relevant, "binary", "human")
+def people_on(sample: Sample, settings: Settings) -> Callable[[Context], PlaceLabel | None]:
+    """What people say of a context of this sample: the label that counts for its item, else the one on the context."""
+    book, history = settings.labels, turns(sample)
+
+    def label(context: Context) -> PlaceLabel | None:
+        if book and (counts := book.get(relevance_item(sample.query, passage_of(context), history))):
+            return _label(counts.answer, counts.scale, "human")
+        answer = answer_on(context, sample)
+        return answer and _label(*answer, "human")
+
+    return label
 
 
-def human_scales(sample: Sample, settings: Settings) -> set[str]:
-    """The scales that people's labels on a sample's contexts are on; none = nobody labelled any of them."""
-    need = _Against.need(sample, settings)
-    found = (need.human(context) for _, contexts in rankings(sample) for context in contexts)
-    return {label.scale for label in found if label is not None}
+@functools.lru_cache
+def _gold_label(grade: int | None) -> PlaceLabel | None:
+    return None if grade is None else _label(grade, "graded", "gold", f"gold grade {grade}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Against:
-    """What contexts are held against: `shown` beside them, and whether `labels` of people and gold answer just that."""
-
-    shown: Mapping[str, Any]
-    labels: bool = True
-    qrels: Mapping[str, int] | None = None
-    people: LabelBook | None = None
-    grades: str = "graded"
-
-    @classmethod
-    def need(cls, sample: Sample, settings: Settings) -> _Against:
-        """The query, and what the evaluation's settings show beside it."""
-        beside = {"history": turns(sample), **settings.beside(sample)}
-        shown = {"query": sample.query, **settings.asked, **beside}
-        low, high = getattr(sample, "grade_scale", None) or (0, 3)
-        grades = "graded" if (low, high) == (0, 3) else f"{low}-{high}"
-        return cls(shown, qrels=sample.qrels, people=settings.labels, grades=grades)
-
-    @classmethod
-    def call(cls, query: str, sample: Sample, settings: Settings) -> _Against:
-        """A call's own query. People and gold label for the need: they answer only where that is the call's query."""
-        return cls({"query": query, **settings.asked}, query == sample.query, sample.qrels)
-
-    def gold(self, context: Context) -> int | None:
-        """The grade a judge of gold ids reads: an unjudged document counts as 0, nothing known as None."""
-        if self.qrels is None or context.id is None:
-            return None
-        return int(self.qrels.get(context.id, 0))
-
-    def alike(self, context: Context) -> tuple[object, ...]:
-        """What contexts have in common that get one verdict."""
-        if not self.labels:
-            return (self, context.text)
-        return (self, context.text, context.grade, context.relevant, self.gold(context))
-
-    def question(self, context: Context) -> Relevance:
-        """Is this context relevant?"""
-        if not self.labels:
-            return Relevance(passage=context.text, **self.shown)
-        return Relevance(passage=context.text, context=context, gold=self.gold(context), **self.shown)
-
-    def human(self, context: Context) -> PlaceLabel | None:
-        """What people say of this context: the label that counts for its item, else the one on the context itself."""
-        if self.people is not None:
-            item = relevance_item(self.shown["query"], passage_of(context), self.shown.get("history", ()))
-            if (label := self.people.get(item)) is not None:
-                return _label(label.answer, label.scale, "human")
-        return human_label(context, self.grades)
+def _gold_ranking(query: str, contexts: Sequence[Context], qrels: Mapping[str, int]) -> Ranking:
+    """Gold is about documents: of several chunks of one document the first counts, the others give up their place."""
+    seen: set[str] = set()
+    places = []
+    for context in contexts:
+        if context.id is None:
+            places.append(LabelledPlace(context, None))
+        elif context.id not in seen:
+            seen.add(context.id)
+            places.append(LabelledPlace(context, _gold_label(qrels.get(context.id))))
+    return Ranking(query, tuple(places), tuple(qrels.values()), repeated=len(contexts) - len(places))
 
 
 def place_labels(
-    sample: Sample,
-    source: Source,
-    depth: int | None,
-    settings: Settings,
-    *,
-    against: str = "need",
-    final: bool = False,
+    sample: Sample, choice: LabelChoice, depth: int | None, settings: Settings
 ) -> Program[tuple[Ranking, ...]]:
-    """The labels of a sample's first `depth` places (None = all) in each of its calls, or in its final list.
-
-    `against`: the judge holds contexts against the need (the sample's query, and whatever the settings add to it), or
-    against the query of the call that they came from and nothing else - the reference answers the need.
-    """
-    lists = list(rankings(sample, final=final))
-    if source == "gold":
-        return gold_rankings(sample, final=final)
-    cut = [(query, contexts[:depth]) for query, contexts in lists]
-    need = _Against.need(sample, settings)
-    if source == "human":
-        labelled = (tuple(LabelledPlace(c, need.human(c)) for c in contexts) for _, contexts in cut)
-        return _on_one_scale(tuple(map(Ranking, (query for query, _ in cut), labelled)))
-    if against == "call":
-        by_query = {query: _Against.call(query, sample, settings) for query, _ in cut}
-        own = [by_query[query] for query, _ in cut]
-    else:
-        own = [need] * len(cut)
-    return _on_one_scale((yield from _judged(cut, own, people_first=source == "best")))
-
-
-def _documents(contexts: Iterable[Context], qrels: Mapping[str, int]) -> Iterator[tuple[Context, int | None]]:
-    """Gold is about documents: of several chunks of one document the first counts, the others give up their place."""
-    seen: set[str] = set()
-    for context in contexts:
-        name = context.id
-        if name is None:
-            yield context, None
-        elif name not in seen:
-            seen.add(name)
-            yield context, qrels.get(name)
-
-
-def gold_rankings(sample: Sample, *, final: bool) -> tuple[Ranking, ...]:
-    """The gold labels of a sample's rankings."""
-    found = []
-    for query, contexts in rankings(sample, final=final):
-        places = tuple(
-            LabelledPlace(
-                context, None if grade is None else _label(grade, "graded", "gold", f"gold grade {grade}")
-            )
-            for context, grade in _documents(contexts, sample.qrels or {})
-        )
-        found.append(Ranking(query, places, repeated=len(contexts) - len(places)))
-    return tuple(found)
-
-
-def _judged(
-    lists: Sequence[tuple[str, Sequence[Context]]], against: Sequence[_Against], *, people_first: bool
-) -> Program[tuple[Ranking, ...]]:
+    """The labels of a sample's first `depth` places (None = all) in each of its calls, or in its final list."""
+    lists, qrels = rankings(sample, final=choice.final), sample.qrels
+    if choice.source == "gold":
+        return tuple(_gold_ranking(query, contexts, qrels or {}) for query, contexts in lists)
+    people = None if choice.source == "judge" else people_on(sample, settings)
+    need = {"query": sample.query, **settings.asked, "history": turns(sample), **settings.beside(sample)}
     numbers: dict[tuple[object, ...], int] = {}
     questions: list[Relevance] = []
-    found: list[list[tuple[Context, PlaceLabel | None, int]]] = []
-    for (_, contexts), held in zip(lists, against, strict=True):
-        found.append(row := [])
-        for context in contexts:
-            label = held.human(context) if people_first else None
-            number = -1
-            if label is None:
-                number = numbers.setdefault(held.alike(context), len(questions))
+    found: list[tuple[str, list[LabelledPlace]]] = []
+    for query, contexts in lists:
+        shown = need if choice.against == "need" else {"query": query, **settings.asked}
+        places = []
+        for context in contexts[:depth]:
+            label, number = people and people(context), -1
+            if label is None and choice.source != "human":
+                known: dict[str, Any] = {}
+                if shown["query"] == sample.query:  # people and gold label for the need
+                    gold = None if qrels is None or context.id is None else int(qrels.get(context.id, 0))
+                    known = {"context": context, "gold": gold}
+                alike = (shown["query"], context.text, *(known and (context.grade, context.relevant, gold)))
+                number = numbers.setdefault(alike, len(questions))
                 if number == len(questions):
-                    questions.append(held.question(context))
-            row.append((context, label, number))
-    labels = [
-        answer
-        if isinstance(answer, Unanswered)
-        else _label(answer.grade, answer.scale, "judge", answer.reasoning)
-        for answer in (yield from ask_all(questions))
+                    questions.append(Relevance(passage=context.text, **known, **shown))
+            places.append(LabelledPlace(context, label, number))
+        found.append((query, places))
+    verdicts = [
+        one if isinstance(one, Unanswered) else _label(one.grade, one.scale, "judge", one.reasoning)
+        for one in (yield from ask_all(questions))
     ]
-    return tuple(
-        Ranking(
-            query, tuple(LabelledPlace(c, labels[n] if label is None else label, n) for c, label, n in row)
-        )
-        for (query, _), row in zip(lists, found, strict=True)
+    return _on_one_scale(
+        [
+            (query, [LabelledPlace(c, label if n < 0 else verdicts[n], n) for c, label, n in places])
+            for query, places in found
+        ]
     )
 
 
-def _on_one_scale(lists: tuple[Ranking, ...]) -> tuple[Ranking, ...]:
+def _on_one_scale(lists: Sequence[tuple[str, Sequence[LabelledPlace]]]) -> tuple[Ranking, ...]:
     """One sample's rankings, where a yes stands beside grades with every label worth 1 or 0.
 
     A yes has no place among the grades: worth 1, a perfect ranking with it above a 3 would not score 1. Thresholds
     hold on both scales, so what is relevant stays as it is.
     """
-    if len({p.label.binary for one in lists for p in one.places if isinstance(p.label, PlaceLabel)}) < 2:
-        return lists
-    found = []
-    for one in lists:
-        places = (
-            p._replace(label=p.label._replace(gain=float(p.label.level >= HELPS)))
-            if isinstance(p.label, PlaceLabel)
-            else p
-            for p in one.places
-        )
-        found.append(one._replace(places=tuple(places), mixed=True))
-    return tuple(found)
+    if len({p.label.binary for _, one in lists for p in one if isinstance(p.label, PlaceLabel)}) < 2:
+        return tuple(Ranking(query, tuple(places)) for query, places in lists)
+
+    def worth(place: LabelledPlace) -> LabelledPlace:
+        if not isinstance(place.label, PlaceLabel):
+            return place
+        return place._replace(label=place.label._replace(gain=float(place.label.level >= HELPS)))
+
+    return tuple(Ranking(query, tuple(map(worth, places)), mixed=True) for query, places in lists)
 
 
-def fill_table(
-    lists: Sequence[Ranking], source: Source, qrels: Sequence[Mapping[str, Any]] = ()
-) -> RankedLabels:
-    """The labels of these rankings, one row each. Gold needs the row's qrels: they are its ideal.
+def fill_table(lists: Sequence[Ranking]) -> RankedLabels:
+    """The labels of these rankings, one row each, all of one source. The ideal of gold is all that gold knows.
 
     A missing verdict stands as an unjudged place: `missing_verdicts` finds them, for bounds.
     """
     found = [[p.label if isinstance(p.label, PlaceLabel) else None for p in one.places] for one in lists]
     levels = [[label and label.level for label in row] for row in found]
-    if source == "gold":
-        return RankedLabels.of_lists(levels, [[*known.values()] for known in qrels])
+    if lists and lists[0].known is not None:
+        return RankedLabels.of_lists(levels, [one.known or () for one in lists])
     gains = [[label and label.gain for label in row] for row in found]
     return RankedLabels.of_lists(levels, gains=gains, rel=HELPS)
 
 
-def gold_table(samples: Iterable[Sample], *, final: bool) -> tuple[RankedLabels, list[int], int]:
-    """The gold labels of many samples straight from their contexts, how many rankings each has, and repeated documents.
-
-    Equal to `fill_table` of `place_labels`, without an object per place.
-    """
-    labels: list[list[int | None]] = []
-    known: list[list[int]] = []
-    lengths, repeated = [], 0
-    for sample in samples:
-        qrels: Mapping[str, int] = sample.qrels or {}
-        lists = [contexts for _, contexts in rankings(sample, final=final)]
-        lengths.append(len(lists))
-        for contexts in lists:
-            labels.append([grade for _, grade in _documents(contexts, qrels)])
-            known.append([*qrels.values()])
-            repeated += len(contexts) - len(labels[-1])
-    return RankedLabels.of_lists(labels, known), lengths, repeated
-
-
-def missing_verdicts(lists: Sequence[Ranking], *, holes: bool = False) -> Ints:
+def missing_verdicts(lists: Sequence[Ranking], *, holes: bool) -> Ints:
     """For each place of one sample's rankings: the number of its verdict where that is missing, else -1.
 
     `holes`: a place that nobody judged is missing a verdict of its own.

@@ -6,7 +6,6 @@ files, as JSON keys and as report columns. Parameters print sorted, defaults are
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from math import inf, isinf
 from typing import Any, Literal, TypeAlias
 
 from germane.errors import MeasureError
-from germane.samples.files import fold
+from germane.samples.files import fold, nearest
 from germane.types import FrozenDict
 
 Value: TypeAlias = str | int | float | bool
@@ -236,15 +235,15 @@ def _resolve(name: str) -> tuple[str, Mapping[str, Value]]:
     if found := _find(name) or (_find_more(name) and _find(name)):
         return found
     sought = {fold(name), fold(_NUMBER_BEHIND.sub("", name))}
-    for (tool, nearest), names in _ELSEWHERE.items():
+    for (tool, ours), names in _ELSEWHERE.items():
         for known in names.split():
             if fold(known) in sought:
                 raise MeasureError(
                     f"{known} is a measure of {tool} that germane does not have",
-                    fix=f"the nearest: {nearest}",
+                    fix=f"the nearest: {ours}",
                 )
-    near = difflib.get_close_matches(fold(name), [*map(fold, _REGISTRY), *_ALIASES], n=1)
-    hint = _find(near[0]) if near else None
+    near = nearest(name, [*_REGISTRY, *_ALIASES], 0.6)
+    hint = _find(near) if near else None
     fix = f"did you mean {Measure(hint[0], FrozenDict(hint[1]))}?" if hint else "see `germane measures`"
     raise MeasureError(f"there is no measure {name!r}", fix=fix)
 
@@ -274,7 +273,8 @@ class Measure:
     """A measure with its parameters and cut-off: `Measure.parse("AP(rel=2)@10")` or `AP(rel=2) @ 10`.
 
     Equal when they mean the same; `str()` is the canonical name. `settings` are all its parameters: as given, else
-    their defaults (None = depends on the labels). Raises MeasureError on an unknown name, parameter or value, and on a
+    their defaults (None = depends on the labels). `definition` is what the registry knows of it, `labels` the one
+    source of labels that it reads. Raises MeasureError on an unknown name, parameter or value, and on a
     cut-off that is superfluous, below 1 or, of a level of recall, outside 0 to 1.
     """
 
@@ -282,6 +282,8 @@ class Measure:
     params: FrozenDict = field(default_factory=FrozenDict)
     cutoff: int | float | None = None
     settings: FrozenDict = field(init=False, repr=False, compare=False)
+    definition: Definition = field(init=False, repr=False, compare=False)
+    labels: Source = field(init=False, repr=False, compare=False)
     _text: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -307,11 +309,17 @@ class Measure:
         defaults = {name: spec.default for name, spec in known.params.items()}
         cutoff = _checked_cutoff(known, self.cutoff)
         at = "" if cutoff is None else f"@{cutoff:.9g}"
-        object.__setattr__(self, "name", known.name)
-        object.__setattr__(self, "params", FrozenDict(checked))
-        object.__setattr__(self, "settings", FrozenDict(defaults | checked))
-        object.__setattr__(self, "cutoff", cutoff)
-        object.__setattr__(self, "_text", known.name + _spelled(checked) + at)
+        found = {
+            "name": known.name,
+            "params": FrozenDict(checked),
+            "cutoff": cutoff,
+            "settings": FrozenDict(defaults | checked),
+            "definition": known,
+            "labels": source,
+            "_text": known.name + _spelled(checked) + at,
+        }
+        for field_name, value in found.items():
+            object.__setattr__(self, field_name, value)
 
     def require_cutoff(self) -> Measure:
         """Itself, or MeasureError where this measure means nothing without `@k`."""
@@ -333,16 +341,6 @@ class Measure:
 
     def __reduce__(self) -> tuple[type[Measure], tuple[str, FrozenDict, int | float | None]]:
         return Measure, (self.name, self.params, self.cutoff)
-
-    @property
-    def definition(self) -> Definition:
-        """What the registry knows of it."""
-        return definition(self.name, self.params)
-
-    @property
-    def labels(self) -> Source:
-        """The one source of labels that it reads."""
-        return self.settings.get("labels") or self.definition.labels
 
     @classmethod
     def remembered(cls, text: str) -> Measure:

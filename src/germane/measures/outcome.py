@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, pointers_of
+from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, best_first, pointers_of
 from germane.measures.measure import Measure
 from germane.questions.asking import Missing, Program, Unanswered
 from germane.questions.relevance import Scale
@@ -228,6 +228,9 @@ def _own_ideal(table: RankedLabels, assigned: Bools, times: int) -> RankedLabels
         row = np.concatenate([np.repeat(np.arange(table.rows), np.diff(known)), row[assigned]])
         gain = np.concatenate([np.tile(table.ideal, times), gain[assigned]])
         level = np.concatenate([np.tile(table.ideal_level, times), level[assigned]])
-    by_gain, by_level = np.lexsort((-gain, row)), np.lexsort((-level, row))
+    by_row = np.argsort(row, kind="stable")
+    row, gain, level = row[by_row], gain[by_row], level[by_row]
     pointers = pointers_of(np.bincount(row, minlength=table.rows))
-    return replace(table, ideal_pointers=pointers, ideal=gain[by_gain], ideal_level=level[by_level])
+    return replace(
+        table, ideal_pointers=pointers, ideal=best_first(gain, row), ideal_level=best_first(level, row)
+    )

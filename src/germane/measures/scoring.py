@@ -1,7 +1,7 @@
 """A block of samples and their graders in, outcomes out. Pure: it says what to ask and what follows from the answers.
 
 Judged measures are programs of their own. Ranked measures that read the same labels share one label program per sample
-and one table of labels per block; each is then one kernel call on it. Gold labels need no program at all.
+and one table of labels per block; each is then one kernel call on it.
 """
 
 from __future__ import annotations
@@ -12,25 +12,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from math import fsum
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, cast
 
 from germane.measures import ranked
-from germane.measures.kernel import RankedLabels
 from germane.measures.labels import (
     HELPS,
+    LabelChoice,
     PlaceLabel,
     Ranking,
     Settings,
     fill_table,
     given,
-    gold_rankings,
-    gold_table,
-    human_scales,
     missing_verdicts,
+    people_on,
     place_labels,
     rankings,
 )
-from germane.measures.measure import Definition, Measure, Source, define
+from germane.measures.measure import Definition, Measure, define
 from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
 from germane.questions.asking import Program, Unanswered
 from germane.questions.text import blank
@@ -68,7 +66,7 @@ class Grader:
     """A measure with what an eval file says about it.
 
     `name` is what it is reported under. `required` is the least value that the case must reach, as a gate on
-    the evaluation. `strict` fails the case's verdict on any irrelevant context and leaves the score;
+    the evaluation, `threshold` the least score of the whole case. `strict` fails the case's verdict on any irrelevant context and leaves the score;
     `expected_relevant_count` adds a note where fewer are found. `by` grades the whole case where that is no
     plain measure's business; `measure` is then the type that its scores are stored under.
     """
@@ -77,6 +75,7 @@ class Grader:
     name: str = ""
     weight: float = 1.0
     required: float | None = None
+    threshold: float | None = None
     strict: bool = False
     expected_relevant_count: int | None = None
     by: GradesCases | None = None
@@ -142,27 +141,15 @@ class Job:
     case: Any = None
 
 
-class _Reading(NamedTuple):
-    """What a ranked measure reads: whose labels, held against what, of the calls or of the final list."""
-
-    source: Source
-    against: str
-    final: bool
-
-    def labels(self, sample: Sample, depth: int | None, settings: Settings) -> Program[tuple[Ranking, ...]]:
-        """The program of it."""
-        return place_labels(sample, self.source, depth, settings, against=self.against, final=self.final)
-
-
-def reading_of(measure: Measure) -> _Reading:
+def choice_of(measure: Measure) -> LabelChoice:
     """What a ranked measure reads: those that read the same share one label program per sample."""
     params = measure.settings
-    return _Reading(measure.labels, params.get("against", "need"), params.get("over") == "final")
+    return LabelChoice(measure.labels, params.get("against", "need"), params.get("over") == "final")
 
 
 def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[tuple[Ranking, ...]]:
     """The labelled rankings that a ranked measure reads of a sample."""
-    return reading_of(measure).labels(sample, depth_of(measure), settings)
+    return place_labels(sample, choice_of(measure), depth_of(measure), settings)
 
 
 def depth_of(measure: Measure) -> int | None:
@@ -223,10 +210,11 @@ def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | N
         least = measure.settings.get("rel") or 1
         return None if any(grade >= least for grade in sample.qrels.values()) else NOTHING_RELEVANT
     if source in {"human", "best"}:
-        refusal = _off_scale(measure, human_scales(sample, settings), settings)
+        contexts = [context for _, found in rankings(sample) for context in found]
+        scales = {label.scale for label in map(people_on(sample, settings), contexts) if label is not None}
+        refusal = _off_scale(measure, scales, settings)
         if refusal or source == "human":
-            nothing = not any(contexts for _, contexts in rankings(sample))
-            return refusal or (None if nothing or human_scales(sample, settings) else "no human labels")
+            return refusal or (None if scales or not contexts else "no human labels")
     if measure.settings.get("against") == "call":
         return None
     if given(sample, "query") is None:
@@ -250,68 +238,62 @@ def _off_scale(measure: Measure, scales: set[str], settings: Settings) -> str | 
     return None
 
 
-@dataclass(slots=True)
-class Block:
-    """What a block of jobs needs asked (`programs`), and what its measures say once that is answered (`outcomes`).
+class ProgramOwner(NamedTuple):
+    """For whom a program asks: the place of its job in the block, and the canonical names of the measures."""
 
-    `notes` counts what a reader of the scores should know of the samples.
+    job: int
+    measures: tuple[str, ...]
+
+
+class Block:
+    """What a block of jobs needs asked, and what its measures say once that is answered.
+
+    Attributes:
+        programs: What is asked, in the order of the samples.
+        owners: For whom each program asks.
+        notes: Counts of what a reader of the scores should know of the samples.
     """
 
-    jobs: Sequence[Job]
-    settings: Settings
-    notes: Counter[str] = field(default_factory=Counter)
-    _labels: dict[_Reading, dict[int, int]] = field(default_factory=dict)
-    _direct: dict[tuple[int, str], int | Outcome] = field(default_factory=dict)
-    _wanted: dict[Measure, list[tuple[int, Grader]]] = field(default_factory=dict)
-    _programs: list[Program[Any]] = field(default_factory=list)
-    owners: list[ProgramOwner] = field(default_factory=list)
-    """For whom each program asks."""
-
-    def programs(self) -> list[Program[Any]]:
-        """Every program of the block, in the order of its samples."""
-        plans: dict[int, list[_Plan]] = {}
-        for index, job in enumerate(self.jobs):
+    def __init__(self, jobs: Sequence[Job], settings: Settings, notes: Counter[str] | None = None) -> None:
+        self.jobs, self.settings = jobs, settings
+        self.notes: Counter[str] = Counter() if notes is None else notes
+        self.programs: list[Program[Any]] = []
+        self.owners: list[ProgramOwner] = []
+        self._found: list[dict[str, Outcome | int]] = []
+        """Per job and grader: the outcome, or the number of the program that it comes of."""
+        self._labels: dict[LabelChoice, list[int]] = {}
+        """The numbers of the label programs of each choice."""
+        for job in jobs:
             self._note_empty(job.sample)
-            depths: dict[_Reading, list[int | None]] = {}
-            plan = plans.get(id(job.graders))
-            if plan is None:
-                plan = plans[id(job.graders)] = [self._plan(grader) for grader in job.graders]
-            for grader, reading, depth, wanted in plan:
-                refusal = None if grader.by else applicable(grader.measure, job.sample, self.settings)
-                if reading is not None and refusal is None:
-                    depths.setdefault(reading, []).append(depth)
-                    wanted.append((index, grader))
-                    continue
-                self._direct[index, grader.name] = refusal or self._add(
-                    grader.by.grade(job.case)
-                    if grader.by
-                    else program_of(grader.measure, job.sample, self.settings),
-                    index,
-                    [grader.measure],
-                )
-            for reading, cuts in depths.items():
-                self._labels.setdefault(reading, {})[index] = self._add_labels(reading, cuts, index)
-        return self._programs
+            self._found.append(self._start(job))
 
-    def _plan(self, grader: Grader) -> _Plan:
-        measure = grader.measure
-        if grader.by is not None or measure.definition.family == "judged":
-            return grader, None, None, []
-        return grader, reading_of(measure), depth_of(measure), self._wanted.setdefault(measure, [])
+    def _start(self, job: Job) -> dict[str, Outcome | int]:
+        found: dict[str, Outcome | int] = {}
+        ranked_ones: dict[LabelChoice, list[Grader]] = {}
+        for grader in job.graders:
+            measure = grader.measure
+            if grader.by is not None:
+                found[grader.name] = self._ask(grader.by.grade(job.case), [measure])
+            elif refusal := applicable(measure, job.sample, self.settings):
+                found[grader.name] = refusal
+            elif measure.definition.family == "judged":
+                found[grader.name] = self._ask(program_of(measure, job.sample, self.settings), [measure])
+            else:
+                found[grader.name] = -1
+                ranked_ones.setdefault(choice_of(measure), []).append(grader)
+        for choice, graders in ranked_ones.items():
+            measures = [grader.measure for grader in graders]
+            depths = list(map(depth_of, measures))
+            depth = None if None in depths else max(filter(None, depths))
+            number = self._ask(place_labels(job.sample, choice, depth, self.settings), measures)
+            self._labels.setdefault(choice, []).append(number)
+            found |= dict.fromkeys((grader.name for grader in graders), number)
+        return found
 
-    def _add(self, program: Program[Any], index: int, measures: Iterable[Measure]) -> int:
-        self._programs.append(program)
-        self.owners.append(ProgramOwner(index, tuple(map(str, measures))))
-        return len(self._programs) - 1
-
-    def _add_labels(self, reading: _Reading, cuts: Sequence[int | None], index: int) -> int:
-        if reading.source == "gold":
-            return -1
-        depth = None if None in cuts else max(cut for cut in cuts if cut is not None)
-        job = self.jobs[index]
-        measures = dict.fromkeys(grader.measure for grader in job.graders)
-        mine = [one for one in measures if one in self._wanted and reading_of(one) == reading]
-        return self._add(reading.labels(job.sample, depth, self.settings), index, mine)
+    def _ask(self, program: Program[Any], measures: Iterable[Measure]) -> int:
+        self.programs.append(program)
+        self.owners.append(ProgramOwner(len(self._found), tuple(dict.fromkeys(map(str, measures)))))
+        return len(self.programs) - 1
 
     def _note_empty(self, sample: Sample) -> None:
         lists = [contexts for _, contexts in rankings(sample)]
@@ -321,121 +303,82 @@ class Block:
             self.notes["contexts are empty: no judge is asked about them"] += empty
 
     def outcomes(self, results: Sequence[Any]) -> list[dict[str, Outcome]]:
-        """For each job: the outcome of each of its graders, by the grader's name."""
-        found: list[dict[str, Outcome]] = [{} for _ in self.jobs]
-        for (index, name), direct in self._direct.items():
-            result = direct if isinstance(direct, Outcome) else results[direct]
-            found[index][name] = result if isinstance(result, Outcome) else result.outcome
-        labelled = {reading: self._labelled(reading, results) for reading in self._labels}
-        mixed = {index for one in labelled.values() for index in one.mixed}
+        """For each job: the outcome of each of its graders, by the grader's name; `results` are those of the programs."""
+        labels: dict[int, _Labelled] = {}
+        for numbers in self._labels.values():
+            labels |= dict.fromkeys(numbers, _Labelled({number: results[number] for number in numbers}))
+        lists = {number: results[number] for number in labels}
+        mixed = {self.owners[number].job for number, found in lists.items() if found and found[0].mixed}
         if mixed:
             self.notes["samples have labels on two scales: all count as yes or no"] += len(mixed)
-        if repeated := sum(one.repeated for one in labelled.values()):
+        if repeated := sum(ranking.repeated for found in lists.values() for ranking in found):
             self.notes[REPEATED] += repeated
-        for measure, wanted in self._wanted.items():
-            if wanted:
-                mine = labelled[reading_of(measure)]
-                values = mine.outcomes(measure, [index for index, _ in wanted], self.settings)
-                for (index, grader), outcome in zip(wanted, values, strict=True):
-                    found[index][grader.name] = _noted(grader, outcome, mine, index)
-        order = [[grader.name for grader in job.graders] for job in self.jobs]
-        return [{name: one[name] for name in names} for one, names in zip(found, order, strict=True)]
+        outcomes = []
+        for job, found in zip(self.jobs, self._found, strict=True):
+            outcomes.append(mine := dict[str, Outcome]())
+            for grader in job.graders:
+                one = found[grader.name]
+                if isinstance(one, int) and one in labels:
+                    one = labels[one].outcome(grader, one, self.settings)
+                elif isinstance(one, int):
+                    one = results[one].outcome if grader.by else results[one]
+                mine[grader.name] = one
+        return outcomes
 
     def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], CaseResultLike]:
         """What graders that are no measures found, by the place of the job and the grader's name."""
-        programs = {key: results[one] for key, one in self._direct.items() if isinstance(one, int)}
-        return {key: found for key, found in programs.items() if not isinstance(found, Outcome)}
-
-    def _labelled(self, reading: _Reading, results: Sequence[Any]) -> _Labelled:
-        at = self._labels[reading]
-        samples = {index: self.jobs[index].sample for index in at}
-        if reading.source == "gold":
-            table, lengths, repeated = gold_table(samples.values(), final=reading.final)
-            return _Labelled(reading, samples, table, _rows_of(at, lengths), {}, repeated)
-        lists: dict[int, tuple[Ranking, ...]] = {index: results[program] for index, program in at.items()}
-        table = fill_table([ranking for found in lists.values() for ranking in found], reading.source)
-        return _Labelled(reading, samples, table, _rows_of(at, map(len, lists.values())), lists)
+        return {
+            (index, grader.name): results[cast("int", found[grader.name])]
+            for index, (job, found) in enumerate(zip(self.jobs, self._found, strict=True))
+            for grader in job.graders
+            if grader.by is not None
+        }
 
 
-class ProgramOwner(NamedTuple):
-    """For whom a program asks: the place of its job in the block, and the canonical names of the measures."""
-
-    job: int
-    measures: tuple[str, ...]
-
-
-_Plan: TypeAlias = tuple[Grader, _Reading | None, int | None, list[tuple[int, Grader]]]
-"""A grader with what is known of its measure once per block: what it reads, how deep, and who wants it."""
-
-
-def _rows_of(indexes: Iterable[int], lengths: Iterable[int]) -> dict[int, tuple[int, int]]:
-    return dict(zip(indexes, pairwise(accumulate(lengths, initial=0)), strict=True))
-
-
-@dataclass(slots=True)
 class _Labelled:
-    """The labels of one reading for a block: one table, in which job `index` has the rows `rows[index]`.
+    """The labels of one choice for a block: one table, which holds the rankings of one label program after the other."""
 
-    `lists` are the labelled rankings where there was something to ask; gold has none until one is looked at.
-    """
+    def __init__(self, lists: Mapping[int, tuple[Ranking, ...]]) -> None:
+        self._lists = lists
+        self._table = fill_table([ranking for found in lists.values() for ranking in found])
+        ends = accumulate(map(len, lists.values()), initial=0)
+        self._rows = dict(zip(lists, pairwise(ends), strict=True))
+        self._values: dict[str, list[float] | None] = {}
 
-    reading: _Reading
-    samples: Mapping[int, Sample]
-    table: RankedLabels
-    rows: Mapping[int, tuple[int, int]]
-    lists: dict[int, tuple[Ranking, ...]]
-    repeated: int = 0
-
-    @property
-    def mixed(self) -> list[int]:
-        """The jobs whose labels are on two scales."""
-        return [index for index, lists in self.lists.items() if lists and lists[0].mixed]
-
-    def rankings(self, index: int) -> tuple[Ranking, ...]:
-        """The labelled rankings of a job."""
-        if index not in self.lists:
-            self.lists[index] = gold_rankings(self.samples[index], final=self.reading.final)
-        return self.lists[index]
-
-    def outcomes(self, measure: Measure, indexes: Sequence[int], settings: Settings) -> list[Outcome]:
-        """The outcome of a ranked measure for these jobs."""
-        values: list[float] | None = None
-        with suppress(Exception):  # a user's own formula; its fault is the error of one sample
-            values = ranked.values(measure, self.table).tolist()
-        if values is not None and self.reading.source == "gold" and not open_holes(measure):
-            return [ok(_mean(values[slice(*self.rows[index])])) for index in indexes]
-        return [self._outcome(measure, index, values, settings) for index in indexes]
-
-    def _outcome(
-        self, measure: Measure, index: int, values: Sequence[float] | None, settings: Settings
-    ) -> Outcome:
-        """The outcome where no label that the measure reads is missing, else its bounds."""
-        start, end = self.rows[index]
+    def outcome(self, grader: Grader, number: int, settings: Settings) -> Outcome:
+        """The outcome of a ranked measure for the job of this program; bounds where a label that it reads is missing."""
+        measure, lists = grader.measure, self._lists[number]
+        start, end = self._rows[number]
         try:
-            if values is None:
-                own = ranked.values(measure, self.table.rows_from(start, end)).tolist()
-            else:
-                own = values[start:end]
-            if partly := self._partly(measure, index, settings):
-                return partly
-        except Exception as fault:  # noqa: BLE001 - a user's own formula may fail on labels that are tried
+            found = ok(_mean(self._values_of(measure, start, end)))
+            if measure.labels != "gold" or open_holes(measure):
+                found = self._incomplete(measure, number, settings) or found
+        except Exception as fault:  # noqa: BLE001 - a user's own formula may fail, on labels that are tried too
             return error(f"{measure} raised {type(fault).__name__}: {fault}")
-        found = ok(_mean(own))
-        if self.reading.source != "best":
-            return found
-        labels = self.read(measure, index)
-        human = sum(isinstance(label, PlaceLabel) and label.source == "human" for label in labels)
-        mixed = "mixed: " if human < len(labels) else ""
-        return replace(found, why=f"{mixed}{human / len(labels):.0%} human" if human else None)
+        if measure.labels == "best" and found.status == "ok":
+            read = _read(measure, lists)
+            human = sum(isinstance(label, PlaceLabel) and label.source == "human" for label in read)
+            mixed = "mixed: " if human < len(read) else ""
+            found = replace(found, why=f"{mixed}{human / len(read):.0%} human" if human else None)
+        return _noted(grader, found, lists)
 
-    def read(self, measure: Measure, index: int) -> list[PlaceLabel | Unanswered | None]:
-        """The labels of the places that the measure reads."""
-        depth = depth_of(measure)
-        return [place.label for ranking in self.rankings(index) for place in ranking.places[:depth]]
+    def _values_of(self, measure: Measure, start: int, end: int) -> list[float]:
+        """The values of these rows. Where a formula fails on the whole table, each job has its own try."""
+        name = str(measure)
+        if name not in self._values:
+            self._values[name] = None
+            with suppress(Exception):
+                self._values[name] = ranked.values(measure, self._table).tolist()
+        values = self._values[name]
+        if values is not None:
+            return values[start:end]
+        own: list[float] = ranked.values(measure, self._table.rows_from(start, end)).tolist()
+        return own
 
-    def _partly(self, measure: Measure, index: int, settings: Settings) -> Outcome | None:
+    def _incomplete(self, measure: Measure, number: int, settings: Settings) -> Outcome | None:
         """An outcome with bounds where a label that the measure reads is missing, else None."""
-        read, holes = self.read(measure, index), open_holes(measure)
+        lists = self._lists[number]
+        read, holes = _read(measure, lists), open_holes(measure)
         failed = [label.why for label in read if isinstance(label, Unanswered)]
         whys = failed + ["no label"] * (sum(label is None for label in read) if holes else 0)
         if not whys:
@@ -443,18 +386,21 @@ class _Labelled:
         why = f"{len(whys)} of {len(read)} {'labels' if holes else 'verdicts'} missing: {whys[0]}"
         if len(failed) == len(read):
             return error(why)
-        lists = self.rankings(index)
         labels = [place.label for one in lists for place in one.places if isinstance(place.label, PlaceLabel)]
-        table = self.table.rows_from(*self.rows[index])
-        if self.reading.source == "gold":
-            top = max(1, *map(int, (self.samples[index].qrels or {}).values()))
+        if measure.labels == "gold":
+            top = max(1, *(lists[0].known or ()))
         else:
-            top = max(
-                (int(label.scale.rpartition("-")[2]) for label in labels if "-" in label.scale), default=3
-            )
+            grades = (int(label.scale.rpartition("-")[2]) for label in labels if "-" in label.scale)
+            top = max(grades, default=3)
         scale = "binary" if any(label.binary for label in labels) else settings.scale
-        missing = missing_verdicts(lists, holes=holes)
+        table, missing = self._table.rows_from(*self._rows[number]), missing_verdicts(lists, holes=holes)
         return incomplete(why, bounds(measure, table, missing, scale=scale, top=top))
+
+
+def _read(measure: Measure, lists: Sequence[Ranking]) -> list[PlaceLabel | Unanswered | None]:
+    """The labels of the places that a measure reads."""
+    depth = depth_of(measure)
+    return [place.label for ranking in lists for place in ranking.places[:depth]]
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -462,11 +408,11 @@ def _mean(values: Sequence[float]) -> float:
     return values[0] if len(values) == 1 else fsum(values) / len(values) if values else 0.0
 
 
-def _noted(grader: Grader, outcome: Outcome, labelled: _Labelled, index: int) -> Outcome:
+def _noted(grader: Grader, outcome: Outcome, lists: Sequence[Ranking]) -> Outcome:
     """The outcome with what the grader's options have to say about it; the value stays."""
     if outcome.status != "ok" or not (grader.strict or grader.expected_relevant_count):
         return outcome
-    labels = labelled.read(grader.measure, index)
+    labels = _read(grader.measure, lists)
     relevant = sum(is_relevant(label, grader.measure) for label in labels)
     notes = []
     if grader.strict and relevant < len(labels):

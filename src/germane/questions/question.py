@@ -196,20 +196,13 @@ class Question(ABC, Generic[A]):
     def _given(self) -> str:
         return self.given or (self.verdicts or ("",))[0]
 
-    def one(self, number: int) -> Self | None:
-        """The same question about the thing with that number alone; None where there are not several, or not so many."""
-        things = self.things
-        if len(things) < 2 or not 1 <= number <= len(things):
-            return None
-        return cast("Self", replace(cast("Any", self), **{self._given: (things[number - 1],)}))
-
     def singly(self) -> tuple[Self, ...]:
         """The question about each thing alone; () where there are not several."""
-        found = (self.one(number) for number in range(1, len(self.things) + 1))
-        return tuple(one for one in found if one is not None)
+        things, question = self.things, cast("Any", self)
+        return tuple(replace(question, **{self._given: (one,)}) for one in things) if len(things) > 1 else ()
 
     def join(self, payloads: Sequence[Json]) -> Json:
-        """The payload of the whole question from those of `one(1)`, `one(2)`, ..., in their order."""
+        """The payload of the whole question from those of `singly`, in their order."""
         name, number = self.verdicts or ("", "")
         found = [item for payload in payloads for item in payload[name]]
         return {name: [{**item, number: n} for n, item in enumerate(found, 1)]}

@@ -27,12 +27,18 @@ EXTRACTED = 8000
 
 @dataclass(slots=True)
 class Reading:
-    """Questions about one text, at most one of a kind; `shown` are their inputs, each once."""
+    """Questions about one text, at most one of a kind.
+
+    Attributes:
+        about: The text.
+        text: The name under which it is shown; "" where it is not shown by itself.
+        beside: What else is shown, by name.
+    """
 
     about: str
     questions: list[AnyQuestion] = field(default_factory=list)
-    shown: dict[str, Json] = field(default_factory=dict)
     text: str = ""
+    beside: dict[str, Json] = field(default_factory=dict)
 
     def add(self, question: AnyQuestion) -> bool:
         """Take the question in, unless its kind is here already or the requests would not show the same beside the text.
@@ -40,17 +46,17 @@ class Reading:
         What it is asked with besides the text must be the same; a question about the text alone goes with any.
         """
         inputs = {"passage" if name == "text" else name: value for name, value in sections(question).items()}
-        name = next((name for name in reversed(inputs) if inputs[name] == self.about), "")
-        beside = {key: value for key, value in inputs.items() if key != name}
+        text = next((name for name in reversed(inputs) if inputs[name] == self.about), "")
+        inputs.pop(text, None)
         if self.questions and (
-            name != self.text
+            text != self.text
             or any(question.kind == other.kind for other in self.questions)
-            or (beside and self.shared() and beside != self.shared())
+            or (inputs and self.beside and inputs != self.beside)
         ):
             return False
-        self.text = name
+        self.text = text
         self.questions.append(question)
-        self.shown |= inputs
+        self.beside |= inputs
         return True
 
     def flat(self) -> bool:
@@ -58,14 +64,10 @@ class Reading:
         names = [name for question in self.questions for name in _properties(question)]
         return len(set(names)) == len(names)
 
-    def shared(self) -> dict[str, Json]:
-        """The inputs beside the text."""
-        return {name: value for name, value in self.shown.items() if name != self.text}
-
     def like(self) -> tuple[object, ...]:
         """What Readings of one list have in common."""
         kinds = tuple(question.prompt for question in self.questions)
-        return kinds, self.text, json.dumps(self.shared(), sort_keys=True)
+        return kinds, self.text, json.dumps(self.beside, sort_keys=True)
 
 
 def readings(questions: Sequence[AnyQuestion], prompts: Prompts, *, fuse: bool = True) -> list[Reading]:
@@ -99,7 +101,7 @@ def listed(found: Sequence[Reading], prompts: Prompts, size: int) -> Iterator[li
         alike.setdefault(key, []).append(reading)
     for group in alike.values():
         group.sort(key=_shuffle)  # before it is cut, else each list would hold neighbours in the ranking
-        long = 0 if group[0].shared() else sum(len(reading.about) for reading in group)
+        long = 0 if group[0].beside else sum(len(reading.about) for reading in group)
         parts = min(len(group), max(-(-len(group) // size), -(-long // EXTRACTED)))
         for n in range(parts):
             yield group[n * len(group) // parts : (n + 1) * len(group) // parts]
@@ -115,24 +117,21 @@ class Ask:
     schema: dict[str, Json]
     items: tuple[Reading, ...]
 
-    def places(self) -> dict[int, int]:
-        """The place in the list, from 1, of each question by its id(); none where there is no list."""
-        many = enumerate(self.items, 1) if len(self.items) > 1 else ()
-        return {id(question): place for place, reading in many for question in reading.questions}
-
-    def split(self, payload: dict[str, Json]) -> Iterator[tuple[AnyQuestion, Json | AnswerError]]:
-        """Each question with its part of the answer, or with what is wrong with that part."""
-        if len(self.items) == 1:
-            yield from _parts(self.items[0], payload)
-            return
-        items = _by_id(payload, len(self.items))
+    def split(
+        self, payload: dict[str, Json]
+    ) -> Iterator[tuple[int, Reading, AnyQuestion, Json | AnswerError]]:
+        """Each question with its Reading, the place of that from 1, and its part of the answer or what is wrong with it."""
+        many = len(self.items) > 1
+        items = _by_id(payload, len(self.items)) if many else {1: payload}
         for number, reading in enumerate(self.items, 1):
             item = items.get(number)
-            if isinstance(item, dict):
-                yield from _parts(reading, {key: value for key, value in item.items() if key != "id"})
-            else:
+            if not isinstance(item, dict):
                 wrong = item or AnswerError(f"item {number} of {len(self.items)} is missing")
-                yield from ((question, wrong) for question in reading.questions)
+                yield from ((number, reading, question, wrong) for question in reading.questions)
+                continue
+            if many:
+                item = {key: value for key, value in item.items() if key != "id"}
+            yield from ((number, reading, question, part) for question, part in _parts(reading, item))
 
 
 def _parts(reading: Reading, payload: dict[str, Json]) -> Iterator[tuple[AnyQuestion, Json | AnswerError]]:
@@ -174,34 +173,24 @@ def _by_id(payload: dict[str, Json], count: int) -> dict[int, dict[str, Json] | 
 def word(items: Sequence[Reading], prompts: Prompts) -> Ask:
     """One Reading, or several as a shuffled list, in words."""
     first = items[0]
+    name = "-".join(question.kind for question in first.questions)
+    if len(items) > 1:
+        start = (_replica.get() - 1) % len(items)
+        shuffled = sorted(items, key=_shuffle)
+        shuffled = shuffled[start:] + shuffled[:start]
+        shown = {**first.beside, f"{first.text}s": [item.about for item in shuffled]}
+        one = _object({"id": {"type": "integer"}, **_schema(first)["properties"]})
+        schema = _object({"items": {"type": "array", "items": one}})
+        system = _instructions(first, prompts, many=True)
+        return Ask(f"{name}_list", system, _sections(shown), schema, tuple(shuffled))
     template = prompts.of(first.questions[0])
-    if template.pieces and len(items) == 1:
-        question = first.questions[0]
-        return Ask(
-            _name(first),
-            part("frame") if template.system is None else template.system,
-            template.fill(sections(question)),
-            question.schema(),
-            (first,),
-        )
-    if len(items) == 1:
-        user = _sections(first.shown)
-        return Ask(_name(first), _instructions(first, prompts), user, _schema(first), (first,))
-    first_place = (_replica.get() - 1) % len(items)
-    items = sorted(items, key=_shuffle)
-    items = items[first_place:] + items[:first_place]
-    return Ask(
-        f"{_name(first)}_list",
-        _instructions(first, prompts, many=True),
-        _sections({**first.shared(), f"{first.text}s": [item.about for item in items]}),
-        _list_schema(items[0]),
-        tuple(items),
-    )
-
-
-def _name(reading: Reading) -> str:
-    """What is asked, as the name of the schema: `relevance-statements`."""
-    return "-".join(question.kind for question in reading.questions)
+    if template.pieces:
+        system = part("frame") if template.system is None else template.system
+        user = template.fill(first.questions[0].inputs())
+    else:
+        system = _instructions(first, prompts)
+        user = _sections({**first.beside, **({first.text: first.about} if first.text else {})})
+    return Ask(name, system, user, _schema(first), (first,))
 
 
 _replica = ContextVar("replica", default=1)
@@ -230,7 +219,7 @@ def _instructions(reading: Reading, prompts: Prompts, *, many: bool = False) -> 
         text = prompts.of(question).text
         fields = ", ".join(_properties(question)) if reading.flat() else question.kind  # that the task fills
         parts.append(f"# {fields}\n{text}" if len(reading.questions) > 1 else text)
-    notes = " ".join(filter(None, map(part, sorted(reading.shown, key=place))))
+    notes = " ".join(filter(None, map(part, sorted([*reading.beside, reading.text], key=place))))
     return "\n".join(filter(None, [*parts, notes]))
 
 
@@ -246,11 +235,6 @@ def _properties(question: AnyQuestion) -> Mapping[str, Json]:
     """The parts of an answer by name."""
     found: Mapping[str, Json] = question.schema()["properties"]
     return found
-
-
-def _list_schema(reading: Reading) -> dict[str, Json]:
-    one = _schema(reading)["properties"]
-    return _object({"items": {"type": "array", "items": _object({"id": {"type": "integer"}, **one})}})
 
 
 def _object(properties: Mapping[str, Json]) -> dict[str, Json]:

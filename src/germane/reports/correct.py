@@ -27,7 +27,7 @@ from germane.measures.scoring import labels_for, program_of
 from germane.questions.asking import Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.support import Sufficiency, Support
-from germane.reports.summary import MeasureSummary, measured_rows
+from germane.reports.summary import MeasureSummary
 from germane.statistics.correction import CorrectedMean, corrected_mean, corrected_query_mean
 from germane.tables.folder import Tables
 from germane.tables.labels import Label, LabelBook
@@ -209,7 +209,7 @@ class Corrections:
 
     def _rows(self, summary: MeasureSummary) -> _Things:
         measure, table = Measure.remembered(summary.type), self._tables.scores
-        rows = measured_rows(table, summary)
+        rows = table.rows_of((summary.measure, summary.type))
         cases: dict[str, list[float]] = {}
         samples: dict[str, list[Sample]] = {}
         for sample, value in zip(table.sample[rows].tolist(), table.value[rows].tolist(), strict=True):
@@ -373,7 +373,7 @@ def largest_draw(labels: Sequence[Label]) -> tuple[list[Label], str, str]:
 def _valued(measure: Measure, sample: Sample, settings: Settings) -> float:
     """A ranked measure over people's labels, all of which are there."""
     lists, _ = replay(labels_for(measure, sample, settings), _nobody)
-    values: list[float] = ranked.values(measure, fill_table(lists, "human")).tolist()
+    values: list[float] = ranked.values(measure, fill_table(lists)).tolist()
     return fsum(values) / len(values) if values else 0.0
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.gates import Verdict
-from germane.reports.summary import MeasureSummary, canonical_name, measured_rows, slices_of, summarise
+from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
 from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.items import ItemRow
@@ -184,19 +184,20 @@ class ReportData:
     @property
     def required(self) -> list[str]:
         """The names of the graders that every case must pass."""
-        graders = (grader for graders in self._sets for grader in graders.values())
-        return list(dict.fromkeys(grader.name for grader in graders if grader.required is not None))
+        graders = [grader for graders in self._sets for grader in graders.values()]
+        names = dict.fromkeys(grader.name for grader in graders if grader.required is not None)
+        return [*names, *[CASE_SCORE] * any(grader.threshold is not None for grader in graders)]
 
     def worst(self, measure: str | Measure, n: int = 10, system: str | None = None) -> list[Score]:
         """The `n` worst scores of a measure, worst first (the highest where lower is better); ties in input order."""
         summary = self[measure] if system is None else self[measure, system]
         table = self.tables.scores
-        rows = measured_rows(table, summary)
+        rows = table.rows_of((summary.measure, summary.type))
         if system is not None:
-            of_system = np.array([key[1] == system for key in table.samples], dtype=np.bool_)
-            rows = rows[of_system[table.sample[rows]]]
+            systems, codes = table.keys.systems()
+            rows = rows[(codes == (systems.index(system) if system in systems else -1))[table.sample[rows]]]
         good = Measure.remembered(summary.type).definition.good
-        goodness = np.array([good(value) for value in table.value[rows].tolist()])
+        goodness = np.array([good(value) for value in table.taken(rows).value.tolist()])
         return list(table.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
 
 
@@ -230,6 +231,8 @@ class FileReport(ReportData):
         return (one for one in super().scores() if (one.sample, one.system, one.trial) in self._keys)
 
 
+CASE_SCORE = "score of each case"
+"""What the gate of `execution: {threshold: 0.8}` is called."""
 CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
 
 
@@ -279,6 +282,9 @@ def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]
         for score, grader in rows
         if grader is not None and grader.required is not None
     }
+    least = next((grader.threshold for grader in graders.values() if grader.threshold is not None), None)
+    if least is not None and due:
+        below[CASE_SCORE] = None if mean is None else mean < least
     failed = tuple(name for name, found in below.items() if found)
     strict = any(grader and grader.strict and (score.why or "").startswith(STRICT) for score, grader in rows)
     verdict: CaseVerdict = "undecided" if due else "skipped"

@@ -273,7 +273,7 @@ class Explainer:
         else:
             row["numbers"] = numbers_of(measure, lists, sample, score.value)
             if changes and score.value is not None:
-                row["changes"] = _what_if(measure, lists, sample, score.value)
+                row["changes"] = _what_if(measure, lists, score.value)
         row |= {"reasoning": found.reasoning, "band": found.band}
         if measure is None or measure.definition.family != "ranked":
             row |= {"hits": list(found.hits), "misses": list(found.misses)}
@@ -483,9 +483,7 @@ def _measure_lines(row: Facts) -> Iterator[str]:
         )
 
 
-def _what_if(
-    measure: Measure, lists: Sequence[Ranking], sample: Sample, value: float, most: int = 3
-) -> list[Facts]:
+def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int = 3) -> list[Facts]:
     """The moves that change the score most: a context one place up, or dropped."""
     changes = []
     for number, ranking in enumerate(lists):
@@ -498,14 +496,13 @@ def _what_if(
                 moves[f"rank {at + 1}{call} moved up one"] = up
             for what, moved in moves.items():
                 changed = [*lists[:number], ranking._replace(places=moved), *lists[number + 1 :]]
-                new = _value(measure, changed, sample)
+                new = _value(measure, changed)
                 changes.append(Facts(what=what, value=new, difference=new - value))
     changes.sort(key=lambda change: -abs(change["difference"]))
     return [change for change in changes[:most] if abs(change["difference"]) > 1e-9]
 
 
-def _value(measure: Measure, lists: Sequence[Ranking], sample: Sample) -> float:
+def _value(measure: Measure, lists: Sequence[Ranking]) -> float:
     rows = lists[-1:] if measure.settings.get("over") == "final" else lists
-    known: list[Mapping[str, int]] = [sample.qrels or {}] * len(rows)
-    values = ranked.values(measure, fill_table(rows, measure.labels, known))
+    values = ranked.values(measure, fill_table(rows))
     return float(sum(values.tolist()) / len(rows)) if rows else 0.0

@@ -284,12 +284,6 @@ def _interval(found: CaseValues, clusters: NDArray[np.generic] | None, span: tup
     return mean_interval(found.values, clusters=clusters, bounds=(low, high), value_range=limits)
 
 
-def measured_rows(table: ScoreTable, summary: MeasureSummary) -> NDArray[np.int64]:
-    """The rows of a measure that have a value, of every system."""
-    number = table.measures.index((summary.measure, summary.type))
-    return np.flatnonzero((table.measure == number) & ~np.isnan(table.value))
-
-
 def in_digits(value: float | None, sign: str = "", digits: int = 4) -> str:
     """A number as it is printed; "-" where there is none. `sign` "+": with its sign."""
     return "-" if value is None else f"{value:{sign}.{digits}f}"

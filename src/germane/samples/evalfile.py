@@ -30,17 +30,17 @@ from germane.samples.models import SPELLINGS
 from germane.samples.rows import RowReader, check_columns
 from germane.samples.validation import Wrong, report, say
 from germane.samples.yamltext import (
+    Count,
     Flag,
     JsonMapping,
     Node,
     Scalar,
+    Share,
     Texts,
-    WholeNumber,
     YamlModel,
     as_list,
     node_of,
     parse_yaml,
-    plain_value,
     read_model,
     with_environment,
     with_variables,
@@ -229,15 +229,21 @@ class GraderLists(YamlModel):
         return by_name((*self.measures, *self.evaluators, *self.assertions), faults)
 
 
-def _trials(value: Any) -> int | None:
-    given = plain_value(value)
-    number = given.get("count") if isinstance(given, dict) else given
-    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
-        raise Wrong(f"is {say(number)}", "write a whole number from 1: how often each case is asked")
-    return number
+class Trials(YamlModel):
+    """How often each case is asked: a number, or AgentV's `{count: 3}`.
 
+    Attributes:
+        count: How often each case is asked.
+    """
 
-Trials = Annotated[int | None, PlainValidator(_trials, json_schema_input_type=int)]
+    what = "trials"
+    text_field = "count"
+    unread: ClassVar = {
+        "strategy": "remove it: every trial counts, and `share(MEASURE>=0.8)>=0.5` in gates: asks for a part of them",
+        "costlimitusd": "germane run --max-cost DOLLARS",
+    }
+
+    count: Count
 
 
 _UNREAD = {
@@ -246,7 +252,7 @@ _UNREAD = {
     "suite": "write tags: [NAME]",
     "dependson": "cases run on their own: remove it, or make them one case",
     "ondependencyfailure": "cases run on their own: remove it",
-    "threshold": "nothing is gated by it: write required: 0.8 on graders, or gates: [mean(llm_judge)>=0.8]",
+    "threshold": "write execution: {threshold: 0.8}: the least score of each case",
     "workers": "germane run --jobs N",
     "cache": "remove it: answers of judges are kept in the ledger, --no-cache asks again",
     "budgetusd": "germane run --max-cost DOLLARS",
@@ -263,15 +269,17 @@ class Execution(GraderLists):
         target: The system to ask, by its name in the targets file.
         targets: Several systems to ask: they are compared.
         trials: How often each case is asked; `{count: 3}` too.
+        threshold: The least score of each case, from 0 to 1: a gate.
         skip_defaults: Of a case: the file's graders do not apply to it.
     """
 
     what = "execution"
-    unread = _UNREAD
+    unread: ClassVar = {key: fix for key, fix in _UNREAD.items() if key != "threshold"}
 
     target: str | None = None
     targets: Annotated[tuple[str, ...], BeforeValidator(as_list)] = ()
-    trials: Trials = None
+    trials: Trials | None = None
+    threshold: Share | None = None
     skip_defaults: Flag = False
 
 
@@ -304,13 +312,14 @@ class Case:
     """One case: the sample (its contexts None until a target answered), and all the graders that apply to it.
 
     `graders` is complete: those of the file are in it where they apply. `expected_outcome` is the sample's
-    criterion, `reference_answer` the last expected message's content, as AgentV's scripts get it. File paths are
-    absolute; guideline files are not input files.
+    criterion, `reference_answer` the last expected message's content, as AgentV's scripts get it. `threshold` is the
+    least score that the case must reach. File paths are absolute; guideline files are not input files.
     """
 
     sample: Sample
     graders: tuple[GraderSpec, ...] = ()
     target: str | None = None
+    threshold: float | None = None
     place: Place | None = None
     question: str = ""
     expected_outcome: str = ""
@@ -385,7 +394,7 @@ class EvalFile(GraderLists):
         contexts_from: Where the contexts in an answer are looked for; `text` splits it at blank lines.
         doc_id: A regular expression for the document id inside a chunk's id.
         columns: Our names of fields, and those in the data: `{query: Question}`.
-        execution: AgentV 2's place for `target`, `trials` and `evaluators`.
+        execution: AgentV's place for `target`, `trials`, `threshold` and `evaluators`.
         defaults: Keys of a case, for cases without them.
         vars: What `{{name}}` in the texts of a case stands for, where its own `vars` say nothing else.
         metadata: Metadata of every case.
@@ -405,9 +414,9 @@ class EvalFile(GraderLists):
     description: str | None = None
     dataset: str | None = None
     judge: Annotated[str, PlainValidator(_judges, json_schema_input_type=str | list[str])] | None = None
-    repeat: Annotated[WholeNumber, Field(ge=1)] | None = None
+    repeat: Count | None = None
     vote: Literal["majority", "mean"] | None = None
-    batch: Annotated[WholeNumber, Field(ge=1)] | None = None
+    batch: Count | None = None
     reading: Literal["fused", "single"] | None = None
     against: Literal["auto", "query", "reference", "response", "criterion"] | None = None
     gates: Annotated[
@@ -419,7 +428,7 @@ class EvalFile(GraderLists):
         BeforeValidator(as_list),
     ] = ()
     target: str | None = None
-    trials: Trials = None
+    trials: Trials | None = None
     targets_file: Annotated[Path, PlainValidator(_below, json_schema_input_type=str)] | None = None
     compatibility: Literal["agentv"] | None = None
     contexts_from: Literal["auto", "text"] = "auto"
@@ -574,7 +583,7 @@ class CaseEntry(GraderLists):
         metadata: Anything; slices and targets may read it.
         vars: What `{{name}}` in the texts of this case stands for; those of graders keep their own variables.
         input_files: Files that the case comes with, relative to the eval file.
-        execution: `target`, `evaluators` and `skip_defaults` of this case.
+        execution: `target`, `evaluators`, `threshold` and `skip_defaults` of this case.
     """
 
     what = "a case"
@@ -638,7 +647,8 @@ def _case(
     node = _completed(node, file)
     known = len(faults or ())
     entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)
-    alone = entry.execution is not None and entry.execution.skip_defaults
+    execution = entry.execution or Execution()
+    alone = execution.skip_defaults
     asked = messages_at(entry.input_messages, "user", folder)
     if not alone:
         asked = (*messages_at(file.input, "user", folder), *asked)
@@ -675,7 +685,8 @@ def _case(
     return Case(
         sample=sample,
         graders=_graders(entry, file, node.place, faults, replaced=replaced),
-        target=entry.target or (entry.execution.target if entry.execution else None),
+        target=entry.target or execution.target,
+        threshold=file.execution.threshold if execution.threshold is None else execution.threshold,
         place=node.place,
         question=query,
         expected_outcome=entry.criterion or "",

@@ -21,6 +21,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainValidator,
     StrictBool,
     ValidationError,
@@ -353,6 +354,8 @@ plain = BeforeValidator(plain_value)
 Flag = Annotated[StrictBool, plain]
 Positive = Annotated[Number, Field(ge=0.001), plain]
 WholeNumber = Annotated[Whole, Field(strict=True, ge=0), plain]
+Count = Annotated[Whole, Field(strict=True, ge=1), plain]
+Share = Annotated[Number, Field(ge=0.0, le=1), plain]
 Texts = Annotated[tuple[str, ...], BeforeValidator(as_list)]
 JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping, json_schema_input_type=dict[str, Any])]
 
@@ -393,6 +396,12 @@ class YamlModel(BaseModel):
         """Every name that a key may have -> the field that it sets."""
         fields = [name for name in cls.model_fields if name not in cls.computed]
         return {spelling: name for name in fields for spelling in (name, *cls.aliases.get(name, ()))}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The schema of the mapping, or of the text that may stand in its place."""
+        schema = handler.resolve_ref_schema(handler(core))
+        return {"anyOf": [schema["properties"][cls.text_field], schema]} if cls.text_field else schema
 
     @model_validator(mode="wrap")
     @classmethod
@@ -472,5 +481,6 @@ def _error(model: type[YamlModel], node: Node, loc: tuple[Step, ...], wrong: Wro
     if not steps:
         wrong.problem = f"{model.what} {wrong.problem}"
     if loc and wrong.problem.endswith(f"has no {loc[-1]}"):
-        wrong.fix = f"write {loc[-1]}: ..."
+        field = model.model_fields.get(str(loc[-1])) if len(loc) == 1 else None
+        wrong.fix = f"write {loc[-1]}: {field.examples[0] if field and field.examples else '...'}"
     return wrong.error(found.place)

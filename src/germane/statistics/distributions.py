@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import erfc, exp, inf, isnan, lgamma, log, log1p, pi, sqrt
-from statistics import NormalDist
 
 from germane.errors import InputError
 
 _TINY = 1e-300
-_NORMAL = NormalDist()
 _LARGE_DF = 1e5
 """Degrees of freedom above which two terms of the expansion around the normal quantile are exact to 1e-10."""
-_SMALL_DF = 5
-"""Degrees of freedom up to which that expansion is no start for Newton's method."""
 
 
 def normal_cdf(z: float) -> float:
@@ -27,7 +23,9 @@ def normal_cdf(z: float) -> float:
 
 def normal_quantile(p: float) -> float:
     """Value below which a standard normal variable lies with probability p, 0 < p < 1."""
-    return _NORMAL.inv_cdf(_probability(p))
+    from statistics import NormalDist  # fractions and decimals come with it
+
+    return NormalDist().inv_cdf(_probability(p))
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
@@ -94,52 +92,32 @@ def beta_quantile(p: float, a: float, b: float) -> float:
 def t_quantile(p: float, df: float) -> float:
     """Value below which a Student t variable with `df` degrees of freedom lies with probability p, 0 < p < 1.
 
+    Newton's method from the normal quantile, expanded to the second order in 1 / df (Abramowitz and Stegun 26.7.5):
+    the tail is convex, so it comes to the root from one side.
+
     Raises:
         InputError: `p` is not strictly between 0 and 1, or `df` is not above 0.
     """
-    _probability(p)
+    tail = min(_probability(p), 1 - p)
     if not df > 0:
         raise InputError(f"Student's t has no {df} degrees of freedom", fix="give a number above 0")
-    if df > _LARGE_DF:
-        return _expanded(_NORMAL.inv_cdf(p), df)
-    tails = 2 * min(p, 1 - p)
-    if tails == 1:
-        return 0.0
-    if df > _SMALL_DF and 1e-4 < tails < 0.5:
-        size = _newton_t(tails / 2, df)
-        return size if p > 0.5 else -size
-    # t^2 / (df + t^2) is Beta(1/2, df/2); of the two complements the smaller one keeps its digits.
-    if tails < 0.5:
-        x = beta_quantile(tails, df / 2, 0.5)
-        size = sqrt(df * (1 - x) / x)
-    else:
-        x = beta_quantile(1 - tails, 0.5, df / 2)
-        size = sqrt(df * x / (1 - x))
-    return size if p > 0.5 else -size
-
-
-def _expanded(z: float, df: float) -> float:
-    """Student's quantile from the normal one, to the second order in 1 / df (Abramowitz and Stegun 26.7.5)."""
-    return z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
-
-
-def _newton_t(tail: float, df: float) -> float:
-    """The quantile with `tail` above it, by Newton's method from the expansion: two or three steps."""
-    t = _expanded(-_NORMAL.inv_cdf(tail), df)
+    z = -normal_quantile(tail)
+    t = z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
     scale = lgamma((df + 1) / 2) - lgamma(df / 2) - log(df * pi) / 2
-    for _ in range(20):
-        above = beta_cdf(df / (df + t * t), df / 2, 0.5) / 2
-        step = (above - tail) / exp(scale - (df + 1) / 2 * log1p(t * t / df))
-        t += step
+    for _ in range(100 if df <= _LARGE_DF and t > 0 else 0):
+        if tail < 0.25:  # of what lies above and what lies within, the smaller one keeps its digits
+            missed = beta_cdf(df / (df + t * t), df / 2, 0.5) / 2 - tail
+        else:
+            missed = 0.5 - tail - beta_cdf(t * t / (df + t * t), 0.5, df / 2) / 2
+        step = missed / exp(scale - (df + 1) / 2 * log1p(t * t / df))
+        t = max(t + step, t / 2)
         if abs(step) <= 1e-9 * t:  # what is left is the square of this
             break
-    return t
+    return t if p > 0.5 else -t
 
 
 def t_cdf(t: float, df: float) -> float:
     """Probability that a Student t variable with `df` degrees of freedom is at most t."""
-    if df > _LARGE_DF:
-        return normal_cdf(t * (1 - 1 / (4 * df)) / sqrt(1 + t * t / (2 * df)))
     tail = beta_cdf(df / (df + t * t), df / 2, 0.5) / 2
     return 1 - tail if t > 0 else tail
 

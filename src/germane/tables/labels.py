@@ -167,7 +167,7 @@ def label_rows(sample: Sample, history: Iterable[tuple[str, str]] = ()) -> Itera
         return
     turns = tuple(history)
     for place in sample.places():
-        found = _answer(place.context, sample)
+        found = answer_on(place.context, sample)
         if found is not None:
             answer, scale = found
             yield Label(
@@ -191,7 +191,8 @@ def passage_of(context: Context) -> str:
     return context.text if context.text.strip() or context.id is None else context.id
 
 
-def _answer(context: Context, sample: Any) -> tuple[Json, str] | None:
+def answer_on(context: Context, sample: Any) -> tuple[Json, str] | None:
+    """The label that stands on a context of a sample, and its scale; None = nobody labelled it."""
     if context.grade is not None:
         low, high = getattr(sample, "grade_scale", None) or (0, 3)
         return context.grade, "graded" if (low, high) == (0, 3) else f"{low}-{high}"

@@ -8,18 +8,18 @@ import re
 import shlex
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, PrivateAttr
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from germane.errors import InputError, Place, TargetError
 from germane.processes import MAX_STDOUT, ChildProcess, child_environment, has_files, misplaced
 from germane.samples.evalfile import Case
+from germane.samples.validation import Wrong
 from germane.samples.yamltext import Positive, plain_value
-from germane.targets.target import Asked, Target, complete, sample_of
-from germane.types import Json, Sample
+from germane.targets.target import Target
+from germane.types import Json
 
 _SLOT = re.compile(r"\{(PROMPT|EVAL_ID|ATTEMPT|FILES|OUTPUT_FILE)\}")
 _TAIL = 2000
@@ -37,6 +37,12 @@ def _environment(value: Any) -> Json:
     return {str(name): os.environ[str(name)] for name in names if str(name) in os.environ}
 
 
+def _told(template: str) -> str:
+    if "{PROMPT}" not in template and "{EVAL_ID}" not in template:
+        raise Wrong("is told no question", "put {PROMPT} where the question belongs; it comes quoted")
+    return template
+
+
 class CliTarget(Target):
     """Runs a command for each query, in `cwd`, for at most `timeout` seconds.
 
@@ -48,41 +54,35 @@ class CliTarget(Target):
 
     aliases: ClassVar = {"command_template": ("command",), "timeout": ("timeout_seconds",)}
 
-    command_template: str = ""
+    command_template: Annotated[
+        str, Field(examples=["my-rag --out {OUTPUT_FILE} {PROMPT}"]), AfterValidator(_told)
+    ]
     cwd: str = ""
     timeout: Positive = 120.0
     env: Annotated[dict[str, str], BeforeValidator(_environment)] = Field(default_factory=dict)
     _folder: Path = PrivateAttr(default_factory=Path)
 
     def open(self, place: Place, folder: Path, evals: Path) -> None:
-        """The command must take the question, and its folder exist."""
-        template = self.command_template
-        if not template:
-            problem = f"the target {self.name} has no command_template"
-            fix = "write command_template: my-rag --out {OUTPUT_FILE} {PROMPT}"
-            raise InputError(problem, fix=fix, place=place)
-        if "{PROMPT}" not in template and "{EVAL_ID}" not in template:
-            fix = "put {PROMPT} where the question belongs; it comes quoted"
-            raise InputError(f"the command of {self.name} is told no question", fix=fix, place=place)
+        """Find the folder that it starts in."""
         usual = folder.parent if folder.name == ".agentv" else folder
         starts = [(start / self.cwd).resolve() for start in ((folder, evals) if self.cwd else (usual, evals))]
-        self._folder = next((one for one in starts if one.is_dir() and has_files(template, one)), starts[0])
+        self._folder = next(
+            (one for one in starts if one.is_dir() and has_files(self.command_template, one)), starts[0]
+        )
         if not self._folder.is_dir():
             problem = f"the target {self.name} starts in {self._folder}, which is no folder"
             raise InputError(problem, fix="name a folder, relative to the targets file", place=place)
 
-    async def answer(self, asked: Asked) -> Sample:
+    async def ask(self, case: Case) -> Json:
         """The command's answer; TargetError with the end of its stderr where it failed."""
         with tempfile.TemporaryDirectory(prefix="germane-") as folder:
             output = Path(folder) / "answer.json"
-            started = time.monotonic()
-            stdout = await self._run(_filled(self.command_template, asked, output))
-            ms = (time.monotonic() - started) * 1000
+            stdout = await self._run(_filled(self.command_template, case, output))
             if "{OUTPUT_FILE}" not in self.command_template:
-                return complete(asked, stdout.strip(), ms=ms)
+                return stdout.strip()
             if not output.exists():
                 raise TargetError("the command wrote nothing to OUTPUT_FILE")
-            return complete(asked, _read(output), ms=ms)
+            return _read(output)
 
     async def _run(self, command: str) -> str:
         """The stdout of a command; its whole process group is gone afterwards, whatever happens."""
@@ -105,15 +105,14 @@ class CliTarget(Target):
         return finished.stdout.decode("utf-8", "replace")
 
 
-def _filled(template: str, asked: Asked, output: Path) -> str:
+def _filled(template: str, case: Case, output: Path) -> str:
     """The command with every slot filled, each value quoted for the shell; in one pass, so no value is a slot."""
-    sample = sample_of(asked)
-    files = (*asked.guideline_files, *asked.input_files) if isinstance(asked, Case) else ()
+    sample = case.sample
     values = {
         "PROMPT": shlex.quote(sample.query),
         "EVAL_ID": shlex.quote(sample.id),
         "ATTEMPT": str(sample.trial),
-        "FILES": " ".join(map(shlex.quote, files)),
+        "FILES": " ".join(map(shlex.quote, (*case.guideline_files, *case.input_files))),
         "OUTPUT_FILE": shlex.quote(str(output)),
     }
     return _SLOT.sub(lambda slot: values[slot[1]], template)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, Field, PrivateAttr
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from germane.errors import InputError, Place, TargetError
+from germane.samples.evalfile import Case
 from germane.samples.reading import read_samples
+from germane.samples.validation import Wrong
 from germane.samples.yamltext import Node, Scalar, WholeNumber, plain_value
-from germane.targets.target import Asked, Target, complete, merged, sample_of
+from germane.targets.target import Target
 from germane.types import Json, Sample
 
 
@@ -35,19 +37,18 @@ class MockTarget(Target):
     response: Annotated[Any, BeforeValidator(_response)] = None
     responses: Annotated[dict[str, Any], BeforeValidator(_responses)] = Field(default_factory=dict)
 
-    def open(self, place: Place, folder: Path, evals: Path) -> None:
-        """One of the two is needed."""
-        del folder, evals
+    @model_validator(mode="after")
+    def _answers(self) -> Self:
         if self.response is None and not self.responses:
-            raise InputError(f"the mock {self.name} has no response", fix="write response: text", place=place)
+            raise Wrong("has no response", "write response: text")
+        return self
 
-    async def answer(self, asked: Asked) -> Sample:
+    async def ask(self, case: Case) -> Any:
         """The fixed answer; TargetError where there is none for this id."""
-        identity = sample_of(asked).id
-        answer = self.responses.get(identity, self.response)
+        answer = self.responses.get(case.sample.id, self.response)
         if answer is None:
-            raise TargetError(f"there is no response for {identity!r}")
-        return complete(asked, answer)
+            raise TargetError(f"there is no response for {case.sample.id!r}")
+        return answer
 
 
 class RecordedTarget(Target):
@@ -60,29 +61,26 @@ class RecordedTarget(Target):
     aliases: ClassVar = {"path": ("file", "samples")}
 
     workers: WholeNumber = 100
-    path: str = ""
+    path: Annotated[str, Field(examples=["answers.jsonl"])]
     system: str | None = None
-    _answers: dict[tuple[str, str, int], Sample] = PrivateAttr(default_factory=dict)
+    _recorded: dict[tuple[str, str, int], Sample] = PrivateAttr(default_factory=dict)
 
     def open(self, place: Place, folder: Path, evals: Path) -> None:
         """Read the file."""
         del evals
-        if not self.path:
-            fix = "write path: answers.jsonl"
-            raise InputError(f"the target {self.name} names no file", fix=fix, place=place)
         for sample in read_samples((folder / self.path).resolve()):
             if self.system in {None, sample.system}:
-                self._answers[sample.system, sample.id, sample.trial] = sample
-        systems = sorted({system for system, _, _ in self._answers})
+                self._recorded[sample.system, sample.id, sample.trial] = sample
+        systems = sorted({system for system, _, _ in self._recorded})
         if len(systems) != 1:
             problem = f"{self.path} holds {', '.join(map(repr, systems)) or 'no'} as systems"
             raise InputError(problem, fix="write system: with the one that is meant", place=place)
 
-    async def answer(self, asked: Asked) -> Sample:
+    async def ask(self, case: Case) -> Sample:
         """The answer on record; TargetError where there is none for this id."""
-        sample, (system, *_) = sample_of(asked), next(iter(self._answers))
-        trials = (self._answers.get((system, sample.id, trial)) for trial in (sample.trial, 0))
+        sample, (system, *_) = case.sample, next(iter(self._recorded))
+        trials = (self._recorded.get((system, sample.id, trial)) for trial in (sample.trial, 0))
         found = next(filter(None, trials), None)
         if found is None:
             raise TargetError(f"{self.path} has no answer for the id {sample.id!r}")
-        return merged(asked, found)
+        return found

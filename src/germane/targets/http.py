@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
-from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 from urllib.parse import quote
 
-from pydantic import BeforeValidator, Field, PrivateAttr
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from germane.errors import InputError, Place, TargetError
+from germane.errors import TargetError
 from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
-from germane.samples.yamltext import Positive, WholeNumber, plain_value
-from germane.targets.target import Asked, Target, complete, sample_of
-from germane.types import Json, Sample
+from germane.samples.validation import Wrong, say
+from germane.samples.yamltext import Positive, WholeNumber, plain
+from germane.targets.target import Target
+from germane.types import Json
 
 _SLOT = re.compile(r"\{\{\s*(query|id|trial|history|metadata)\s*\}\}")
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -26,6 +25,21 @@ _PAUSE = 0.5
 """Seconds before the second attempt; twice as long before each later one."""
 _LONGEST = 60.0
 """Seconds that Retry-After may ask for."""
+
+
+def _address(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise Wrong(f"is {say(url)}", "write url: https://host/search")
+    return url
+
+
+def _pointer(pointer: str) -> str:
+    if pointer and not pointer.startswith("/"):
+        raise Wrong(f"is {pointer!r}, which is not a JSON pointer", f"write /{pointer.replace('.', '/')}")
+    return pointer
+
+
+Pointer = Annotated[str, AfterValidator(_pointer)]
 
 
 class HttpTarget(Target):
@@ -45,45 +59,34 @@ class HttpTarget(Target):
         "timeout": ("timeout_seconds",),
     }
 
-    url: str = ""
+    url: Annotated[str, Field(examples=["https://host/search"]), AfterValidator(_address)]
     method: str = ""
-    headers: Annotated[dict[str, str], BeforeValidator(plain_value)] = Field(default_factory=dict)
-    body: Annotated[Any, BeforeValidator(plain_value)] = None
-    answer_at: str | None = None
-    contexts_at: str | None = None
-    calls_at: str | None = None
-    context: Annotated[dict[str, str], BeforeValidator(plain_value)] = Field(default_factory=dict)
+    headers: Annotated[dict[str, str], plain] = Field(default_factory=dict)
+    body: Annotated[Any, plain] = None
+    answer_at: Pointer | None = None
+    contexts_at: Pointer | None = None
+    calls_at: Pointer | None = None
+    context: Annotated[dict[str, Pointer], plain] = Field(default_factory=dict)
     timeout: Positive = 60.0
     retries: WholeNumber = 2
     _client: Any = PrivateAttr(default=None)
 
-    def open(self, place: Place, folder: Path, evals: Path) -> None:
-        """A URL is needed, and a place for the question."""
-        del folder, evals
-        if not self.url.startswith(("http://", "https://")):
-            fix = "write url: https://host/search"
-            raise InputError(f"the target {self.name} has no URL", fix=fix, place=place)
+    @model_validator(mode="after")
+    def _told(self) -> Self:
         if self.body is None and not _SLOT.search(self.url):
-            fix = 'write body: {question: "{{query}}"}, or {{query}} in the url'
-            raise InputError(f"the target {self.name} is told no question", fix=fix, place=place)
-        pointers = (self.answer_at, self.contexts_at, self.calls_at, *self.context.values())
-        for pointer in pointers:
-            if pointer and not pointer.startswith("/"):
-                problem = f"{pointer!r} is not a JSON pointer"
-                raise InputError(problem, fix=f"write /{pointer.replace('.', '/')}", place=place)
+            raise Wrong("is told no question", 'write body: {question: "{{query}}"}, or {{query}} in the url')
+        return self
 
-    async def answer(self, asked: Asked) -> Sample:
+    async def ask(self, case: Case) -> Json:
         """The response as an answer; TargetError with the status and the start of the body where it is none."""
-        started = time.monotonic()
-        text = await self._sent(asked)
-        ms = (time.monotonic() - started) * 1000
+        text = await self._sent(case)
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):
             if self.answer_at or self.contexts_at or self.calls_at:
                 raise TargetError(f"the response is not JSON: {text[:_TAIL]!r}") from None
-            return complete(asked, text, ms=ms)
-        return complete(asked, self._found(document), ms=ms)
+            return text
+        return self._found(document)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -91,12 +94,12 @@ class HttpTarget(Target):
             await self._client.aclose()
             self._client = None
 
-    async def _sent(self, asked: Asked) -> str:
+    async def _sent(self, case: Case) -> str:
         import httpx2
 
         if self._client is None:
             self._client = httpx2.AsyncClient(timeout=self.timeout, follow_redirects=True)
-        values = _values(asked)
+        values = _values(case)
         method = (self.method or ("GET" if self.body is None else "POST")).upper()
         url = _SLOT.sub(lambda slot: quote(_text(values[slot[1]]), safe=""), self.url)
         headers = {name: _filled(value, values) for name, value in self.headers.items()}
@@ -141,16 +144,15 @@ class HttpTarget(Target):
         return found
 
 
-def _values(asked: Asked) -> dict[str, Json]:
-    sample = sample_of(asked)
-    metadata = asked.metadata if isinstance(asked, Case) else sample.metadata
+def _values(case: Case) -> dict[str, Json]:
+    sample = case.sample
     history = [{"role": turn.role, "content": content_text(turn.content)} for turn in sample.history]
     return {
         "query": sample.query,
         "id": sample.id,
         "trial": sample.trial,
         "history": history,
-        "metadata": dict(metadata),
+        "metadata": dict(case.metadata),
     }
 
 

@@ -6,19 +6,24 @@ import asyncio
 import importlib
 import inspect
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, PrivateAttr
+from pydantic import AfterValidator, Field, PrivateAttr
 
 from germane.errors import GermaneError, InputError, Place, TargetError
 from germane.samples.evalfile import Case
-from germane.samples.yamltext import Positive, Texts, plain_value
-from germane.targets.target import Asked, Target, complete, sample_of
-from germane.types import Sample
+from germane.samples.validation import Wrong, say
+from germane.samples.yamltext import Positive, Texts, plain
+from germane.targets.target import Target
+
+
+def _module_and_name(function: str) -> str:
+    if not all(function.partition(":")):
+        raise Wrong(f"is {say(function)}", "write module:name, as in my_rag:answer")
+    return function
 
 
 class PythonTarget(Target):
@@ -35,9 +40,9 @@ class PythonTarget(Target):
         "timeout": ("timeout_seconds",),
     }
 
-    entry_point: str = ""
+    entry_point: Annotated[str, Field(examples=["my_rag:answer"]), AfterValidator(_module_and_name)]
     path: Texts = ()
-    arguments: Annotated[dict[str, Any], BeforeValidator(plain_value)] = Field(default_factory=dict)
+    arguments: Annotated[dict[str, Any], plain] = Field(default_factory=dict)
     timeout: Positive | None = None
     _function: Callable[..., Any] = PrivateAttr()
 
@@ -49,10 +54,7 @@ class PythonTarget(Target):
     def open(self, place: Place, folder: Path, evals: Path) -> None:
         """Import the function."""
         del evals
-        module, colon, name = self.entry_point.partition(":")
-        if not colon or not module or not name:
-            fix = "write function: module:name, as in my_rag:answer"
-            raise InputError(f"the target {self.name} names no function", fix=fix, place=place)
+        module, _, name = self.entry_point.partition(":")
         found: Any = _imported(module, [(folder / given).resolve() for given in self.path] or [folder], place)
         for part in name.split("."):
             found = getattr(found, part, None)
@@ -62,11 +64,10 @@ class PythonTarget(Target):
             raise InputError(problem, fix="check the name after the colon", place=place)
         self._function = function
 
-    async def answer(self, asked: Asked) -> Sample:
+    async def ask(self, case: Case) -> Any:
         """The function's answer; TargetError with type and message of what it raised."""
-        started = time.monotonic()
         try:
-            result = await asyncio.wait_for(self._call(asked), self.timeout)
+            return await asyncio.wait_for(self._call(case), self.timeout)
         except GermaneError:
             raise
         except TimeoutError:
@@ -75,10 +76,9 @@ class PythonTarget(Target):
             raise TargetError(f"the function took more than {self.timeout:g} s") from None
         except (Exception, SystemExit) as error:
             raise TargetError(f"{type(error).__name__}: {error}".strip().removesuffix(":")) from error
-        return complete(asked, result, ms=(time.monotonic() - started) * 1000)
 
-    async def _call(self, asked: Asked) -> Any:
-        given = _first_argument(self.function, asked)
+    async def _call(self, case: Case) -> Any:
+        given = _first_argument(self.function, case)
         if inspect.iscoroutinefunction(self.function):
             return await self.function(given, **self.arguments)
         result = await asyncio.to_thread(self.function, given, **self.arguments)
@@ -124,16 +124,13 @@ def _haystack_answer(result: Any) -> Any:
     return found or result
 
 
-def _first_argument(function: Callable[..., Any], asked: Asked) -> Any:
+def _first_argument(function: Callable[..., Any], case: Case) -> Any:
     """The query, or more where the function asks for it by the name of its first parameter."""
     try:
         first = next(iter(inspect.signature(function).parameters), "query")
     except (TypeError, ValueError):
         first = "query"
-    sample = sample_of(asked)
-    if first == "case":
-        return asked if isinstance(asked, Case) else Case(sample=sample, question=sample.query)
-    return sample if first == "sample" else sample.query
+    return {"case": case, "sample": case.sample}.get(first, case.sample.query)
 
 
 def _imported(module: str, folders: list[Path], place: Place) -> ModuleType:

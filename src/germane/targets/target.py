@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from germane.errors import InputError, Place, TargetError
 from germane.samples.evalfile import Case
@@ -15,9 +16,6 @@ from germane.samples.messages import content_text
 from germane.samples.rows import RowReader
 from germane.samples.yamltext import WholeNumber, YamlModel
 from germane.types import Call, Context, FrozenDict, Json, Message, Sample
-
-Asked: TypeAlias = Case | Sample
-"""The question to a target: a case of an eval file, or a sample that has no answer yet."""
 
 
 class Models(YamlModel):
@@ -52,20 +50,27 @@ class Target(YamlModel):
         `folder` is that of the targets file, which its paths are relative to; `evals` is the eval file's.
         """
 
-    async def answer(self, asked: Asked) -> Sample:
-        """The sample, completed with the system's answer; TargetError where it failed.
+    async def answer(self, asked: Case | Sample) -> Sample:
+        """The sample, completed with the system's answer and how long it took; TargetError where it failed.
 
         Contexts that are only in the text or in tool calls are found afterwards, by `find_contexts`.
         """
+        case = (
+            asked
+            if isinstance(asked, Case)
+            else Case(sample=asked, question=asked.query, metadata=asked.metadata)
+        )
+        started = time.monotonic()
+        answer = await self.ask(case)
+        took = {"ms": round((time.monotonic() - started) * 1000, 3)} if self.live else {}
+        return complete(case.sample, answer, took)
+
+    async def ask(self, case: Case) -> Any:
+        """What the system answers: a text, a list of contexts, a mapping with either, or a Sample."""
         raise NotImplementedError
 
     async def close(self) -> None:
         """Release whatever it holds."""
-
-
-def sample_of(asked: Asked) -> Sample:
-    """The sample in the question to a target."""
-    return asked.sample if isinstance(asked, Case) else asked
 
 
 _ROWS = RowReader()
@@ -75,10 +80,27 @@ _SHAPES = 'return a text, a list of contexts, or {"response": "...", "contexts":
 _PLAIN = bool | int | float | str | Context | Call | Message
 
 
-def complete(asked: Asked, answer: Any, *, ms: float | None = None) -> Sample:
-    """The asked sample with an answer: a text, a list of contexts, a mapping or a Sample; TargetError on others."""
-    if isinstance(answer, Sample):
-        return merged(asked, answer, ms=ms)
+def complete(sample: Sample, answer: Any, took: Mapping[str, Json]) -> Sample:
+    """The sample with the response, messages, contexts and calls of an answer; gold stays its own.
+
+    Contexts that are handed over now replace those of the sample, which stay where there are none.
+    """
+    answered = answer if isinstance(answer, Sample) else _read(answer)
+    listed = answered.contexts is not None or answered.calls is not None
+    spoken = (content_text(m.content) for m in reversed(answered.messages) if m.role == "assistant")
+    return replace(
+        sample,
+        response=next(filter(None, spoken), None) if answered.response is None else answered.response,
+        messages=answered.messages,
+        contexts=answered.contexts if listed else sample.contexts,
+        calls=answered.calls if listed else sample.calls,
+        error=answered.error,
+        metadata=FrozenDict({**sample.metadata, **answered.metadata, **took}),
+    )
+
+
+def _read(answer: Any) -> Sample:
+    """The answer as a sample: a text, a list of contexts or a mapping; TargetError on others."""
     try:
         value = whole(_native(answer))
     except RecursionError:
@@ -94,30 +116,9 @@ def complete(asked: Asked, answer: Any, *, ms: float | None = None) -> Sample:
         row["messages"] = row.pop("output")
     own = {k: v for k, v in row.items() if _ROWS.field_of(k) not in {"query", "id", "system", "trial"}}
     try:
-        answered = _ROWS.read({**own, "query": "-"}, 0, lambda _: Place("answer"))
+        return _ROWS.read({**own, "query": "-"}, 0, lambda _: Place("answer"))
     except InputError as error:
         raise TargetError(f"the answer cannot be read: {error.problem}; {error.fix or _SHAPES}") from None
-    return merged(asked, answered, ms=ms)
-
-
-def merged(asked: Asked, answered: Sample, *, ms: float | None = None) -> Sample:
-    """The asked sample with the response, messages, contexts and calls of another; gold stays its own.
-
-    Contexts that are handed over now replace those of the asked sample, which stay where there are none.
-    """
-    sample = sample_of(asked)
-    listed = answered.contexts is not None or answered.calls is not None
-    spoken = (content_text(m.content) for m in reversed(answered.messages) if m.role == "assistant")
-    took = {} if ms is None else {"ms": round(ms, 3)}
-    return replace(
-        sample,
-        response=next(filter(None, spoken), None) if answered.response is None else answered.response,
-        messages=answered.messages,
-        contexts=answered.contexts if listed else sample.contexts,
-        calls=answered.calls if listed else sample.calls,
-        error=answered.error,
-        metadata=FrozenDict({**sample.metadata, **answered.metadata, **took}),
-    )
 
 
 def _native(value: Any) -> Json:

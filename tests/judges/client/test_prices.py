@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from germane.judges.client.prices import Price, price_of
+from germane.judges.client.providers import Price, price_of
 from germane.judges.llm import LLMJudge
 from germane.questions.relevance import Relevance
 

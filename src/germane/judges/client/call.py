@@ -7,8 +7,9 @@ are too long for the model in windows.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from germane.errors import AnswerError, GermaneError
@@ -16,7 +17,7 @@ from germane.judges.client.client import CallState, ModelClient
 from germane.judges.client.errors import NoAnswer, Refused, Rejected, TooLong
 from germane.judges.client.output import MODES, Correction
 from germane.judges.client.parsing import Completion
-from germane.judges.client.prices import Price
+from germane.judges.client.providers import Price
 from germane.judges.judge import Reply
 from germane.questions.payload import Miscounted
 from germane.questions.prompts import Prompts
@@ -24,12 +25,22 @@ from germane.questions.question import AnyQuestion
 from germane.questions.reading import Ask, Reading, readings, word
 from germane.types import FrozenDict, Json, Usage
 
-_CUT = "it was cut off at the token limit"
+_CUT = AnswerError("it was cut off at the token limit")
 _FREE = Usage(cost_usd=0.0)
 _SHOWN = 4000
 """Characters of an unusable answer that are shown to the model again."""
 _PROBLEM = 300
 """Characters of what was wrong with it."""
+
+
+@dataclass(slots=True)
+class _Result:
+    """What came of one question: its payload or an error, how it was asked, and the windows that it was merged from."""
+
+    payload: Json = None
+    error: str = "the model gave no answer"
+    how: dict[str, Json] = field(default_factory=dict)
+    windows: list[tuple[AnyQuestion, Json]] = field(default_factory=list)
 
 
 class GroupCall:
@@ -44,21 +55,14 @@ class GroupCall:
     def __init__(self, client: ModelClient, prompts: Prompts, items: Sequence[Reading]) -> None:
         self.client, self.prompts, self.items = client, prompts, items
         self.state = CallState(client.policy.deadline)
-        self._payloads: dict[int, Json] = {}
-        self._errors: dict[int, str] = {}
-        self._how: dict[int, dict[str, Json]] = {}
-        self._asked_alone: set[int] = set()
-        self._miscounted = self._spent = False
-        self._note: Correction | None = None
-        self._windows: dict[int, list[tuple[AnyQuestion, Json]]] = {}
-        self._singly: list[AnyQuestion] = []  # kept alive, since what is known of them is found by their id()
+        self._found: dict[int, _Result] = defaultdict(_Result)  # by the id() of the question
+        self._singly: list[AnyQuestion] = []  # kept alive, and so are their ids
+        self._spent = False
 
     async def run(self) -> None:
         """Ask all together, then apart what came to nothing: of a list its texts, of a Reading its questions."""
         try:
             await self._ask(self.items)
-            for item in self._apart():
-                await self._ask([item])
         except GermaneError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever one answer holds, it fails its own questions alone
@@ -67,27 +71,23 @@ class GroupCall:
 
     def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
         """One reply per question; usage and time stand on the first."""
-        common, found = self._provenance(), []
+        common, replies = self._provenance(), list[Reply]()
         usage, ms = self.state.usage(price), (monotonic() - self.state.started) * 1000
-        for place, question in enumerate(questions):
-            one, error = id(question), None
-            if (payload := self._payloads.get(one)) is None:
-                error = self._errors.get(one, "the model gave no answer")
-            windows = self._windows.get(one, ())
-            how = self._how.get(one, {"windows": len(windows)} if windows else {})
+        for question in questions:
+            found = self._found[id(question)]
             reply = Reply(
-                payload=payload,
-                error=error,
-                usage=_FREE if place else usage,
-                ms=None if place else ms,
+                payload=found.payload,
+                error=found.error if found.payload is None else None,
+                usage=_FREE if replies else usage,
+                ms=None if replies else ms,
                 request=self.state.id,
-                provenance=FrozenDict(common | how),
+                provenance=FrozenDict(common | found.how),
             )
-            children = [
-                (window, replace(reply, payload=part, usage=_FREE, ms=None)) for window, part in windows
-            ]
-            found.append(replace(reply, children=tuple(children)) if children else reply)
-        return found
+            windows = (
+                (one, replace(reply, payload=part, usage=_FREE, ms=None)) for one, part in found.windows
+            )
+            replies.append(replace(reply, children=tuple(windows)) if found.windows else reply)
+        return replies
 
     def _provenance(self) -> dict[str, Json]:
         """How the call was asked and answered; what is as usual is left out, but for mode and model."""
@@ -108,33 +108,20 @@ class GroupCall:
     def _fail(self, why: str, items: Sequence[Reading]) -> None:
         for item in items:
             for question in item.questions:
-                self._errors[id(question)] = why
+                self._found[id(question)].error = why
 
     def _open(self, items: Sequence[Reading]) -> Iterator[Reading]:
         """What has no answer yet."""
         for item in items:
-            left = [question for question in item.questions if id(question) not in self._payloads]
+            left = [question for question in item.questions if self._found[id(question)].payload is None]
             if len(left) == len(item.questions):
                 yield item
             elif left:
                 yield from readings(left, self.prompts)
 
-    def _apart(self) -> list[Reading]:
-        """What may fare better apart: nothing in an outage, or where the model never gave a usable answer."""
-        if self.client.breaker.open:
-            return []
-        if len(self.items) > 1:
-            return list(self._open([item for item in self.items if id(item) not in self._asked_alone]))
-        questions = [question for item in self._open(self.items) for question in item.questions]
-        if len(questions) < 2 or not (self._spent and self.client.capabilities.proven):
-            return []
-        self._singly += questions
-        return readings(questions, self.prompts, fuse=False)
-
     async def _ask(self, items: Sequence[Reading]) -> None:
-        """An answer or an error for each question; what is too long for the model is asked in parts."""
-        if len(items) == 1:
-            self._asked_alone.add(id(items[0]))
+        """An answer or an error for each question; what is too long for the model, or came to nothing, is asked in parts."""
+        self._spent = False
         try:
             try:
                 await self._answers(items)
@@ -151,6 +138,21 @@ class GroupCall:
         except NoAnswer as error:
             self._spent = True
             self._fail(str(error), items)
+        for item in self._apart(items):
+            await self._ask([item])
+
+    def _apart(self, items: Sequence[Reading]) -> list[Reading]:
+        """What may fare better apart: nothing in an outage, or where the model never gave a usable answer."""
+        left = list(self._open(items))
+        if not left or self.client.breaker.open:
+            return []
+        if len(items) > 1:
+            return left
+        questions = [question for item in left for question in item.questions]
+        if len(questions) < 2 or not (self._spent and self.client.capabilities.proven):
+            return []
+        self._singly += questions
+        return readings(questions, self.prompts, fuse=False)
 
     async def _in_windows(self, question: AnyQuestion, error: TooLong) -> None:
         """Ask about halves of the contexts, and halves of these, until they fit; then put the answers together.
@@ -159,10 +161,9 @@ class GroupCall:
             Refused: One context alone is too long, or a window has no answer: there is no verdict from the others.
             AnswerError: Nothing about the whole follows from the windows.
         """
-        todo = list(question.halves() or ())
+        todo, found = list(question.halves() or ()), self._found[id(question)]
         if not todo:
             raise error
-        windows = self._windows.setdefault(id(question), [])
         while todo:
             window = todo.pop(0)
             try:
@@ -172,99 +173,99 @@ class GroupCall:
                     raise Refused(f"{question.named(window)} alone is too long: {long}") from None
                 todo[:0] = smaller
                 continue
-            if id(window) not in self._payloads:
-                raise Refused(self._errors[id(window)])
-            windows.append((window, self._payloads[id(window)]))
-        self._payloads[id(question)] = question.merge(windows)
+            part = self._found[id(window)]
+            if part.payload is None:
+                raise Refused(part.error)
+            found.windows.append((window, part.payload))
+            found.how = {"windows": len(found.windows)}
+        found.payload = question.merge(found.windows)
 
     async def _answers(self, items: Sequence[Reading]) -> None:
         """An answer or an error for each question; verdicts that a model cannot keep apart are asked one by one."""
-        await self._attempts(items)
+        problem = await self._attempts(items)
         left = [question for item in self._open(items) for question in item.questions]
-        parts = left[0].singly() if self._miscounted and len(left) == 1 else ()
+        parts = left[0].singly() if isinstance(problem, Miscounted) and len(left) == 1 else ()
         self._singly += parts
         for part in parts:
             await self._attempts(readings([part], self.prompts))
-            if id(part) not in self._payloads:
-                self._errors[id(left[0])] = f"asked one by one too: {self._errors[id(part)]}"
+            if self._found[id(part)].payload is None:
+                self._found[id(left[0])].error = f"asked one by one too: {self._found[id(part)].error}"
                 return
         if parts:
-            self._payloads[id(left[0])] = left[0].join([self._payloads[id(part)] for part in parts])
-            self._how[id(left[0])] = {}
+            payload = left[0].join([self._found[id(part)].payload for part in parts])
+            self._found[id(left[0])] = _Result(payload)
 
-    async def _attempts(self, items: Sequence[Reading]) -> None:
-        """Ask until there is a usable answer or no attempt left; each shows what was wrong with the one before."""
-        self._note, problem, policy = None, "", self.client.policy
-        self.state.failures = self.state.room = 0  # of this question
-        attempt = 0
+    async def _attempts(self, items: Sequence[Reading]) -> AnswerError | None:
+        """Ask until there is a usable answer or no attempt left; each shows what was wrong with the one before.
+
+        Returns what was wrong with the last.
+        """
+        policy = self.client.policy
+        note: Correction | None = None
+        problem: AnswerError | None = None
+        self.state.failures = self.state.room = attempt = 0  # of this question
         for attempt in range(1, policy.attempts + 1):
             self.state.reasked += attempt > 1
-            problem = await self._attempt(word(items, self.prompts))
+            problem, note = await self._attempt(word(items, self.prompts), note)
             left = list(self._open(items))
             if not left or (len(items) > 1 and len(left) < len(items)):
-                return
-            if len(items) > 1 and attempt >= policy.list_attempts and problem != _CUT:
+                return problem
+            if len(items) > 1 and attempt >= policy.list_attempts and problem is not _CUT:
                 break
             if len(items) == 1 and left[0] is not items[0]:
-                items, self._note = left[:1], Correction("", problem)
+                items, note = left[:1], Correction("", str(problem)[:_PROBLEM])
         self._spent = True
-        self._fail(f"no usable answer in {attempt} attempts; the last: {problem}", items)
-
-    async def _attempt(self, ask: Ask) -> str:
-        """Ask once and keep what can be used; what was wrong, which is noted for the next attempt."""
-        self._miscounted = False
-        try:
-            got = await self.client.complete(ask, self.state, self._note)
-        except AnswerError as error:
-            self._note = Correction("", str(error)[:_PROBLEM])
-            return self._note.problem
-        except TooLong:
-            if self._note is None:
-                raise
-            self._note = None  # the correction made it too long, not the texts
-            return "what was wrong with the answer before is too long to be sent"
-        if got.cut:
-            self.client.widen(got, self.state)
-            return _CUT
-        capabilities = self.client.capabilities
-        if problem := self._keep_all(ask, got):
-            self._note = Correction(got.text[:_SHOWN], problem)
-            if not (self._miscounted or got.problem):
-                capabilities.shapeless()
-        elif self._note is None:
-            capabilities.usable(self.state.mode)
+        self._fail(f"no usable answer in {attempt} attempts; the last: {str(problem)[:_PROBLEM]}", items)
         return problem
 
-    def _keep_all(self, ask: Ask, got: Completion) -> str:
+    async def _attempt(
+        self, ask: Ask, note: Correction | None
+    ) -> tuple[AnswerError | None, Correction | None]:
+        """Ask once and keep what can be used; what was wrong, and what the next attempt shows of that."""
+        try:
+            got = await self.client.complete(ask, self.state, note)
+        except AnswerError as error:
+            return error, Correction("", str(error)[:_PROBLEM])
+        except TooLong:
+            if note is None:
+                raise
+            # the correction made it too long, not the texts
+            return AnswerError("what was wrong with the answer before is too long to be sent"), None
+        if got.cut:
+            self.client.widen(got, self.state)
+            return _CUT, note
+        problem = self._keep(ask, got)
+        if problem is None:
+            if note is None:
+                self.client.capabilities.usable(self.state.mode)
+            return None, note
+        if not (isinstance(problem, Miscounted) or got.problem):
+            self.client.capabilities.shapeless()
+        return problem, Correction(got.text[:_SHOWN], str(problem)[:_PROBLEM])
+
+    def _keep(self, ask: Ask, got: Completion) -> AnswerError | None:
         """Keep what can be used of an answer; what is wrong with the rest."""
         try:
             parts = list(ask.split(got.payload()))
         except AnswerError as error:
-            return str(error)[:_PROBLEM]
-        problem, places = "", ask.places()
-        fused = {id(question): item for item in ask.items for question in item.questions}
-        for question, part in parts:
-            if wrong := self._keep(question, part):
-                problem = wrong
+            return error
+        problem: AnswerError | None = None
+        for place, reading, question, part in parts:
+            if isinstance(part, AnswerError):
+                problem = part
+                continue
+            try:
+                payload = question.checked(part)
+            except AnswerError as error:
+                problem = error
+                continue
+            except Exception:  # noqa: BLE001 - a model may write anything into an answer
+                problem = AnswerError("the answer is not of the shape that the JSON Schema says")
                 continue
             how: dict[str, Json] = {}
-            if len(others := fused[id(question)].questions) > 1:
-                how["fused"] = tuple(other.kind for other in others)
-            if place := places.get(id(question)):
+            if len(reading.questions) > 1:
+                how["fused"] = tuple(other.kind for other in reading.questions)
+            if len(ask.items) > 1:
                 how |= {"list_size": len(ask.items), "place": place}
-            self._how[id(question)] = how
+            self._found[id(question)] = _Result(payload, how=how)
         return problem
-
-    def _keep(self, question: AnyQuestion, part: Json | AnswerError) -> str:
-        """Keep the answer to one question if it can be read, else what is wrong with it."""
-        if isinstance(part, AnswerError):
-            return str(part)[:_PROBLEM]
-        try:
-            part = question.checked(part)
-        except AnswerError as error:
-            self._miscounted = isinstance(error, Miscounted)
-            return str(error)[:_PROBLEM]
-        except Exception:  # noqa: BLE001 - a model may write anything into an answer
-            return "the answer is not of the shape that the JSON Schema says"
-        self._payloads[id(question)] = part
-        return ""

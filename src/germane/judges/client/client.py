@@ -12,10 +12,9 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
 from time import monotonic
 from uuid import uuid4
 
@@ -33,7 +32,7 @@ from germane.judges.client.limits import (
 )
 from germane.judges.client.output import PROMPT, ROOM, Correction, ModelCapabilities
 from germane.judges.client.parsing import Completion, completion_in, tokens_in
-from germane.judges.client.prices import Price
+from germane.judges.client.providers import Price
 from germane.judges.client.retry import RetryPolicy, retry_after
 from germane.judges.client.transport import Transport
 from germane.questions.reading import Ask
@@ -171,23 +170,9 @@ class ModelClient:
             JudgeError: The endpoint cannot be used at all.
             LimitReached: The endpoint asks to wait longer than a call may take.
         """
-        known = self.capabilities
-
-        def body() -> bytes:
-            """Composed when the request is sent, so that what was learned while it waited is in it."""
-            if call.room and not known.limit_name:
-                why = "the answer was cut off, and the endpoint takes no limit that could be raised"
-                raise errors.Refused(why)
-            call.limit = (call.room or known.max_tokens) if known.limit_name else None
-            call.mode, call.version = max(call.mode, known.mode), known.version
-            content = known.body(ask, note, call.limit, call.mode)
-            call.size = len(content)
-            return content
-
         for step in range(1, STEPS + 1):
             try:
-                found = await self._post(body, partial(self._expected_tokens, ask), call)
-                got = self._counted(completion_in(found, ask.name), call)
+                got = self._counted(completion_in(await self._post(ask, note, call), ask.name), call)
                 if got.refusal:
                     raise errors.Refused(got.refusal)
                 if note is None and got.input_tokens is not None and len(ask.user) > _LONG_TEXT:
@@ -201,6 +186,18 @@ class ModelClient:
             else:
                 return got
         raise AssertionError
+
+    def _compose(self, ask: Ask, note: Correction | None, call: CallState) -> bytes:
+        """The body of a request, composed when it is sent: what was learned while it waited is in it."""
+        known = self.capabilities
+        if call.room and not known.limit_name:
+            why = "the answer was cut off, and the endpoint takes no limit that could be raised"
+            raise errors.Refused(why)
+        call.limit = (call.room or known.max_tokens) if known.limit_name else None
+        call.mode, call.version = max(call.mode, known.mode), known.version
+        body = known.body(ask, note, call.limit, call.mode)
+        call.size = len(body)
+        return body
 
     def widen(self, got: Completion, call: CallState) -> None:
         """Give the next answer more room, since this one was cut off."""
@@ -277,18 +274,16 @@ class ModelClient:
 
     # one request until there is a response
 
-    async def _post(
-        self, body: Callable[[], bytes], tokens: Callable[[], float], call: CallState
-    ) -> dict[str, Json]:
-        """The JSON object that the endpoint answers with; `body` is called when the request is sent."""
+    async def _post(self, ask: Ask, note: Correction | None, call: CallState) -> dict[str, Json]:
+        """The JSON object that the endpoint answers with."""
         pause = 0.0
         while True:
             if call.left <= pause:
                 raise errors.NoAnswer(f"no answer within {self.policy.deadline:g} s")
             call.left -= pause
             try:
-                sent = await self._admit(tokens, call, pause)
-                return await self._send(body, call, sent)
+                sent = await self._admit(ask, call, pause)
+                return await self._send(ask, note, call, sent)
             except Stopped:
                 raise errors.NoAnswer("interrupted before it was asked again") from None
             except CircuitOpen as error:
@@ -305,7 +300,7 @@ class ModelClient:
                 )
                 raise errors.NoAnswer(f"{why}; {rest}")
 
-    async def _admit(self, tokens: Callable[[], float], call: CallState, pause: float) -> float:
+    async def _admit(self, ask: Ask, call: CallState, pause: float) -> float:
         """Wait for the backoff, the circuit breaker, a pause, a place and the rates; when the request is sent (monotonic).
 
         Raises:
@@ -320,27 +315,23 @@ class ModelClient:
                 probes = self.breaker.open and await self.breaker.acquire()
                 if self.pause.active:
                     await self.pause.wait()
-                if await self._enter(tokens, call, probes=probes):
+                await self.concurrency.acquire()
+                call.taken, admitted = None, False
+                try:
+                    if self.limiter is not None:
+                        call.taken = await self.limiter.acquire(lambda: self._expected_tokens(ask))
+                    if self._unusable:
+                        raise JudgeError(self._unusable)
+                    admitted = not self.pause.active and (probes or not self.breaker.open)
+                finally:
+                    if not admitted:
+                        self.concurrency.release()
+                        if self.limiter is not None:
+                            self.limiter.give_back(call.taken)
+                if admitted:
                     return monotonic()
 
-    async def _enter(self, tokens: Callable[[], float], call: CallState, *, probes: bool) -> bool:
-        """Take a place and the rates; False, and they are given back, where the request may not be sent after all."""
-        await self.concurrency.acquire()
-        call.taken, entered = None, False
-        try:
-            if self.limiter is not None:
-                call.taken = await self.limiter.acquire(tokens)
-            if self._unusable:
-                raise JudgeError(self._unusable)
-            entered = not self.pause.active and (probes or not self.breaker.open)
-            return entered
-        finally:
-            if not entered:
-                self.concurrency.release()
-                if self.limiter is not None:
-                    self.limiter.give_back(call.taken)
-
-    async def _send(self, body: Callable[[], bytes], call: CallState, sent: float) -> dict[str, Json]:
+    async def _send(self, ask: Ask, note: Correction | None, call: CallState, sent: float) -> dict[str, Json]:
         """One request; what its response says, or the error that it is.
 
         Once it is known how long answers take here, a request that takes far longer is taken to hang, the last excepted.
@@ -350,10 +341,10 @@ class ModelClient:
         if self._answers >= _ENOUGH and call.failures + 1 < policy.attempts:
             seconds = min(seconds, max(policy.hang_after, policy.hang_factor * self._slowest))
         try:
-            content = body()
+            body = self._compose(ask, note, call)
             call.requests += 1
             async with asyncio.timeout(seconds):
-                status, headers, raw = await self.transport.send(content)
+                status, headers, raw = await self.transport.send(body)
         except TimeoutError:
             self.concurrency.throttled(sent)
             raise self._failed(f"no answer within {seconds:.3g} s") from None
@@ -366,7 +357,12 @@ class ModelClient:
                 self.limiter.release()
         if not 200 <= status < 300:
             raise self._error(status, headers, raw, sent)
-        found = self._object(raw)
+        try:
+            found = json.loads(raw)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise self._failed("the body of the response is cut short or no JSON")
         if (failure := errors.failure_in(found)) is None:
             self._worked = True
             self.breaker.succeeded()
@@ -377,16 +373,6 @@ class ModelClient:
         call.count(*tokens_in(found))
         status, raw = failure[0], json.dumps(failure[1]).encode()
         raise self._error(status, headers, raw, sent, ", sent as a success")
-
-    def _object(self, raw: bytes) -> dict[str, Json]:
-        """The JSON object in the body of a success."""
-        try:
-            found = json.loads(raw)
-        except ValueError:
-            raise self._failed("the body of the response is cut short or no JSON") from None
-        if not isinstance(found, dict):
-            raise self._failed("the body of the response is no JSON object")
-        return found
 
     def _error(
         self, status: int, headers: Mapping[str, str], raw: bytes, sent: float, more: str = ""

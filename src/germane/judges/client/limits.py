@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import floor, inf
@@ -199,38 +199,27 @@ class RateLimiter:
         self._requests = SlidingWindow(floor(rpm) if rpm >= 1 else rpm) if rpm else None
         self._tokens = SlidingWindow(tpm) if tpm else None
         self._places = AdaptiveConcurrency(in_flight) if in_flight else None
-        self._queue: deque[asyncio.Future[None]] = deque()
+        self._turn = asyncio.Lock()
 
     async def acquire(self, tokens: Callable[[], float]) -> Taken:
         """Wait until a request of about so many tokens may leave, as estimated then; cancelled, it takes nothing."""
         if self._places is not None:
             await self._places.acquire()
+        if not self._turn.locked():
+            self._turn = asyncio.Lock()  # one that was waited for belongs to the event loop of then
         try:
-            if self._queue or self._wait(tokens) > 0:
-                await self._turn(tokens)
+            async with self._turn:  # the first who came waits for the windows, the others wait for it
+                wait = self._wait(tokens)
+                while wait > 0:
+                    await asyncio.sleep(min(wait, 1.0))  # what others took may turn out to be less
+                    wait = self._wait(tokens)
+                return (
+                    self._requests.take(1) if self._requests else None,
+                    self._tokens.take(tokens()) if self._tokens else None,
+                )
         except asyncio.CancelledError:
             self.release()
             raise
-        return (
-            self._requests.take(1) if self._requests else None,
-            self._tokens.take(tokens()) if self._tokens else None,
-        )
-
-    async def _turn(self, tokens: Callable[[], float]) -> None:
-        """The first in the queue waits for the windows, the others wait for it."""
-        turn = asyncio.get_running_loop().create_future()
-        self._queue.append(turn)
-        try:
-            if self._queue[0] is not turn:
-                await turn
-            wait = self._wait(tokens)
-            while wait > 0:
-                await asyncio.sleep(min(wait, 1.0))  # what others took may turn out to be less
-                wait = self._wait(tokens)
-        finally:
-            self._queue.remove(turn)
-            if self._queue and not self._queue[0].done():
-                self._queue[0].set_result(None)
 
     def _wait(self, tokens: Callable[[], float]) -> float:
         wait = self._requests.wait(1) if self._requests else 0.0
@@ -264,7 +253,6 @@ class Pause:
 
     def __init__(self) -> None:
         self._until = self._refused = 0.0
-        self._ended: asyncio.Event | None = None
 
     @property
     def active(self) -> bool:
@@ -273,8 +261,6 @@ class Pause:
 
     def start(self, sent: float, seconds: float) -> None:
         """A request that was sent at that time (monotonic) was refused with a Retry-After."""
-        if not self.active:
-            self._ended = asyncio.Event()
         self._refused = max(self._refused, sent)
         self._until = max(self._until, monotonic() + seconds)
 
@@ -282,16 +268,15 @@ class Pause:
         """A request that was sent at that time was answered."""
         if self._until and sent >= self._refused:
             self._until = 0.0
-            if self._ended is not None:
-                self._ended.set()
 
     async def wait(self) -> None:
         """Return when the pause is over; those who wait return spread over a tenth of it, a second at most."""
         spread = random.random()  # noqa: S311 - no secret
-        while (left := self._until - monotonic()) > 0 and self._ended is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left + spread * min(1.0, left / 10)):
-                    await self._ended.wait()
+        left = self._until - monotonic()
+        late = spread * min(1.0, left / 10)
+        while self._until and left > 0:
+            await asyncio.sleep(min(left, 0.1))  # it may end early
+            left = self._until + late - monotonic()
 
 
 class CircuitOpen(Exception):

@@ -31,7 +31,7 @@ from germane.reports.plots.svg import (
     tag,
     text,
 )
-from germane.reports.summary import higher_is_better, in_digits, measured_rows
+from germane.reports.summary import higher_is_better, in_digits
 from germane.types import Sample
 
 _DEEPEST = 20
@@ -77,7 +77,7 @@ def _measured_at(report: ReportData) -> dict[tuple[str, str], dict[int, float]]:
     graders = graders_of(tuple(wanted))
     block = Block([Job(sample=sample, graders=graders) for sample in samples], settings_of(report))
     answers = recorded(report)
-    outcomes = block.outcomes([replay(program, answers.look_up)[0] for program in block.programs()])
+    outcomes = block.outcomes([replay(program, answers.look_up)[0] for program in block.programs])
     values: dict[tuple[str, str], dict[str, list[float]]] = {}
     for sample, row in zip(samples, outcomes, strict=True):
         for canonical, outcome in row.items():
@@ -271,7 +271,7 @@ def scatter(
 ) -> Chart | None:
     """A measure against what each query cost: a point per sample, a larger mark at each system's mean; None without any."""
     name, table = report[measure].measure, report.tables.scores
-    rows = measured_rows(table, report[measure])
+    rows = table.rows_of((name, report[measure].type))
     keys = map(table.samples.__getitem__, table.sample[rows].tolist())
     values = dict(zip(keys, table.value[rows].tolist(), strict=True))
     points: dict[str, list[tuple[float, float]]] = {}
