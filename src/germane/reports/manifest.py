@@ -6,18 +6,20 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from germane.encoding import now
 from germane.errors import InputError
-from germane.judges.judge import Judge
-from germane.judging.spending import Spent
-from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.reports.summary import Basis, Source, belonging_to
 from germane.tables.folder import Tables
 from germane.types import FrozenDict, Json
 from germane.version import __version__
+
+if TYPE_CHECKING:  # `germane rank` starts without a judge
+    from germane.judges.judge import Judge
+    from germane.judging.spending import Spent
+    from germane.measures.labels import Settings
 
 
 def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
