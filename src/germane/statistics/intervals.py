@@ -1,6 +1,6 @@
 """Confidence intervals of a mean over cases.
 
-The unit is the case. Trials of one case are averaged before (`average_trials`); cases that are rephrasings of one
+The unit is the case. Trials of one case are averaged before; cases that are rephrasings of one
 another form a cluster, and then the cluster is the unit. Which method is used depends on the values alone:
 
 =====================================================  ==================================
@@ -103,21 +103,6 @@ class Units:
     def error(self) -> float:
         """Standard error of the mean."""
         return self.deviation / sqrt(len(self.sums))
-
-
-def average_trials(values: ArrayLike, cases: ArrayLike) -> tuple[Floats, NDArray[np.generic]]:
-    """Mean of the trials of each case.
-
-    Args:
-        values: Scores, shape (rows,).
-        cases: Identity of each row's case, shape (rows,).
-
-    Returns:
-        Means, shape (cases,), and the identities in the same (sorted) order.
-    """
-    names, codes = np.unique(np.asarray(cases), return_inverse=True)
-    found = np.asarray(values, float)
-    return np.bincount(codes, found, len(names)) / np.bincount(codes, minlength=len(names)), names
 
 
 def group_cases(values: ArrayLike, clusters: ArrayLike | None, weights: ArrayLike | None = None) -> Units:
