@@ -19,7 +19,7 @@ def measures(
     """List every measure: formula, what it needs, what it costs in judge calls, where it comes from."""
     from germane.measures import Measure  # noqa: F401 - importing them all is what defines them
     from germane.measures.declaration import install_all, named
-    from germane.measures.explaining import as_json, listing, one
+    from germane.measures.explaining import as_json, listing
     from germane.measures.measure import definitions
 
     install_all()
@@ -27,4 +27,5 @@ def measures(
     if json:
         print(jsonlib.dumps([as_json(definition) for definition in chosen], ensure_ascii=False, indent=1))
     else:
-        print(listing(chosen) if name is None else one(chosen[0]))
+        one = chosen[0]
+        print(listing(chosen) if name is None else f"{one.heading}  {one.described()}")

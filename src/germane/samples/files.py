@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import ast
 import csv
-import difflib
 import gzip
 import io
 import json
 import math
 import os
 import re
-import shutil
 import sys
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -57,6 +54,9 @@ def on_disk(path: str | Path) -> Iterator[str | Path]:
     if str(path) != "-" and not packed:
         yield path
         return
+    import shutil  # not at the top, as below: `germane rank` reads small files as fast as it starts
+    import tempfile
+
     with tempfile.NamedTemporaryFile(prefix=f"{Path(path).name}-" if packed else _COPIED) as copy:
         with opened(path, limited=False) as stream:
             shutil.copyfileobj(stream, copy, _BUFFER)
@@ -314,12 +314,14 @@ def fold(name: str) -> str:
     return name.replace("_", "").replace("-", "").replace(" ", "").casefold()
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` is probably a misspelling of; None where none is near."""
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.8) -> str | None:
+    """The known name that `name` is probably a misspelling of; None where none is near (difflib's ratio)."""
+    import difflib
+
     folded: dict[str, str] = {}
     for one in known:
         folded.setdefault(fold(one), one)
-    near = difflib.get_close_matches(fold(name), folded, n=1, cutoff=0.8)
+    near = difflib.get_close_matches(fold(name), folded, n=1, cutoff=cutoff)
     return folded[near[0]] if near else None
 
 
