@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 
 __all__ = [
     "cell",
@@ -71,6 +70,8 @@ def cell(value: object) -> object:
 
 def html_table(heads: Iterable[str], rows: Iterable[Iterable[object]], lines: Iterable[str] = ()) -> str:
     """A table with lines below it, for a notebook: no script, no colour of its own, so light or dark as its page is."""
+    from html import escape  # brings the names of 2,000 characters, which a terminal does not need
+
     left = "style='text-align:left'"
     head = "".join(f"<th scope='col' {left}>{escape(clean(name))}</th>" for name in heads)
     body = "".join(

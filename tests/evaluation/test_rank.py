@@ -346,7 +346,7 @@ def test_every_format_and_order_gives_what_trec_eval_gives(
         for large in (0, 1 << 40):
             patch.setattr(ranking, "_LARGE", large)
             for kind in kinds:
-                part = ranking.rank_file(_written(tmp_path, kind, rows), gold, " ".join(names.values()))
+                part = ranking.rank_part(_written(tmp_path, kind, rows), gold, " ".join(names.values()))
                 reports.add(b"".join(part.scores.lines()))
                 if len(reports) > 1:
                     pytest.fail(f"{kind} (large={large == 0}) has other scores")

@@ -19,7 +19,7 @@ from germane.errors import InputError
 from germane.evaluation import rank as ranking
 from germane.measures.kernel import RankedLabels
 from germane.samples.bulk import Gold, Hits, NotPlain, read_hits
-from germane.samples.trec import read_qrels, read_run
+from germane.samples.trec import format_of, read_qrels, read_run
 
 TREC = Path(__file__).parent.parent / "data" / "trec_eval"
 
@@ -192,6 +192,76 @@ def test_gold_that_is_not_plain_is_left_to_the_careful_reader(tmp_path: Path, te
         assert outcome() == plain
 
 
+RESULTS = [("q1", "a", 3.5), ("q1", "b", 2.5), ("q1", "cd", 2.5), ("q2", "c", 1.0), ("q3", "x y", 7.25)]
+FILES = {
+    "header.csv": "query_id,doc_id,score\n" + "".join("{},{},{}\n".format(*row) for row in RESULTS),
+    "bare.tsv": "".join("{}\t{}\t{}\n".format(*row) for row in RESULTS),
+    "ranks.tsv": "q1\ta\t1\nq1\tb\t2\nq2\tc\t1\nq3\tx y\t1\n",
+    "places.csv": "rank,title,qid,docno\n"
+    + "".join(f"{at},so,{query},{doc}\n" for at, (query, doc, _) in enumerate(RESULTS)),
+    "lines.jsonl": "".join(
+        '{{"query_id": "{}", "doc_id": "{}", "score": {}}}\n'.format(*row) for row in RESULTS
+    ),
+    "dense.jsonl": "".join('{{"qid":"{}","doc":"{}","score":{},"t":"z"}}\n'.format(*row) for row in RESULTS),
+    "some.run": "".join("{} Q0 {} 1 {} t\n".format(*row) for row in RESULTS[:4]),
+    "gold.tsv": "query-id\tcorpus-id\tscore\nq1\tb\t1\nq1\tcd\t2\nq2\tc\t0\n",
+    "gold.jsonl": '{"query_id": "q1", "doc_id": "b", "rel": 1}\n{"query_id": "q1", "doc_id": "cd", "rel": 2}\n',
+    "gold.txt": "q1 0 b 1\nq1 0 cd 2\nq2 0 c 0\n",
+}
+ODD = [
+    *"\" ,\t\n{}:#1.a\\é\0\r_-['\x1c\x0b\xa0\ufeff",
+    *["\r\n", "nan", "e5", "true", "null", "q1", "inf", "Infinity", "1e400", "9" * 20, "\n\n", "\udcff"],
+]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.sampled_from(sorted(FILES)),
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 2), st.sampled_from(ODD)), max_size=2),
+    st.sampled_from([1, 7, 40, 4000]),
+)
+def test_every_change_of_a_file_has_the_same_outcome_in_bulk(
+    tmp_path: Path, name: str, changes: list[tuple[int, int, str]], block: int
+) -> None:
+    """Runs and gold with odd characters anywhere: the same scores and notes, or the same error."""
+    text = FILES[name]
+    for at, length, odd in changes:
+        text = text[: at % len(text)] + odd + text[at % len(text) + length :]
+    path, run = tmp_path / name, tmp_path / "some.run"
+    run.write_text(FILES["some.run"], encoding="utf-8")
+    path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
+    grades = {"q1": {"b": 1, "cd": 2}, "q3": {"x y": 1}}
+    run, gold = (run, path) if name.startswith("gold") else (path, grades)
+
+    def outcome() -> Any:
+        try:
+            part = ranking.rank_part(run, gold, "nDCG RR")
+        except InputError as fault:
+            return str(fault)
+        return list(part.scores.lines()), part.notes
+
+    careful = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "_LARGE", 0)
+        patch.setattr(ranking, "read_hits", lambda *some, **more: read_hits(*some, **more, block=block))
+        assert outcome() == careful
+
+
+@pytest.mark.parametrize(
+    "name", ["header.csv", "bare.tsv", "ranks.tsv", "places.csv", "lines.jsonl", "dense.jsonl"]
+)
+def test_plain_tables_and_lines_of_json_are_read_in_bulk(name: str, tmp_path: Path) -> None:
+    """They do not fall back to the reader that goes row by row."""
+    path = tmp_path / name
+    path.write_text(FILES[name], encoding="utf-8")
+    fmt = format_of(path)
+    hits = read_hits(path, Gold.of({"q1": {"b": 1}}), fmt=fmt, block=8)
+    assert (hits.rank.tolist(), hits.lengths.tolist()[0] >= 2) == (
+        [2 if name in {"ranks.tsv", "places.csv"} else 3],
+        True,
+    )
+
+
 @pytest.mark.parametrize("run", ["results.test"])
 def test_a_large_run_has_the_scores_of_a_small_one(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every measure of a report, from trec_eval's own test files, read in bulk and line by line."""
@@ -200,9 +270,9 @@ def test_a_large_run_has_the_scores_of_a_small_one(run: str, monkeypatch: pytest
     plain = ranking.rank_part(read_run(TREC / run), gold, names)
     monkeypatch.setattr(ranking, "_LARGE", 0)
     monkeypatch.setattr(ranking, "read_run", pytest.fail)
-    bulk = ranking.rank_file(TREC / run, gold, names)
+    bulk = ranking.rank_part(TREC / run, gold, names)
     assert list(bulk.scores.lines()) == list(plain.scores.lines())
-    of_file = ranking.rank_file(TREC / run, ranking.GoldFile(TREC / "qrels.test"), names)
+    of_file = ranking.rank_part(TREC / run, ranking.GoldFile(TREC / "qrels.test"), names)
     assert (of_file.scores.samples, of_file.notes) == (bulk.scores.samples, bulk.notes)
     assert list(of_file.scores.lines()) == list(plain.scores.lines())
     assert [note.partition(":")[2] for note in bulk.notes] == [note.partition(":")[2] for note in plain.notes]
@@ -216,7 +286,7 @@ def test_a_large_run_that_is_not_plain_is_read_line_by_line(
     path = tmp_path / "odd.run"
     path.write_text("q1 Q0 a 1 1.0 t\nq1 Q0 b 2 high t\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"odd.run:2: the score 'high' is not a number"):
-        ranking.rank_file(path, {"q1": {"a": 1}}, "RR")
+        ranking.rank_part(path, {"q1": {"a": 1}}, "RR")
 
 
 def test_without_polars_a_large_run_is_read_line_by_line(
@@ -228,22 +298,24 @@ def test_without_polars_a_large_run_is_read_line_by_line(
     monkeypatch.setattr(ranking, "_LARGE", 0)
     monkeypatch.setattr(ranking, "find_spec", lambda _: None)
     monkeypatch.setattr(ranking, "read_hits", pytest.fail)
-    assert ranking.slow(path)
-    (score,) = ranking.rank_file(path, {"q1": {"b": 1}}, "RR").scores
+    assert ranking.RunFile(path).slow
+    (score,) = ranking.rank_part(path, {"q1": {"b": 1}}, "RR").scores
     assert score.value == 0.5
 
 
-def test_only_large_trec_runs_could_be_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is said of small files and of other formats."""
+def test_only_large_runs_of_lines_could_be_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is said of small files and of JSON documents."""
     monkeypatch.setattr(ranking, "find_spec", lambda _: None)
     small = tmp_path / "small.run"
     small.write_text("q1 Q0 a 1 2.0 t\n", encoding="utf-8")
-    assert not ranking.slow(small)
-    assert not ranking.slow("-")
+    assert not ranking.RunFile(small).slow
+    assert not ranking.RunFile("-").slow
     monkeypatch.setattr(ranking, "_LARGE", 0)
-    table = tmp_path / "some.csv"
+    table, document = tmp_path / "some.csv", tmp_path / "some.json"
     table.write_text("query_id,doc_id,score\nq1,a,1\n", encoding="utf-8")
-    assert not ranking.slow(table)
+    document.write_text('{"q1": {"a": 1}}', encoding="utf-8")
+    assert ranking.RunFile(table).slow
+    assert not ranking.RunFile(document).slow
 
 
 def test_a_sparse_table_is_the_dense_one_without_its_unjudged_places() -> None:
@@ -276,13 +348,13 @@ LIMITED = """
 import resource, sys
 from germane.evaluation import rank
 rank._LARGE = 0
-rank.rank_file(sys.argv[1], {"q1": {"d": 1}}, "RR")
+rank.rank_part(sys.argv[1], {"q1": {"d": 1}}, "RR")
 size = int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1]) << 10
 resource.setrlimit(resource.RLIMIT_AS, (size + (int(sys.argv[3]) << 20),) * 2)
 gold = {f"q{query}": {f"document-{query % 1_000:06}": 1} for query in range(3_000)}
 if sys.argv[4] == "lines":
     rank._LARGE = 1 << 40
-print(f"{rank.ranked_report([rank.rank_file(sys.argv[2], gold, 'RR')])['RR'].mean:.6f}")
+print(f"{rank.ranked_report([rank.rank_part(sys.argv[2], gold, 'RR')])['RR'].mean:.6f}")
 """
 
 

@@ -15,7 +15,7 @@ def measures(
     """List every measure: formula, what it needs, what it costs in judge calls, where it comes from."""
     from germane.measures import Measure  # noqa: F401 - importing them all is what defines them
     from germane.measures.declaration import install_all, named
-    from germane.measures.explaining import as_json, listing, one
+    from germane.measures.explaining import as_json, listing
     from germane.measures.measure import definitions
 
     install_all()
@@ -23,4 +23,5 @@ def measures(
     if json:
         print_document([as_json(definition) for definition in chosen])
     else:
-        print(listing(chosen) if name is None else one(chosen[0]))
+        one = chosen[0]
+        print(listing(chosen) if name is None else f"{one.heading}  {one.described()}")

@@ -111,33 +111,27 @@ def rank(words: Sequence[str]) -> int:
     gates = [Gate.parse(text) for text in chosen.fail_under]
     named = _columns(chosen.columns)
     mapping = ranking.document_ids(chosen.doc_id) if chosen.doc_id else None
-    bad = BadRows(skip=chosen.on_bad_row == "skip")
+    skip, first = chosen.on_bad_row == "skip", chosen.duplicates == "first"
     gold = ranking.GoldFile(
-        chosen.qrels,
-        fmt=chosen.qrels_format,
-        columns=named,
-        keep_first=chosen.duplicates == "first",
-        bad=bad,
+        chosen.qrels, chosen.qrels_format, named, keep_first=first, bad=BadRows(skip=skip)
     )
-    if any(ranking.slow(run, chosen.format) for run in chosen.runs):
+    runs = [ranking.RunFile(run, chosen.format, named, BadRows(skip=skip)) for run in chosen.runs]
+    if any(run.slow for run in runs):
         print("note: large runs are read faster with: pip install 'germane[tables]'", file=sys.stderr)
     parts = [
-        ranking.rank_file(
+        ranking.rank_part(
             run,
             gold,
             wanted,
-            fmt=chosen.format,
-            columns=named,
             system=system,
             missing=chosen.missing,
             duplicates=chosen.duplicates,
             doc_id=mapping,
-            on_bad_row=chosen.on_bad_row,
         )
-        for run, system in zip(chosen.runs, _system_names(chosen.runs), strict=True)
+        for run, system in zip(runs, _system_names(chosen.runs), strict=True)
     ]
     queries = _queries(chosen.queries, chosen.by)
-    report = ranking.ranked_report(parts, gates, queries, chosen.by, notes=bad.notes())
+    report = ranking.ranked_report(parts, gates, queries, chosen.by, notes=gold.bad.notes())
     _print(report, chosen)
     for path in chosen.output:
         write(report, path)

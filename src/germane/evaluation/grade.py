@@ -12,7 +12,7 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING
 
-from germane.errors import InputError, JudgeError
+from germane.errors import InputError, JudgeError, Place
 from germane.evaluation.choice import NAME_A_JUDGE, Router, needs_judge
 from germane.evaluation.unit import judged, run_coroutine
 from germane.judges.judge import Judge
@@ -28,9 +28,9 @@ from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.samples.contexts import find_contexts, only_contexts
 from germane.samples.evalfile import Case
-from germane.samples.files import Notice, Warn, fold, nearest
+from germane.samples.files import Notice, Warn, fold, nearest, whole
 from germane.samples.models import SPELLINGS
-from germane.samples.reading import samples_from
+from germane.samples.rows import RowReader
 from germane.types import Json, Message, Sample, Score, freeze
 
 if TYPE_CHECKING:
@@ -108,11 +108,15 @@ def document_sample(document: Json, options: Mapping[str, Json]) -> Sample:
     row = _row(document) if _is_protocol(document) else dict(document)
     if options.get("contexts") is not None:
         row["contexts"] = options["contexts"]
-    (sample,) = samples_from([row])
+    sample = _read(row)
     if sample.contexts is not None or sample.calls is not None:
         return sample
     found = find_contexts(sample, contexts_from=options.get("contexts_from", "auto"))
     return replace(sample, contexts=found.contexts, calls=found.calls)
+
+
+def _read(row: Mapping[str, Json]) -> Sample:
+    return RowReader().read(whole(dict(row)), 1, lambda _: Place("<stdin>"))
 
 
 _PROTOCOL = {
@@ -232,8 +236,7 @@ def document_case(document: Mapping[str, Json], sample: Sample) -> Case:
 def _messages(given: Json) -> tuple[Message, ...]:
     if not isinstance(given, list) or not given:
         return ()
-    (read,) = samples_from([{"query": "-", "messages": given}])
-    return read.messages
+    return _read({"query": "-", "messages": given}).messages
 
 
 def grade_case(

@@ -6,7 +6,6 @@ Flags > eval file > environment > config > default.
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from germane.errors import InputError, Place
+from germane.samples.files import nearest
 from germane.types import FrozenDict, Json
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
         key = "measures" if key == "metrics" else key
         place = Place(str(file))
         if key not in SETTINGS:
-            near = difflib.get_close_matches(key, SETTINGS, n=1)
-            fix = f"did you mean {near[0]}?" if near else f"known settings: {', '.join(SETTINGS)}"
+            near = nearest(key, SETTINGS, 0.6)
+            fix = f"did you mean {near}?" if near else f"known settings: {', '.join(SETTINGS)}"
             raise InputError(f"there is no setting {name!r}", fix=fix, place=place)
         if not isinstance(value, SETTINGS[key].kinds) or isinstance(value, bool):
             wanted = " or ".join(kind.__name__ for kind in SETTINGS[key].kinds)

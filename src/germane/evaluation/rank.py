@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,21 +31,9 @@ from germane.measures.measure import Measure
 from germane.measures.ranked import values
 from germane.reports.gates import Gate
 from germane.reports.report import Report
-from germane.samples.bulk import Gold, Hits, NotPlain, read_hits
+from germane.samples.bulk import READ_IN_BULK, Gold, Hits, NotPlain, read_hits
 from germane.samples.files import BadRows, on_disk, shown_name
-from germane.samples.trec import (
-    Format,
-    Qrels,
-    Results,
-    Run,
-    as_run,
-    format_of,
-    qrels_of_frame,
-    read_qrels,
-    read_run,
-    run_of_frame,
-)
-from germane.tables.columns import Frame
+from germane.samples.trec import GOLD, Format, Qrels, Results, Run, format_of, gold_file, read_qrels, read_run
 from germane.tables.part import Part, merge
 from germane.tables.scores import Ids, SampleKey, ScoreTable
 from germane.types import Sample
@@ -53,17 +41,47 @@ from germane.types import Sample
 DEFAULT_MEASURES = "nDCG@10 AP RR P@10 R@10 Judged@10"
 _ABSENT = "no results for this query"
 _LARGE = 4 << 20
-"""Bytes from which on a run is read in bulk: below, importing polars costs more than it saves."""
+"""Bytes from which on a file is read in bulk: below, importing polars costs more than it saves."""
 
-Listed: TypeAlias = Run | Mapping[str, Mapping[str, float] | Sequence[str]]
 DocumentId: TypeAlias = Callable[[str], str]
 
 
 @dataclass
-class GoldFile:
-    """The gold in a file, which is read when it is needed: in columns for large runs, as a mapping for others."""
+class RunFile:
+    """The run in a file (`-` = stdin), and how to read it."""
 
     path: Path | str
+    fmt: Format | None = None
+    columns: Mapping[str, str] | None = None
+    bad: BadRows = field(default_factory=BadRows)
+
+    @property
+    def slow(self) -> bool:
+        """Whether this file would be read faster if polars were installed."""
+        return find_spec("polars") is None and self._bulk is not None
+
+    @cached_property
+    def _bulk(self) -> Format | None:
+        """The format of a file that is large enough to be read in bulk; None for others."""
+        large = Path(self.path).is_file() and Path(self.path).stat().st_size >= _LARGE
+        fmt = format_of(self.path, self.fmt) if large else None
+        return fmt if fmt in READ_IN_BULK else None
+
+    def hits(self, gold: GoldFile) -> Hits | None:
+        """Where the gold stands in a large run that is plain; None where the run must be read row by row."""
+        if self._bulk is None or find_spec("polars") is None:
+            return None
+        try:
+            return read_hits(self.path, gold.in_columns, fmt=self._bulk, columns=self.columns)
+        except NotPlain:
+            return None
+
+
+@dataclass
+class GoldFile:
+    """Gold, mostly in a file, which is read when it is needed: in columns for large runs, as a mapping for others."""
+
+    source: Any
     fmt: Format | None = None
     columns: Mapping[str, str] | None = None
     keep_first: bool = False
@@ -73,21 +91,22 @@ class GoldFile:
     def mapping(self) -> Qrels:
         """Query id -> document id -> grade."""
         return read_qrels(
-            self.path, fmt=self.fmt, columns=self.columns, keep_first=self.keep_first, bad=self.bad
+            self.source, fmt=self.fmt, columns=self.columns, keep_first=self.keep_first, bad=self.bad
         )
 
     @cached_property
     def in_columns(self) -> Gold:
         """The same in columns; NotPlain where it cannot be."""
-        if Path(self.path).is_file() and format_of(self.path, self.fmt, gold=True) == "trec":
+        if isinstance(self.source, str | Path) and str(self.source) != "-":
+            path = gold_file(self.source)
             with suppress(NotPlain):
-                return Gold.read(self.path)
+                return Gold.read(path, fmt=format_of(path, self.fmt, GOLD), columns=self.columns)
         return Gold.of(self.mapping)
 
 
 def rank(
-    run: Listed | Frame | str | Path,
-    qrels: Qrels | Frame | str | Path,
+    run: Any,
+    qrels: Any,
     measures: str | Iterable[Measure] = DEFAULT_MEASURES,
     *,
     system: str = "",
@@ -105,22 +124,15 @@ def rank(
     `queries` bring tags, metadata and clusters, for `report.slices("lang")` and the intervals.
     Raises InputError where no query of the run has gold, and MeasureError for measures that need other labels.
     """
-    settings: Any = {"system": system, "missing": missing, "duplicates": duplicates, "doc_id": doc_id}
-    first = duplicates == "first"
-    if isinstance(qrels, str | Path):
-        gold: Qrels | GoldFile = GoldFile(qrels, keep_first=first)
-    else:
-        gold = qrels_of_frame(qrels, keep_first=first) if hasattr(qrels, "columns") else qrels
-    if isinstance(run, str | Path):
-        return ranked_report([rank_file(run, gold, measures, **settings)], queries=queries)
-    listed = run_of_frame(run) if hasattr(run, "columns") else run
-    known = gold.mapping if isinstance(gold, GoldFile) else gold
-    return ranked_report([rank_part(listed, known, measures, **settings)], queries=queries)
+    part = rank_part(
+        run, qrels, measures, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
+    )
+    return ranked_report([part], queries=queries)
 
 
 def rank_part(
-    run: Listed,
-    qrels: Qrels,
+    run: Any,
+    qrels: Any,
     measures: str | Iterable[Measure] = DEFAULT_MEASURES,
     *,
     system: str = "",
@@ -128,114 +140,110 @@ def rank_part(
     duplicates: Literal["error", "first"] = "error",
     doc_id: DocumentId | None = None,
 ) -> Part:
-    """What `rank` reports on, as a part that merges with those of other systems; raises what `rank` raises."""
-    listed = run if isinstance(run, Run) else as_run(run)
-    wanted = _checked(measures)
-    gold = qrels if doc_id is None else _mapped(qrels, doc_id)
-    if not any(query in gold for query in listed.queries):
-        raise _apart(listed.name, list(listed.queries), list(gold))
-    notes = _Notes(listed.name, list(listed.notes))
-    hits: list[tuple[int, int, float]] = []
-    lengths = np.full(len(gold), -1)
-    for row, (query, grades) in enumerate(gold.items()):
-        results = listed.queries.get(query)
-        if results is not None:
-            docs = _documents(results, query, listed.name, duplicates, doc_id, notes)
-            hits += [(row, rank, grades[doc]) for rank, doc in enumerate(docs, 1) if doc in grades]
-            lengths[row] = len(docs)
-    rows, ranks, found = np.array(hits, dtype=np.float64).reshape(-1, 3).T
-    known = [grade for some in gold.values() for grade in some.values()]
-    table = RankedLabels.of_hits(
-        rows.astype(np.int64),
-        ranks.astype(np.int64),
-        found,
-        np.maximum(lengths, 0),
-        np.fromiter(map(len, gold.values()), np.int64, len(gold)),
-        np.array(known, dtype=np.float64),
-    )
-    notes.ignored = [query for query in listed.queries if query not in gold]
-    queries = list(gold)
-    notes.queries(queries, lengths, relevant_known(table, rel=1), missing)
-    return _scored(table, wanted, [(query, system, 0) for query in queries], lengths, notes, missing)
+    """What `rank` reports on, as a part that merges with those of other systems; raises what `rank` raises.
 
-
-def rank_file(
-    path: Path | str,
-    qrels: Qrels | GoldFile,
-    measures: str | Iterable[Measure] = DEFAULT_MEASURES,
-    *,
-    fmt: Format | None = None,
-    columns: Mapping[str, str] | None = None,
-    system: str = "",
-    missing: Literal["zero", "skip"] = "zero",
-    duplicates: Literal["error", "first"] = "error",
-    doc_id: DocumentId | None = None,
-    on_bad_row: Literal["error", "skip"] = "error",
-) -> Part:
-    """What `rank_part` makes of the run in a file (`-` = stdin); a large one is read in bulk where polars is installed.
-
-    `on_bad_row`: rows that cannot be read are an InputError, which shows the first ten, or are left out and noted.
+    `run` may be a RunFile and `qrels` a GoldFile, which say how files are read. A large file is read in bulk where
+    polars is installed.
     """
     wanted = _checked(measures)
-    bad = BadRows(skip=on_bad_row == "skip")
-    with on_disk(path) as file:
-        found = _in_bulk(file, fmt, columns, qrels) if doc_id is None else None
-        if found is None:
-            known = qrels.mapping if isinstance(qrels, GoldFile) else qrels
-            run = read_run(file, fmt=fmt, columns=columns, bad=bad)
-            return rank_part(
-                run, known, wanted, system=system, missing=missing, duplicates=duplicates, doc_id=doc_id
-            )
-    gold, hits = found
-    name = shown_name(path)
-    if not (hits.lengths >= 0).any():
-        raise _apart(name, hits.ignored, gold.queries)
-    table = RankedLabels.of_hits(
-        hits.row, hits.rank, hits.grade, np.maximum(hits.lengths, 0), gold.sizes, gold.grades
+    gold = qrels if isinstance(qrels, GoldFile) else GoldFile(qrels, keep_first=duplicates == "first")
+    if isinstance(run, str | Path):
+        run = RunFile(run)
+    if isinstance(run, RunFile):
+        with on_disk(run.path) as path:
+            run = replace(run, path=path)
+            if doc_id is None and (hits := run.hits(gold)) is not None:
+                name = shown_name(path)
+                return _scored(name, hits, Ids(*gold.in_columns.ids, system), wanted, missing)
+            run = read_run(path, fmt=run.fmt, columns=run.columns, bad=run.bad)
+    listed = run if isinstance(run, Run) else read_run(run)
+    known = gold.mapping if doc_id is None else _mapped(gold.mapping, doc_id)
+    hits = _hits(listed, known, duplicates, doc_id)
+    samples = [(query, system, 0) for query in known]
+    return _scored(listed.name, hits, samples, wanted, missing)
+
+
+def _hits(run: Run, gold: Qrels, duplicates: Literal["error", "first"], doc_id: DocumentId | None) -> Hits:
+    """Where the gold documents of a run stand."""
+    found: list[tuple[int, int, float]] = []
+    lengths = np.full(len(gold), -1)
+    repeated = folded = 0
+    for row, (query, grades) in enumerate(gold.items()):
+        results = run.queries.get(query)
+        if results is None:
+            continue
+        docs = _ordered(results)
+        if again := len(docs) - len(set(docs)):
+            if duplicates == "error":
+                raise _twice(results, query, run.name)
+            repeated += again
+            docs = list(dict.fromkeys(docs))
+        if doc_id is not None:
+            chunks = len(docs)
+            docs = list(dict.fromkeys(map(doc_id, docs)))
+            folded += chunks - len(docs)
+        found += [(row, rank, grades[doc]) for rank, doc in enumerate(docs, 1) if doc in grades]
+        lengths[row] = len(docs)
+    rows, ranks, values = np.array(found, dtype=np.float64).reshape(-1, 3).T
+    return Hits(
+        queries=list(gold),
+        sizes=np.fromiter(map(len, gold.values()), np.int64, len(gold)),
+        grades=np.array([grade for known in gold.values() for grade in known.values()], dtype=np.float64),
+        lengths=lengths,
+        ignored=[query for query in run.queries if query not in gold],
+        row=rows.astype(np.int64),
+        rank=ranks.astype(np.int64),
+        grade=values,
+        notes=run.notes,
+        repeated=repeated,
+        folded=folded,
     )
-    notes = _Notes(name, ignored=hits.ignored)
-    notes.queries(gold.queries, hits.lengths, relevant_known(table, rel=1), missing)
-    return _scored(table, wanted, Ids(*gold.ids, system), hits.lengths, notes, missing)
-
-
-def slow(path: Path | str, fmt: Format | None = None) -> bool:
-    """Whether this file would be read faster if polars were installed."""
-    return _is_large(path) and find_spec("polars") is None and format_of(path, fmt) == "trec"
-
-
-def _in_bulk(
-    path: Path | str, fmt: Format | None, columns: Mapping[str, str] | None, qrels: Qrels | GoldFile
-) -> tuple[Gold, Hits] | None:
-    """The gold and the hits of a large and plain run; None where it must be read row by row."""
-    if not _is_large(path) or find_spec("polars") is None:
-        return None
-    kind = format_of(path, fmt)
-    if kind not in {"trec", "parquet"}:
-        return None
-    try:
-        gold = qrels.in_columns if isinstance(qrels, GoldFile) else Gold.of(qrels)
-        return gold, read_hits(path, gold, fmt=kind, columns=columns)
-    except NotPlain:
-        return None
-
-
-def _is_large(path: Path | str) -> bool:
-    return Path(path).is_file() and Path(path).stat().st_size >= _LARGE
 
 
 def _scored(
-    table: RankedLabels,
-    wanted: Sequence[Measure],
+    name: str,
+    hits: Hits,
     samples: Sequence[SampleKey] | Ids,
-    lengths: NDArray[np.int64],
-    notes: _Notes,
+    wanted: Sequence[Measure],
     missing: Literal["zero", "skip"],
 ) -> Part:
-    """The scores of the table's rows, one for each query of the gold; `lengths` of their lists, -1 = the run has none."""
-    counted = (lengths >= 0) | (missing == "zero")
+    """The scores of the queries of the gold, and what should be known of the run."""
+    if not (hits.lengths >= 0).any():
+        raise _apart(name, hits.ignored, hits.queries)
+    lengths = np.maximum(hits.lengths, 0)
+    table = RankedLabels.of_hits(hits.row, hits.rank, hits.grade, lengths, hits.sizes, hits.grades)
     computed = {str(measure): values(measure, table) for measure in wanted}
+    counted = (hits.lengths >= 0) | (missing == "zero")
     scores = ScoreTable.of_values(samples, computed, counted=counted, why=_ABSENT)
-    return Part(scores=scores, notes=Counter(notes.said))
+    nothing = relevant_known(table, rel=1) == 0
+    return Part(scores=scores, notes=Counter([*hits.notes, *_remarks(name, hits, nothing, missing)]))
+
+
+def _remarks(
+    name: str, hits: Hits, nothing: NDArray[np.bool_], missing: Literal["zero", "skip"]
+) -> Iterator[str]:
+    """Which queries count 0 or are left out (`nothing`: those without relevant documents), and what was dropped."""
+    absent = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
+    for rows, queries, what in (
+        (
+            hits.lengths < 0,
+            hits.queries,
+            f"of {len(hits.queries)} with gold but without results, {absent}",
+        ),
+        (hits.lengths == 0, hits.queries, "with an empty list, counted as 0"),
+        (np.ones(len(hits.ignored)), hits.ignored, "with results but without gold, ignored"),
+        (nothing, hits.queries, "without any relevant document in the gold, counted as 0"),
+    ):
+        if count := int(np.count_nonzero(rows)):
+            shown = ", ".join(queries[row] for row in np.flatnonzero(rows)[:3].tolist())
+            more = ", ..." if count > 3 else ""
+            yield f"{name}: {count} {'query' if count == 1 else 'queries'} {what}: {shown}{more}"
+    for count, what in (
+        (hits.repeated, "naming a document again, dropped"),
+        (hits.folded, "from further chunks of a document, dropped"),
+    ):
+        if count:
+            yield f"{name}: {count} {'result' if count == 1 else 'results'} {what}"
 
 
 def ranked_report(
@@ -286,31 +294,25 @@ def document_ids(pattern: str) -> DocumentId:
     return document_id
 
 
-def _with_residual(measure: Measure) -> tuple[Measure, ...]:
-    """RBP with how much more it could be, which belongs beside it."""
-    return (measure, measure(part="residual")) if measure.settings.get("part") == "score" else (measure,)
-
-
 def _checked(measures: str | Iterable[Measure]) -> tuple[Measure, ...]:
     """The measures; MeasureError where there is none, or where one cannot be computed from gold labels alone."""
-    wanted = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
-    if not wanted:
+    given = parse_measures([measures]) if isinstance(measures, str) else tuple(measures)
+    if not given:
         raise MeasureError("no measure is given", fix=f"write -m '{DEFAULT_MEASURES}'")
-    wanted = tuple(dict.fromkeys(one for measure in wanted for one in _with_residual(measure)))
-    for measure in wanted:
+    wanted: dict[Measure, None] = {}
+    for measure in given:
         measure.require_cutoff()
-        if measure.definition.family != "ranked" or measure.labels != "gold":
-            raise MeasureError(
-                f"{measure} reads other labels than gold, and rank has nothing else",
-                fix=f"write {measure(labels='gold')}"
-                if measure.definition.family == "ranked"
-                else "use germane run",
-            )
+        ranked = measure.definition.family == "ranked"
+        if not ranked or measure.labels != "gold":
+            fix = f"write {measure(labels='gold')}" if ranked else "use germane run"
+            raise MeasureError(f"{measure} reads other labels than gold, and rank has nothing else", fix=fix)
         if measure.settings.get("holes") == "bounds":
-            raise MeasureError(
-                f"{measure} is an interval, and rank prints one value per query", fix="use germane run"
-            )
-    return wanted
+            problem = f"{measure} is an interval, and rank prints one value per query"
+            raise MeasureError(problem, fix="use germane run")
+        wanted[measure] = None
+        if measure.settings.get("part") == "score":  # how much more RBP could be belongs beside it
+            wanted[measure(part="residual")] = None
+    return tuple(wanted)
 
 
 def _mapped(qrels: Qrels, doc_id: DocumentId) -> Qrels:
@@ -334,30 +336,6 @@ def _apart(name: str, queries: Sequence[str], gold: Sequence[str]) -> InputError
         fix="both files must name the queries alike (--columns chooses the columns of a table)",
         place=Place(name),
     )
-
-
-def _documents(
-    results: Results,
-    query: str,
-    name: str,
-    duplicates: Literal["error", "first"],
-    doc_id: DocumentId | None,
-    notes: _Notes,
-) -> list[str]:
-    """A query's documents, best first, each once."""
-    again = len(results.ids) - len(set(results.ids))
-    if again and duplicates == "error":
-        raise _twice(results, query, name)
-    notes.repeated += again
-    ids = _ordered(results)
-    if not again and doc_id is None:
-        return ids
-    distinct = dict.fromkeys(ids)
-    if doc_id is None:
-        return list(distinct)
-    documents = dict.fromkeys(map(doc_id, distinct))
-    notes.folded += len(distinct) - len(documents)
-    return list(documents)
 
 
 def _ordered(results: Results) -> list[str]:
@@ -384,39 +362,3 @@ def _twice(results: Results, query: str, name: str) -> InputError:
         fix="drop one, or give --duplicates first to count its best place",
         place=Place(name, results.lines[at]),
     )
-
-
-@dataclass(slots=True)
-class _Notes:
-    """What the user should know about the input, counted while it is read."""
-
-    name: str
-    said: list[str] = field(default_factory=list)
-    repeated: int = 0
-    folded: int = 0
-    ignored: Sequence[str] = ()
-
-    def queries(
-        self,
-        queries: Sequence[str],
-        lengths: NDArray[np.int64],
-        relevant: NDArray[np.int64],
-        missing: Literal["zero", "skip"],
-    ) -> None:
-        """Say which queries count 0 or are left out, and what was dropped on the way."""
-        found = [np.flatnonzero(rows) for rows in (lengths < 0, lengths == 0, relevant == 0)]
-        counts = [len(rows) for rows in found]
-        absent, empty, nothing = ([queries[row] for row in rows[:4].tolist()] for rows in found)
-        what = "left out" if missing == "skip" else "counted as 0 (--missing skip leaves them out)"
-        self._say(counts[0], "query", f"of {len(queries)} with gold but without results, {what}", absent)
-        self._say(counts[1], "query", "with an empty list, counted as 0", empty)
-        self._say(len(self.ignored), "query", "with results but without gold, ignored", self.ignored)
-        self._say(counts[2], "query", "without any relevant document in the gold, counted as 0", nothing)
-        self._say(self.repeated, "result", "naming a document again, dropped")
-        self._say(self.folded, "result", "from further chunks of a document, dropped")
-
-    def _say(self, count: int, of: str, what: str, examples: Sequence[str] = ()) -> None:
-        if count:
-            plural = {"query": "queries"}.get(of, of + "s")
-            shown = ": " + ", ".join(examples[:3]) + (", ..." if count > 3 else "") if examples else ""
-            self.said.append(f"{self.name}: {count} {of if count == 1 else plural} {what}{shown}")

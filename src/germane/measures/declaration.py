@@ -8,12 +8,10 @@ eval file, in a call. A stored report names measures by their own names and can 
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import inspect
 import re
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -26,6 +24,7 @@ from germane.errors import GermaneError, InputError, MeasureError, Place
 from germane.measures.kernel import Floats, RankedLabels
 from germane.measures.measure import FINDERS, Cutoff, Definition, Measure, Param, Source, Value, define
 from germane.measures.ranked import LABELS, OVER, REL
+from germane.samples.files import nearest
 from germane.types import FrozenDict
 
 if TYPE_CHECKING:
@@ -232,8 +231,8 @@ def _module(path: Path) -> ModuleType:
     try:
         real = path.resolve(strict=True)
     except OSError:
-        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], n=1)
-        fix = f"did you mean {path.with_name(near[0])}?" if near else "give the path of a Python file"
+        near = nearest(path.name, [p.name for p in path.parent.glob("*.py")], 0.6)
+        fix = f"did you mean {path.with_name(near)}?" if near else "give the path of a Python file"
         raise InputError(f"there is no file {path}", fix=fix) from None
     if real not in _loaded:
         _loaded[real] = _run(real)
@@ -261,6 +260,8 @@ def _run(path: Path) -> ModuleType:
 
 def _failed(path: Path, fault: BaseException) -> InputError:
     """What went wrong and on which line of the user's file (for a syntax error: where Python says)."""
+    import traceback
+
     frames = traceback.extract_tb(fault.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     line = fault.lineno if isinstance(fault, SyntaxError) else lines[-1] if lines else None
@@ -278,8 +279,8 @@ def _measure_in(module: ModuleType, name: str, path: Path) -> Measure:
         setattr(module, name, declared)
         return declared
     have = [key for key, value in vars(module).items() if isinstance(value, Measure)]
-    near = difflib.get_close_matches(name, have, n=1)
-    fix = f"did you mean {path.name}:{near[0]}?" if near else f"it has {', '.join(have) or 'none'}"
+    near = nearest(name, have, 0.6)
+    fix = f"did you mean {path.name}:{near}?" if near else f"it has {', '.join(have) or 'none'}"
     problem = f"{path} has no measure {name!r}" if name else f"{path}: which measure of it?"
     raise InputError(problem, fix=f"{fix} (declare one with @measure from germane.measures)")
 

@@ -3,28 +3,30 @@
 A ranked measure over gold labels needs no more of a run. Blocks of lines are parsed by polars (the extra `tables`), cut
 where a query ends, so that memory is bounded by the block and the gold. Gold documents are found by a 64-bit hash of query and
 document, and each find is compared exactly. What is not a plain run (an odd line, a query in two pieces, a document
-twice) is left to `read_run` and `read_qrels`, which know lines and say what is wrong.
+twice, a quoted cell, an id in JSON that is no text) is left to `read_run` and `read_qrels`, which know lines and say what is
+wrong.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.errors import MissingPart
-from germane.samples.files import line_limit, opened, shown_name
+from germane.errors import InputError, MissingPart, Place
+from germane.samples.files import JsonFault, decode, line_limit, opened, shown_name
 from germane.samples.frames import parquet_batches
-from germane.samples.trec import frame_roles
+from germane.samples.trec import GOLD, RUN, Format, Kind, frame_roles, read_as_rank, roles_of, table_columns
 
-__all__ = ["Gold", "Hits", "NotPlain", "read_hits"]
+READ_IN_BULK: tuple[Format, ...] = ("trec", "tsv", "csv", "jsonl", "parquet")
+"""The formats of runs that are read here; a JSON document is read as a whole by others."""
 
 BLOCK = 2 << 20
 """Bytes that are parsed together."""
@@ -48,16 +50,23 @@ class NotPlain(Exception):
 class Hits:
     """Where the gold documents of a run stand.
 
-    `lengths` says how many results each query of the gold has, -1 where it is not in the run; `ignored` are the run's other
-    queries, in the order of the file. A hit is a document with a grade: `row` is the number of its query in the gold,
-    `rank` counts from 1. Hits are sorted by row and rank.
+    `queries` are those of the gold, `sizes` how many documents each has, `grades` those of all of them. `lengths` says how
+    many results each query has, -1 where it is not in the run; `ignored` are the run's other queries, in the order of the
+    file. A hit is a document with a grade: `row` is the number of its query in the gold, `rank` counts from 1. Hits are
+    sorted by row and rank. `notes` are remarks; `repeated` and `folded` count results that were dropped: a document named again, a further chunk.
     """
 
+    queries: Any
+    sizes: Numbers
+    grades: Floats
     lengths: Numbers
     ignored: list[str]
     row: Numbers
     rank: Numbers
     grade: Floats
+    notes: Sequence[str] = ()
+    repeated: int = 0
+    folded: int = 0
 
 
 class Gold:
@@ -84,9 +93,16 @@ class Gold:
         return cls(queries, sizes, docs, np.fromiter(values, np.float64, len(docs)))
 
     @classmethod
-    def read(cls, path: str | Path, *, block: int = BLOCK) -> Gold:
-        """Gold in TREC's columns; NotPlain where `read_qrels` must read it."""
-        frames = list(_trec_frames(path, block, _GRADES))
+    def read(
+        cls,
+        path: str | Path,
+        *,
+        fmt: Format = "trec",
+        columns: Mapping[str, str] | None = None,
+        block: int = BLOCK,
+    ) -> Gold:
+        """The gold in a file; NotPlain where `read_qrels` must read it."""
+        frames = list(_frames(path, fmt, columns, GOLD, block))
         if not frames:
             raise NotPlain("there are no grades")
         frame = _polars().concat(frames, rechunk=True)
@@ -133,7 +149,7 @@ def read_hits(
     path: str | Path,
     gold: Gold,
     *,
-    fmt: Literal["trec", "parquet"] = "trec",
+    fmt: Format = "trec",
     columns: Mapping[str, str] | None = None,
     block: int = BLOCK,
 ) -> Hits:
@@ -146,7 +162,8 @@ def read_hits(
     hashes: list[Keys] = []
     found: list[tuple[Numbers, Numbers, Floats]] = []
     begin = 0
-    for frame in _parquet_frames(path, columns) if fmt == "parquet" else _trec_frames(path, block, _RESULTS):
+    notes: list[str] = []
+    for frame in _frames(path, fmt, columns, RUN, block, notes):
         starts, first = _queries(frame["query"])
         hashed = first.hash(_QUERY_SEED).to_numpy()
         rows = gold.rows(first, hashed, begin)
@@ -162,7 +179,17 @@ def read_hits(
         raise NotPlain("a query is in two pieces")
     row, rank, grade = (np.concatenate(columns) for columns in zip(*found, strict=True))
     order = np.argsort((row << 32) | rank)
-    return Hits(lengths, ignored, row[order], rank[order], grade[order])
+    return Hits(
+        queries=gold.queries,
+        sizes=gold.sizes,
+        grades=gold.grades,
+        lengths=lengths,
+        ignored=ignored,
+        row=row[order],
+        rank=rank[order],
+        grade=grade[order],
+        notes=notes,
+    )
 
 
 def _polars() -> Any:
@@ -267,30 +294,41 @@ def _above(
     return standing[place]
 
 
-def _trec_frames(path: str | Path, block: int, columns: Mapping[str, str]) -> Iterator[Any]:
-    """Three columns of a TREC file, some queries at a time."""
-    with opened(path, limited=False) as stream:
-        for data in _blocks(stream, block):
-            yield _parsed(data, columns)
+def _frames(
+    path: str | Path,
+    fmt: Format,
+    columns: Mapping[str, str] | None,
+    kind: Kind,
+    block: int,
+    notes: list[str] | None = None,
+) -> Iterator[Any]:
+    """Query, document and number of a file's rows, some whole queries at a time; remarks are added to `notes`."""
+    if fmt == "trec":
+        with opened(path, limited=False) as stream:
+            for data in _blocks(stream, block):
+                yield _parsed(data, kind)
+    elif fmt == "parquet":
+        yield from _whole_queries(_parquet_frames(path, columns, kind))
+    elif fmt == "jsonl":
+        yield from _whole_queries(_json_frames(path, kind, block))
+    elif fmt in {"tsv", "csv"}:
+        between = "\t" if fmt == "tsv" else ","
+        head, positions, named = _table_head(path, between, columns, kind)
+        frames = _whole_queries(_table_frames(path, between, head, positions, kind, block, skip=named))
+        if notes is not None and not named and len(head) == 3:
+            frames = _ranks_not_scores(frames, shown_name(path), notes)
+        yield from frames
+    else:
+        raise NotPlain("a document is read as a whole")
 
 
-def _parquet_frames(path: str | Path, columns: Mapping[str, str] | None) -> Iterator[Any]:
-    """The three columns of a Parquet file, some queries at a time: its rows are results, or queries with lists."""
-    polars = _polars()
-    roles: dict[str, str] = {}
-
-    def chosen(names: list[str]) -> Iterable[str]:
-        roles.update(frame_roles(names, shown_name(path), columns))
-        return roles.values()
-
+def _whole_queries(frames: Iterator[Any]) -> Iterator[Any]:
+    """The frames, cut where a query ends."""
     rest = None
-    for batch in parquet_batches(path, chosen):
-        frame = _results(batch, roles)
-        frame = frame if rest is None else polars.concat([rest, frame])
-        cut = len(frame)
-        if cut:
-            last = (frame["query"] != frame["query"][-1]).arg_true()
-            cut = last[-1] + 1 if len(last) else 0
+    for part in frames:
+        frame = part if rest is None else _polars().concat([rest, part])
+        others = (frame["query"] != frame["query"].last()).arg_true()
+        cut = others[-1] + 1 if len(others) else 0
         rest = frame[cut:].rechunk()
         if cut:
             yield frame[:cut].rechunk()
@@ -298,32 +336,162 @@ def _parquet_frames(path: str | Path, columns: Mapping[str, str] | None) -> Iter
         yield rest
 
 
-def _results(frame: Any, roles: Mapping[str, str]) -> Any:
-    """The rows of a table as query, doc and score; NotPlain where they are not three columns of results."""
+def _parquet_frames(path: str | Path, columns: Mapping[str, str] | None, kind: Kind) -> Iterator[Any]:
+    """The columns of a Parquet file: its rows are results (or grades), or queries with lists."""
+    roles: dict[str, str] = {}
+
+    def chosen(names: list[str]) -> Iterable[str]:
+        roles.update(frame_roles(names, shown_name(path), columns, kind))
+        return roles.values()
+
+    for batch in parquet_batches(path, chosen):
+        yield _results(batch.select(**{role: _polars().col(name) for role, name in roles.items()}), kind)
+
+
+def _results(frame: Any, kind: Kind) -> Any:
+    """The rows of a table as query, doc and number; NotPlain where they are not three columns of results."""
     polars = _polars()
-    frame = frame.select(**{role: polars.col(name) for role, name in roles.items()})
-    listed = [role for role in ("docs", "score") if isinstance(frame.schema.get(role), polars.List)]
-    if "doc" not in roles and "docs" not in listed:
+    roles, value = frame.columns, kind.value
+    listed = [role for role in (kind.listed, value) if isinstance(frame.schema.get(role), polars.List)]
+    if "doc" not in roles and kind.listed not in listed:
         raise NotPlain("the documents are no lists")
     if "doc" not in roles:
-        frame = frame.with_columns(doc="docs").drop("docs")
-        if "score" in listed:
-            frame = frame.explode("doc", "score")
-        else:
-            frame = frame.with_columns(score=-polars.int_ranges(polars.col("doc").list.len())).explode(
-                "doc", "score"
-            )
-    elif "score" not in roles and "rank" in roles:
+        frame = frame.with_columns(doc=kind.listed).drop(kind.listed)
+        if value not in listed:
+            places = -polars.int_ranges(polars.col("doc").list.len())
+            frame = frame.with_columns((places if kind is RUN else polars.lit(1)).alias(value))
+        frame = frame.explode("doc", *([value] if value in listed or kind is RUN else []))
+    elif value not in roles and "rank" in roles:
         frame = frame.with_columns(score=-polars.col("rank"))
     kinds = frame.schema
     ids = [kinds[name] == polars.String or kinds[name].is_integer() for name in ("query", "doc")]
-    if "score" not in kinds or not kinds["score"].is_numeric() or not all(ids):
+    if value not in kinds or not kinds[value].is_numeric() or not all(ids):
         raise NotPlain("a column is of another type")
     strings = [polars.col(name).cast(polars.String) for name in ("query", "doc")]
-    frame = frame.select(*strings, polars.col("score").cast(polars.Float64))
+    frame = frame.select(*strings, polars.col(value).cast(polars.Float64))
     if any(column.null_count() for column in frame) or (frame["query"] == "").any():
         raise NotPlain("a value is missing")
+    if kind is GOLD and (frame[value] % 1 != 0).any():
+        raise NotPlain("a grade is no whole number")
     return frame
+
+
+def _lines(path: str | Path, block: int, *, skip: bool = False) -> Iterator[bytes]:
+    """The lines of a file in blocks, without the first one where it is to be skipped.
+
+    NotPlain where one is too long or has control characters.
+    """
+    with opened(path, limited=False) as stream:
+        if skip:
+            stream.readline(line_limit())
+        while data := stream.read(block):
+            data += stream.readline(line_limit())
+            if not data.endswith(b"\n") and len(data) > line_limit():
+                raise NotPlain("a line is too long")
+            data = data.replace(b"\r\n", b"\n")
+            if data.translate(None, _PLAIN):
+                raise NotPlain("there are control characters")
+            yield data
+
+
+def _table_head(
+    path: str | Path, between: str, columns: Mapping[str, str] | None, kind: Kind
+) -> tuple[list[str], Mapping[str, int], bool]:
+    """The cells of a table's first line, where the column of each role stands, and whether that line is a header."""
+    with opened(path, limited=False) as stream:
+        line = stream.readline(line_limit())
+    if b'"' in line or line.rstrip(b"\r\n").translate(None, _PLAIN):
+        raise NotPlain("cells are quoted, or there are control characters")
+    head = [cell.strip() for cell in _text(line).split(between)]
+    try:
+        return head, *table_columns(head, Place(shown_name(path), 1), kind, columns)
+    except InputError as fault:
+        raise NotPlain(str(fault)) from None
+
+
+def _table_frames(
+    path: str | Path,
+    between: str,
+    head: Sequence[str],
+    positions: Mapping[str, int],
+    kind: Kind,
+    block: int,
+    *,
+    skip: bool,
+) -> Iterator[Any]:
+    """The rows of a table without quotes; `skip` the first line, which is its header."""
+    polars = _polars()
+    schema = {str(at): polars.String for at in range(len(head))}
+    schema |= {str(at): polars.Float64 for role, at in positions.items() if role in {kind.value, "rank"}}
+    roles = {role: polars.col(str(at)) for role, at in positions.items()}
+    for data in _lines(path, block, skip=skip):
+        if b'"' in data:
+            raise NotPlain("cells are quoted")
+        if not data.isspace():
+            frame = _csv(data, between, schema, list(positions.values())).select(**roles)
+            yield _results(frame.with_columns(polars.col("query", "doc").str.strip_chars()), kind)
+
+
+def _ranks_not_scores(frames: Iterator[Any], name: str, notes: list[str]) -> Iterator[Any]:
+    """Bare rows whose third column counts 1, 2, 3, ... in every query, which is the rank, with scores from it."""
+    ranks = None
+    for frame in frames:
+        starts, _ = _queries(frame["query"])
+        places = np.arange(len(frame)) - np.repeat(starts[:-1], np.diff(starts)) + 1
+        counting = bool((frame["score"].to_numpy() == places).all())
+        if ranks is None:
+            ranks = counting
+            notes += [read_as_rank(name)] * ranks
+            if ranks and places.max() == 1:
+                raise NotPlain("one result per query says nothing")
+        if ranks and not counting:
+            raise NotPlain("the third column does not count everywhere")
+        yield frame.with_columns(-_polars().col("score")) if ranks else frame
+
+
+def _json_frames(path: str | Path, kind: Kind, block: int) -> Iterator[Any]:
+    """The rows of JSON Lines that all have the same keys, and ids that are texts without escapes."""
+    polars, keys, roles = _polars(), list[str](), dict[str, str]()
+    for data in _lines(path, block):
+        if not keys:
+            try:
+                first = decode(_text(data.partition(b"\n")[0]))
+            except JsonFault as fault:
+                raise NotPlain(str(fault)) from None
+            keys = list(first) if isinstance(first, dict) else []
+            roles = roles_of(keys, kind)
+            if not {"query", "doc", kind.value} <= set(roles):
+                raise NotPlain("a line is no single result")
+        schema = {roles[role]: polars.String for role in ("query", "doc")} | {
+            roles[kind.value]: polars.Float64
+        }
+        try:
+            frame = polars.read_ndjson(data, schema=schema)
+        except polars.exceptions.PolarsError as error:
+            raise NotPlain(str(error)) from None
+        counts = [data.count(f'"{key}":'.encode()) for key in keys]
+        texts = [
+            data.count(f'"{roles[role]}":{blank}"'.encode())
+            for role in ("query", "doc")
+            for blank in ("", " ")
+        ]
+        if (
+            b"\\" in data
+            or set(counts) != {len(frame)}
+            or data.count(b'":') != len(frame) * len(keys)
+            or sum(texts) != 2 * len(frame)
+        ):
+            raise NotPlain("a line has other keys, an id that is no text, or an escape")
+        yield _results(
+            frame.select(**{role: polars.col(roles[role]) for role in ("query", "doc", kind.value)}), kind
+        )
+
+
+def _text(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as fault:
+        raise NotPlain(str(fault)) from None
 
 
 def _blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
@@ -370,29 +538,34 @@ def _line(data: bytes, end: int) -> tuple[int, list[bytes]]:
     return 0, []
 
 
-_RESULTS = {
-    "query": "String",
-    "": "String",
-    "doc": "String",
-    "rank": "String",
-    "score": "Float64",
-    "tag": "String",
-}
-_GRADES = {"query": "String", "": "String", "doc": "String", "grade": "Int64"}
-
-
-def _parsed(data: bytes, columns: Mapping[str, str]) -> Any:
-    """Query, document and number of a block's lines; NotPlain where a line is none of a run, or of gold."""
+def _parsed(data: bytes, kind: Kind) -> Any:
+    """Query, document and number of a block's lines in TREC's columns; NotPlain where a line is none of a run, or of gold."""
     polars = _polars()
     separator, data = _separated(data)
+    rest = {"rank": polars.String, "score": polars.Float64, "tag": polars.String}
+    schema = dict.fromkeys(("query", "0", "doc"), polars.String)
+    schema |= rest if kind is RUN else {"grade": polars.Int64}
+    frame = _csv(data, separator, schema, [0, 2, 4 if kind is RUN else 3])
+    if kind is GOLD and data.count(separator.encode()) != 3 * len(frame):
+        raise NotPlain("a line of gold has more than four columns")
+    if b"#" in data and frame["query"].str.starts_with("#").any():
+        raise NotPlain("there are comments")
+    return frame
+
+
+def _csv(data: bytes, separator: str, schema: Mapping[str, Any], columns: list[int]) -> Any:
+    """Some columns of lines without quotes; NotPlain where one cannot be read or is missing in a line."""
+    polars = _polars()
+    if data.startswith(b"\xef\xbb\xbf"):
+        raise NotPlain("a line begins with a byte-order mark, which polars would drop")
     try:
         frame = polars.read_csv(
             data,
             separator=separator,
             has_header=False,
             quote_char=None,
-            columns=[0, 2, 3 if columns is _GRADES else 4],
-            schema={name: getattr(polars, kind) for name, kind in columns.items()},
+            columns=columns,
+            schema=schema,
             truncate_ragged_lines=True,
             missing_columns="insert",
             extra_columns="ignore",
@@ -401,10 +574,6 @@ def _parsed(data: bytes, columns: Mapping[str, str]) -> Any:
         raise NotPlain(str(error)) from None
     if any(column.null_count() for column in frame):
         raise NotPlain("a line has too few columns")
-    if columns is _GRADES and data.count(separator.encode()) != 3 * len(frame):
-        raise NotPlain("a line of gold has more than four columns")
-    if b"#" in data and frame["query"].str.starts_with("#").any():
-        raise NotPlain("there are comments")
     return frame
 
 
@@ -434,6 +603,7 @@ _BLANKS = bytes.maketrans(b"\t\v\f\r", b"    ")
 _CONTROL = bytes(byte for byte in range(32) if byte not in b"\t\n\v\f\r")
 _PLAINER = _BLANKS.translate(bytes.maketrans(_CONTROL, bytes(len(_CONTROL))))
 _USUAL = bytes(byte for byte in range(256) if byte >= 32 or byte == 10)
+_PLAIN = _USUAL + b"\t"
 
 
 def _normalised(data: bytes) -> bytes:

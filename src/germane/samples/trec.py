@@ -6,8 +6,8 @@ follows the tag of a run ignored. A table has a header, or a known number of col
 result or one grade per line, or one document: a list of these, or {query: {document: score}}. A folder is a data set
 as BEIR has it, its gold `qrels/test.tsv`.
 
-Each format is a generator of the rows of a file under the roles of their columns. A row that cannot be read does not end the
-reading: `BadRows` takes its fault. Columns that are not needed may hold anything, bytes that are no UTF-8 included.
+Each format is a generator of rows. A row that cannot be read does not end the reading: `BadRows` takes its fault. Columns that
+are not needed may hold anything, bytes that are no UTF-8 included.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from functools import lru_cache
+from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 from germane.errors import InputError, Place
 from germane.samples.files import (
@@ -42,18 +43,9 @@ from germane.samples.frames import parquet_batches
 Format: TypeAlias = Literal["trec", "tsv", "csv", "jsonl", "json", "parquet"]
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Gold: query id -> document id -> grade."""
-
-
-class FileRow(NamedTuple):
-    """One result with its score, or one gold grade, as it stands in a file.
-
-    `doc` None = the query is there, and nothing came back or is known; `value` None = a result without a score.
-    """
-
-    line: int
-    query: str
-    doc: str | None
-    value: float | None
+FileRow: TypeAlias = tuple[int, str, str | None, float | None]
+"""Line, query, document and score or grade. Document None = the query is there, and nothing came back or is known; a result
+without a score has None."""
 
 
 @dataclass(slots=True)
@@ -74,20 +66,24 @@ class Run:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
     """What tells runs and gold apart: the roles of their columns, of tables without a header, and examples."""
 
+    name: str
     roles: tuple[str, ...]
     listed: str
+    value: str
     bare: Mapping[int, tuple[str, ...]]
     trec: str
     json: str
 
 
-_RUN = _Kind(
+RUN = Kind(
+    name="a run",
     roles=("query", "doc", "docs", "score", "rank"),
     listed="docs",
+    value="score",
     bare={
         2: ("query", "doc"),
         3: ("query", "doc", "score"),
@@ -98,9 +94,11 @@ _RUN = _Kind(
     trec="write: query Q0 document rank score tag",
     json='write {"id": "q1", "contexts": [{"id": "d7"}]} or {"query_id": "q1", "doc_id": "d7", "score": 1.5}',
 )
-_GOLD = _Kind(
+GOLD = Kind(
+    name="gold",
     roles=("query", "doc", "gold", "grade"),
     listed="gold",
+    value="grade",
     bare={2: ("query", "doc"), 3: ("query", "doc", "grade"), 4: ("query", "", "doc", "grade")},
     trec="write: query 0 document grade",
     json='write {"id": "q1", "qrels": {"d7": 2}} or {"query_id": "q1", "doc_id": "d7", "relevance": 2}',
@@ -116,68 +114,72 @@ ROLES: dict[str, tuple[str, ...]] = {
 }
 """The roles of a column, each with its names in order of preference (compared without case, underscores, dashes)."""
 _NAME_THEM = "give the table a header, e.g. query_id, doc_id, {0}, or say --columns query=...,doc=...,{0}=..."
+_BETWEEN = {"tsv": "\t", "csv": ","}
 _WHOLE = re.compile(rb"[+-]?\d+")
+_BLOCK = 1 << 15
+"""Bytes that are split together, which stay in the processor's cache."""
+_INK = bytes(byte for byte in range(256) if not bytes([byte]).isspace())
 
 
 def read_run(
-    path: str | Path,
+    source: Any,
     *,
     fmt: Format | None = None,
     columns: Mapping[str, str] | None = None,
     bad: BadRows | None = None,
 ) -> Run:
-    """The ranked results in a file. `columns` maps query, doc, score, ... to the header's own names (tables).
+    """The ranked results in a file, a DataFrame, or a mapping: query id -> {document id: score}, or ids, best first.
 
-    Rows that cannot be read are one InputError at the end, or left out and said in the notes, as `bad` has it.
+    A DataFrame (pandas, polars, a table of Arrow) has a row per result, or one per query with lists of ids (and scores).
+    `columns` maps query, doc, score, ... to the header's own names. Rows that cannot be read are one InputError at the
+    end, or left out and said in the notes, as `bad` has it.
     """
     bad = bad or BadRows()
-    with on_disk(path) as file, opened(file) as stream:
-        name, kind = shown_name(file), fmt or _detect(stream, file, _RUN)
-        bare = kind in {"tsv", "csv"} and not columns and _is_bare_triple(_head(stream))
-        if kind == "trec":
-            run = _trec_run(stream, name, bad)
-        else:
-            records = _records(kind, file, stream, name, _RUN, columns, bad)
-            run = _collect_run(name, _file_rows(records, _RUN, bad), bad)
-    return _ranks_not_scores(run) if bare else run
-
-
-def format_of(path: str | Path, fmt: Format | None = None, *, gold: bool = False) -> Format:
-    """The format that a run, or gold, would be read as."""
-    if fmt is not None:
-        return fmt
-    with opened(path) as stream:
-        return _detect(stream, path, _GOLD if gold else _RUN)
+    if isinstance(source, Mapping):
+        return _collect_run("run", _mapped_rows(source), bad)
+    if not isinstance(source, str | Path):
+        return _collect_run("run", _rows(source, "run", None, columns, RUN, bad), bad)
+    with on_disk(source) as file:
+        name, fmt = shown_name(file), format_of(file, fmt)
+        if fmt == "trec" and (queries := _regular_lines(file)) is not None:
+            return Run(name, queries)
+        run = _collect_run(name, _rows(file, name, fmt, columns, RUN, bad), bad)
+        bare = fmt in _BETWEEN and not columns and _is_bare_triple(_head(file), _BETWEEN[fmt])
+        return _ranks_not_scores(run) if bare else run
 
 
 def read_qrels(
-    path: str | Path,
+    source: Any,
     *,
     fmt: Format | None = None,
     columns: Mapping[str, str] | None = None,
     keep_first: bool = False,
     bad: BadRows | None = None,
-) -> dict[str, dict[str, int]]:
-    """The gold grades in a file: query id -> document id -> grade. `keep_first` settles grades that disagree.
+) -> Qrels:
+    """The gold grades in a file, a BEIR folder, a DataFrame or a mapping: query id -> document id -> grade.
 
-    Rows that cannot be read are one InputError at the end, or left out, as `bad` has it.
+    `keep_first` settles grades that disagree. Rows that cannot be read are one InputError at the end, or left out, as
+    `bad` has it.
     """
     bad = bad or BadRows()
-    with on_disk(_in_folder(path)) as file:
-        name = shown_name(file)
-        with opened(file) as stream:
-            kind = fmt or _detect(stream, file, _GOLD)
-            if kind == "trec":
-                qrels = _trec_qrels(stream, name, bad, keep_first=keep_first)
-            else:
-                records = _records(kind, file, stream, name, _GOLD, columns, bad)
-                qrels = _collect_qrels(name, _file_rows(records, _GOLD, bad), bad, keep_first=keep_first)
+    if isinstance(source, Mapping):
+        return source
+    if not isinstance(source, str | Path):
+        name, what = "qrels", "table"
+        qrels = _collect_qrels(
+            name, _rows(source, name, None, columns, GOLD, bad), bad, keep_first=keep_first
+        )
+    else:
+        with on_disk(gold_file(source)) as file:
+            name, what = shown_name(file), "file"
+            rows = _rows(file, name, format_of(file, fmt, GOLD), columns, GOLD, bad)
+            qrels = _collect_qrels(name, rows, bad, keep_first=keep_first)
     if not qrels:
-        raise InputError("there is no gold in this file", fix=_GOLD.trec, place=Place(name))
+        raise InputError(f"there is no gold in this {what}", fix=GOLD.trec, place=Place(name))
     return qrels
 
 
-def _in_folder(path: str | Path) -> str | Path:
+def gold_file(path: str | Path) -> str | Path:
     """The gold of a folder as BEIR has it: qrels/test.tsv, or the only file in qrels; a file is itself."""
     if not Path(path).is_dir():
         return path
@@ -191,77 +193,32 @@ def _in_folder(path: str | Path) -> str | Path:
     return test[0]
 
 
-def run_of_frame(frame: Any, name: str = "run", columns: Mapping[str, str] | None = None) -> Run:
-    """A run from a DataFrame of pandas or polars: a row per result, or one per query with lists of ids (and scores)."""
-    bad = BadRows()
-    rows = _file_rows(_frame_records(frame, name, _RUN, columns or {}), _RUN, bad)
-    return _collect_run(name, rows, bad)
+def _rows(
+    source: Any, name: str, fmt: Format | None, columns: Mapping[str, str] | None, kind: Kind, bad: BadRows
+) -> Iterator[FileRow]:
+    """The rows of a file, or of a DataFrame (no format), that can be read."""
+    if fmt is None:
+        yield from _record_rows(_frame_records(source, name, kind, columns), kind, bad)
+    elif fmt == "parquet":
+        yield from _record_rows(_parquet_records(source, name, kind, columns), kind, bad)
+    else:
+        with opened(source) as stream:
+            if fmt == "trec":
+                yield from _trec_rows(stream, name, kind, bad)
+            elif fmt in {"jsonl", "json"}:
+                values = (_json_document if fmt == "json" else _json_lines)(stream, name, kind, bad)
+                yield from _record_rows(_json_records(values, kind, bad), kind, bad)
+            else:
+                records = _table_records(_BETWEEN[fmt], stream, name, kind, columns, bad)
+                yield from _record_rows(records, kind, bad)
 
 
-def qrels_of_frame(
-    frame: Any, name: str = "qrels", columns: Mapping[str, str] | None = None, *, keep_first: bool = False
-) -> dict[str, dict[str, int]]:
-    """Gold from a DataFrame of pandas or polars: a row per grade, or one per query with a list of relevant ids."""
-    bad = BadRows()
-    rows = _file_rows(_frame_records(frame, name, _GOLD, columns or {}), _GOLD, bad)
-    qrels = _collect_qrels(name, rows, bad, keep_first=keep_first)
-    if not qrels:
-        raise InputError("there is no gold in this table", place=Place(name))
-    return qrels
-
-
-def _frame_records(
-    frame: Any, name: str, kind: _Kind, columns: Mapping[str, str], before: int = 0
-) -> _Records:
-    """The rows of a DataFrame under the roles of their columns; a place's line is the number of the row."""
-    found = frame_roles([str(column) for column in _column_names(frame)], name, columns, kind)
-    values = zip(*(_column_of(frame, column) for column in found.values()), strict=True)
-    for number, row in enumerate(values, before + 1):
-        yield Place(name, number), dict(zip(found, row, strict=True))
-
-
-def _column_names(frame: Any) -> Sequence[Any]:
-    return getattr(frame, "column_names", None) or frame.columns  # type: ignore[no-any-return]
-
-
-def _column_of(frame: Any, column: str) -> list[Any]:
-    values = frame[column]
-    return values.to_pylist() if hasattr(values, "to_pylist") else values.to_list()  # type: ignore[no-any-return]
-
-
-def frame_roles(
-    names: Sequence[str], name: str, columns: Mapping[str, str] | None, kind: _Kind = _RUN
-) -> dict[str, str]:
-    """Which column plays which role; InputError where none holds the query, or none the documents."""
-    found = _roles(names, kind.roles, columns)
-    if "query" not in found or not {"doc", kind.listed} & set(found):
-        fix = "name them query_id and doc_id, or say columns={'query': ..., 'doc': ...}"
-        raise InputError(
-            f"no columns hold query and document: {', '.join(names)[:200]}", fix=fix, place=Place(name)
-        )
-    return found
-
-
-def _paired(docs: list[Any], scores: list[Any], place: Place) -> dict[str, Any]:
-    """Ids with their scores."""
-    paired = {str(doc): score for doc, score in zip(docs, scores, strict=False)}
-    if not len(docs) == len(scores) == len(paired):
-        problem = f"{len(docs)} ids, {len(paired)} of them different, have {len(scores)} scores"
-        raise InputError(problem, fix="give each id once, with one score", place=place)
-    return paired
-
-
-def as_run(results: Mapping[str, Mapping[str, float] | Sequence[str]], name: str = "run") -> Run:
-    """A run from a mapping: query id -> {document id: score}, or a list of document ids, best first."""
-
-    def rows() -> Iterator[FileRow]:
-        for query, listed in results.items():
-            yield FileRow(0, query, None, None)
-            scored = listed.items() if isinstance(listed, Mapping) else ((doc, None) for doc in listed)
-            for doc, score in scored:
-                yield FileRow(0, query, doc, None if score is None else float(score))
-
-    return _collect_run(name, rows(), BadRows())
+def _mapped_rows(results: Mapping[str, Mapping[str, float] | Sequence[str]]) -> Iterator[FileRow]:
+    for query, listed in results.items():
+        yield 0, query, None, None
+        scored = listed.items() if isinstance(listed, Mapping) else ((doc, None) for doc in listed)
+        for doc, score in scored:
+            yield 0, query, doc, None if score is None else float(score)
 
 
 def _collect_run(name: str, rows: Iterable[FileRow], bad: BadRows) -> Run:
@@ -279,7 +236,11 @@ def _collect_run(name: str, rows: Iterable[FileRow], bad: BadRows) -> Run:
             continue
         if score is not None:
             if score != score:  # noqa: PLR0124 - the test for NaN
-                bad.add(_nan(query, doc, Place(name, line)))
+                problem = (
+                    f"the score of document {doc} in query {query} is NaN, which has no place in an order"
+                )
+                fix = "write a number (inf and -inf are allowed) or drop the line"
+                bad.add(InputError(problem, fix=fix, place=Place(name, line)))
                 continue
             results.scores.append(score)
         results.ids.append(doc)
@@ -296,19 +257,11 @@ def _collect_qrels(
     for line, query, doc, value in rows:
         known, grade = qrels.setdefault(query, {}), int(value or 0)
         if doc is not None and known.setdefault(doc, grade) != grade and not keep_first:
-            bad.add(_disagree(query, doc, grade, known[doc], Place(name, line)))
+            problem = f"document {doc} of query {query} has grade {grade} here and {known[doc]} above"
+            fix = "keep one of them, or give --duplicates first"
+            bad.add(InputError(problem, fix=fix, place=Place(name, line)))
     bad.check()
     return qrels
-
-
-def _nan(query: str, doc: str, place: Place) -> InputError:
-    problem = f"the score of document {doc} in query {query} is NaN, which has no place in an order"
-    return InputError(problem, fix="write a number (inf and -inf are allowed) or drop the line", place=place)
-
-
-def _disagree(query: str, doc: str, grade: int, above: int, place: Place) -> InputError:
-    problem = f"document {doc} of query {query} has grade {grade} here and {above} above"
-    return InputError(problem, fix="keep one of them, or give --duplicates first", place=place)
 
 
 def _ranks_not_scores(run: Run) -> Run:
@@ -320,132 +273,131 @@ def _ranks_not_scores(run: Run) -> Run:
         return run
     for results in lists:
         del results.scores[:]
-    return replace(
-        run,
-        notes=(
-            *run.notes,
-            f"{run.name}: the third column counts 1, 2, 3, ... and was read as the rank",
-        ),
-    )
+    return replace(run, notes=(*run.notes, read_as_rank(run.name)))
 
 
-def _trec_run(stream: BinaryIO, name: str, bad: BadRows) -> Run:
-    """A run in TREC's columns, in one loop without an object per line."""
+def read_as_rank(name: str) -> str:
+    """The note that a column was taken for the rank."""
+    return f"{name}: the third column counts 1, 2, 3, ... and was read as the rank"
+
+
+# TREC
+
+
+def _regular_lines(path: str | Path) -> dict[str, Results] | None:
+    """The results of a run whose lines all have the same columns, with one blank or tab between them; None for others.
+
+    Blocks of such lines are split at once, which takes two thirds of the time of line after line.
+    """
     queries: dict[str, Results] = {}
-    raw, results = b"", Results()
+    line = 1
+    with opened(path) as stream:
+        while data := stream.read(_BLOCK):
+            data = (data + stream.readline()).replace(b"\r\n", b"\n")
+            blanks, cells = data.translate(None, _INK), data.split()
+            lines, width = data.count(b"\n"), blanks.find(b"\n") + 1
+            if width < 5 or blanks != blanks[:width] * lines or len(cells) != width * lines:
+                return None
+            if data.startswith(b"#") or b"\n#" in data:
+                return None
+            try:
+                docs = b" ".join(cells[2::width]).decode().split(" ")
+                scores = array("d", map(float, cells[4::width]))
+                names = [(query.decode(), len(list(same))) for query, same in groupby(cells[::width])]
+            except ValueError:
+                return None
+            if sum(scores) != sum(scores):
+                return None
+            start = 0
+            for query, count in names:
+                results, end = queries.setdefault(query, Results()), start + count
+                results.ids += docs[start:end]
+                results.scores += scores[start:end]
+                results.lines.extend(range(line + start, line + end))
+                start = end
+            line += lines
+    return queries
+
+
+def _trec_rows(stream: BinaryIO, name: str, kind: Kind, bad: BadRows) -> Iterator[FileRow]:
+    """The lines of a run, or of gold, in TREC's columns."""
+    value = _trec_score if kind is RUN else _trec_grade
     for number, line in enumerate(stream, 1):
         cells = line.split(None, 5)
+        if not cells or cells[0][:1] == b"#":
+            continue
         try:
-            score, doc = float(cells[4]), cells[2].decode()
-            if score != score:  # noqa: PLR0124 - the test for NaN
-                raise ValueError  # noqa: TRY301 - all faults are named in one place
-            if cells[0] != raw:
-                if cells[0][:1] == b"#":
-                    continue
-                results = queries.setdefault(cells[0].decode(), Results())
-                raw = cells[0]
+            row = number, cells[0].decode(), cells[2].decode(), value(cells)
         except (IndexError, ValueError):
-            if cells and cells[0][:1] != b"#":
-                bad.add(_trec_fault(line, cells, Place(name, number)))
-            continue
-        results.ids.append(doc)
-        results.scores.append(score)
-        results.lines.append(number)
-    bad.check()
-    return Run(name, queries, bad.notes())
+            bad.add(_trec_fault(line, Place(name, number), kind))
+        else:
+            yield row
 
 
-def _trec_fault(line: bytes, cells: Sequence[bytes], place: Place) -> InputError:
-    """Why a line is none of a TREC run."""
+def _trec_score(cells: Sequence[bytes]) -> float:
+    return float(cells[4])
+
+
+def _trec_grade(cells: Sequence[bytes]) -> int:
+    if len(cells) != 4 or not _WHOLE.fullmatch(cells[3]):
+        raise ValueError
+    return int(cells[3])
+
+
+def _trec_fault(line: bytes, place: Place, kind: Kind) -> InputError:
+    """Why a line is none of a run, or of gold."""
     try:
         decoded(line, place.file, place.line)
     except InputError as fault:
         return fault
-    if len(cells) < 5:
-        problem = f"a run has 6 columns, this line {len(cells)}"
-    elif _is_number(cells[4]):
-        return _nan(cells[0].decode(), cells[2].decode(), place)
+    cells = line.split()
+    wanted, least, what = (6, 5, "number") if kind is RUN else (4, 4, "whole number")
+    if len(cells) < least or (kind is GOLD and len(cells) > wanted):
+        problem = f"{kind.name} has {wanted} columns, this line {len(cells)}"
     else:
-        problem = f"the score {cells[4].decode()[:60]!r} is not a number"
-    return InputError(problem, fix=_RUN.trec, place=place)
+        problem = f"the {kind.value} {cells[least - 1].decode()[:60]!r} is not a {what}"
+    return InputError(problem, fix=kind.trec, place=place)
 
 
-def _trec_qrels(stream: BinaryIO, name: str, bad: BadRows, *, keep_first: bool) -> dict[str, dict[str, int]]:
-    """Gold in TREC's columns, in one loop without an object per line."""
-    qrels: dict[str, dict[str, int]] = {}
-    raw, known = b"", dict[str, int]()
-    whole = _WHOLE.fullmatch
-    for number, line in enumerate(stream, 1):
-        cells = line.split()
-        try:
-            query, _, given, graded = cells
-            if not (graded.isdigit() or whole(graded)):
-                raise ValueError  # noqa: TRY301 - all faults are named in one place
-            doc, grade = given.decode(), int(graded)
-            if query != raw:
-                if query[:1] == b"#":
-                    continue
-                known = qrels.setdefault(query.decode(), {})
-                raw = query
-        except ValueError:
-            if cells and cells[0][:1] != b"#":
-                bad.add(_trec_gold_fault(line, cells, Place(name, number)))
-            continue
-        if known.setdefault(doc, grade) != grade and not keep_first:
-            bad.add(_disagree(raw.decode(), doc, grade, known[doc], Place(name, number)))
-    bad.check()
-    return qrels
+# tables and JSON
 
-
-def _trec_gold_fault(line: bytes, cells: Sequence[bytes], place: Place) -> InputError:
-    """Why a line is none of TREC's gold."""
-    try:
-        decoded(line, place.file, place.line)
-    except InputError as fault:
-        return fault
-    if len(cells) != 4:
-        problem = f"gold has 4 columns, this line {len(cells)}"
-    else:
-        problem = f"the grade {cells[3].decode()[:60]!r} is not a whole number"
-    return InputError(problem, fix=_GOLD.trec, place=place)
-
-
-_Records: TypeAlias = Iterator[tuple[Place, dict[str, Any]]]
+_Records: TypeAlias = Iterator[tuple[Place, Mapping[str, Any]]]
 """Rows of a table or of JSON as role -> value, each with its place."""
 
 
-def _file_rows(records: _Records, kind: _Kind, bad: BadRows) -> Iterator[FileRow]:
+def _record_rows(records: _Records, kind: Kind, bad: BadRows) -> Iterator[FileRow]:
     """The rows of all records that can be read."""
     for place, record in records:
         try:
-            found = list(_rows(record, kind, place))
+            found = list(_rows_in(record, kind, place))
         except InputError as fault:
             bad.add(fault)
         else:
             yield from found
 
 
-def _rows(record: Mapping[str, Any], kind: _Kind, place: Place) -> Iterator[FileRow]:
+def _rows_in(record: Mapping[str, Any], kind: Kind, place: Place) -> Iterator[FileRow]:
     """The rows of one record: a single one, a list of ids, or a mapping of ids to scores or grades.
 
     In a list of gold ids each has grade 1.
     """
-    query, line, gold = _query(record["query"], place), place.line, kind is _GOLD
+    query, line, number = _query(record["query"], place), place.line, _score if kind is RUN else _grade
     if "doc" in record:
-        value = _grade(record.get("grade", 1), place) if gold else _score(record, place)
-        yield FileRow(line, query, _document(record["doc"], place), value)
-    elif (listed := record.get(kind.listed)) is not None:
-        if isinstance(listed, list) and isinstance(values := record.get(kind.roles[-1 if gold else 3]), list):
-            listed = _paired(listed, values, place)
-        yield FileRow(line, query, None, None)
-        if isinstance(listed, Mapping):
-            for doc, given in listed.items():
-                yield FileRow(
-                    line, query, doc, _grade(given, place) if gold else _number(given, "score", place)
-                )
-        else:
-            value = 1 if gold else None
-            yield from (FileRow(line, query, doc, value) for doc in _listed(query, listed, kind, place))
+        value = _score_or_rank(record, place) if kind is RUN else _grade(record.get("grade", 1), place)
+        yield line, query, _document(record["doc"], place), value
+        return
+    listed, values = record.get(kind.listed), record.get(kind.value)
+    if listed is None:
+        return
+    yield line, query, None, None
+    if isinstance(listed, list) and isinstance(values, list):
+        listed = _paired(listed, values, place)
+    if isinstance(listed, Mapping):
+        for doc, given in listed.items():
+            yield line, query, doc, number(given, place)
+    else:
+        value = None if kind is RUN else 1
+        yield from ((line, query, doc, value) for doc in _listed(query, listed, kind, place))
 
 
 def _query(value: Any, place: Place) -> str:
@@ -454,42 +406,29 @@ def _query(value: Any, place: Place) -> str:
     return str(value)
 
 
-def _score(record: Mapping[str, Any], place: Place) -> float | None:
-    """The score of a single result, else its rank as one."""
-    if record.get("score") is not None:
-        return _number(record["score"], "score", place)
-    return -_number(record["rank"], "rank", place) if "rank" in record else None
-
-
 def _document(value: Any, place: Place) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InputError(f"{json.dumps(value)[:60]} is no document id", fix=_RUN.json, place=place)
+        raise InputError(f"{json.dumps(value)[:60]} is no document id", fix=RUN.json, place=place)
     return str(value)
 
 
-def _listed(query: str, value: Any, kind: _Kind, place: Place) -> list[str]:
-    """The ids in a list of ids or of objects with an id, its text as JSON or Python, or one id."""
-    original = value
-    if isinstance(value, str):
-        found = structure(value) if value.lstrip().startswith("[") else None
-        value = value.strip() if found is None else found
-    if isinstance(value, str | int) and not isinstance(value, bool):
-        return [str(value)] if value != "" else []
-    ids = [_id(item) for item in value] if isinstance(value, list | tuple) else [None]
-    if None not in ids:
-        return [one for one in ids if one is not None]
-    if isinstance(original, str):
-        raise InputError(f"{original[:60]!r} is no list of ids", fix='write ["d1", "d2"]', place=place)
-    problem = f"query {query} has contexts without an id"
-    if kind is _GOLD:
-        problem = f"the gold of query {query} is neither a list of ids nor grades"
-    raise InputError(problem, fix=kind.json, place=place)
+def _score_or_rank(record: Mapping[str, Any], place: Place) -> float | None:
+    """The score of a single result, else its rank as one."""
+    if record.get("score") is not None:
+        return _score(record["score"], place)
+    return -_number(record["rank"], "rank", place) if "rank" in record else None
 
 
-def _id(item: Any) -> str | None:
-    if isinstance(item, Mapping):
-        item = next((item[key] for key in item if fold(key) in {"id", "docid", "documentid"}), None)
-    return str(item) if isinstance(item, str | int) and not isinstance(item, bool) else None
+def _score(value: Any, place: Place) -> float:
+    return _number(value, "score", place)
+
+
+def _grade(value: Any, place: Place) -> int:
+    number = float(value) if isinstance(value, bool) else _number(value, "grade", place)
+    if not number.is_integer():
+        problem = f"the grade {str(value)!r} is not a whole number"
+        raise InputError(problem, fix="write e.g. 0, 1 or 2", place=place)
+    return int(number)
 
 
 class _Cell(str):
@@ -509,27 +448,56 @@ def _number(value: Any, what: str, place: Place) -> float:
     raise InputError(f"the {what} {shown[:60]} is not a number", fix=fix, place=place)
 
 
-def _grade(value: Any, place: Place) -> int:
-    number = float(value) if isinstance(value, bool) else _number(value, "grade", place)
-    if not number.is_integer():
-        problem = f"the grade {str(value)!r} is not a whole number"
-        raise InputError(problem, fix="write e.g. 0, 1 or 2", place=place)
-    return int(number)
+def _paired(docs: list[Any], values: list[Any], place: Place) -> dict[str, Any]:
+    """Ids with their scores or grades."""
+    paired = {str(doc): value for doc, value in zip(docs, values, strict=False)}
+    if not len(docs) == len(values) == len(paired):
+        problem = f"{len(docs)} ids, {len(paired)} of them different, have {len(values)} scores"
+        raise InputError(problem, fix="give each id once, with one score", place=place)
+    return paired
 
 
-def _roles(
-    names: Sequence[str], wanted: Sequence[str], columns: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Which of these names plays each wanted role; `columns` (role or its name -> name here) comes first."""
+def _listed(query: str, value: Any, kind: Kind, place: Place) -> list[str]:
+    """The ids in a list of ids or of objects with an id, its text as JSON or Python, or one id."""
+    original = value
+    if isinstance(value, str):
+        found = structure(value) if value.lstrip().startswith("[") else None
+        value = value.strip() if found is None else found
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return [str(value)] if value != "" else []
+    ids = [_id(item) for item in value] if isinstance(value, list | tuple) else [None]
+    if None not in ids:
+        return [one for one in ids if one is not None]
+    if isinstance(original, str):
+        raise InputError(f"{original[:60]!r} is no list of ids", fix='write ["d1", "d2"]', place=place)
+    problem = f"query {query} has contexts without an id"
+    if kind is GOLD:
+        problem = f"the gold of query {query} is neither a list of ids nor grades"
+    raise InputError(problem, fix=kind.json, place=place)
+
+
+def _id(item: Any) -> str | None:
+    if isinstance(item, Mapping):
+        item = next((item[key] for key in item if fold(key) in {"id", "docid", "documentid"}), None)
+    return str(item) if isinstance(item, str | int) and not isinstance(item, bool) else None
+
+
+def roles_of(names: Sequence[str], kind: Kind, columns: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Which of these names plays each role; `columns` (role or its name -> name here) comes first."""
     folded = {fold(name): name for name in reversed(names)}
-    chosen = {role(key, wanted): name for key, name in (columns or {}).items()}
+    chosen = {role(key, kind.roles): name for key, name in (columns or {}).items()}
     found = {}
-    for part in wanted:
+    for part in kind.roles:
         by_flag = [chosen[part]] if part in chosen else []
         candidates = [*by_flag, *(folded[fold(name)] for name in ROLES[part] if fold(name) in folded)]
         if hit := next((name for name in candidates if name in names), None):
             found[part] = hit
     return found
+
+
+@lru_cache(maxsize=64)
+def _roles_of_keys(keys: tuple[str, ...], kind: Kind) -> dict[str, str]:
+    return roles_of(keys, kind)
 
 
 def role(key: str, wanted: Sequence[str] = ()) -> str:
@@ -541,26 +509,51 @@ def role(key: str, wanted: Sequence[str] = ()) -> str:
     raise InputError(f"--columns does not know {key!r}", fix=fix)
 
 
-def _json_records(stream: BinaryIO, name: str, kind: _Kind, bad: BadRows, *, whole: bool) -> _Records:
+def _json_lines(stream: BinaryIO, name: str, kind: Kind, bad: BadRows) -> Iterator[tuple[Place, Any]]:
+    for number, line in numbered_lines(stream):
+        try:
+            value = _parse(line, name, number, kind)
+        except InputError as fault:
+            bad.add(fault)
+        else:
+            yield Place(name, number), value
+
+
+def _json_document(stream: BinaryIO, name: str, kind: Kind, _: BadRows) -> Iterator[tuple[Place, Any]]:
+    document = _parse(whole_text(stream, name), name, 1, kind)
+    for value in document if isinstance(document, list) else [document]:
+        yield Place(name), value
+
+
+def _parse(text: bytes, name: str, line: int, kind: Kind) -> Any:
+    """The JSON value of a text; infinite scores are allowed, other than in samples."""
+    written = decoded(text, name, line)
+    try:
+        return decode(written, infinite=True)
+    except JsonFault as fault:
+        place = place_in(name, written, fault.offset, line)
+        raise InputError(fault.problem, fix=fault.fix or kind.json, place=place) from None
+
+
+def _json_records(values: Iterator[tuple[Place, Any]], kind: Kind, bad: BadRows) -> _Records:
     """JSON objects under the roles of their keys; {query: ...} without a query id is a record per query."""
-    for place, value in _json_values(stream, name, kind, bad, whole=whole):
+    for place, value in values:
         try:
             yield from [(place, record) for record in _json_found(value, kind, place)]
         except InputError as fault:
             bad.add(fault)
 
 
-def _json_found(value: Any, kind: _Kind, place: Place) -> Iterator[dict[str, Any]]:
+def _json_found(value: Any, kind: Kind, place: Place) -> Iterator[dict[str, Any]]:
     if not isinstance(value, dict):
         raise InputError(f"{json.dumps(value)[:60]} is no JSON object", fix=kind.json, place=place)
-    key = _roles(list(value), kind.roles)
+    key = _roles_of_keys(tuple(value), kind) if len(value) < 50 else roles_of(list(value), kind)
     if "query" in key and isinstance(value[key["query"]], str | int):
-        found = {part: value[name] for part, name in key.items()}
-        if kind is _RUN and "doc" not in found:
+        if kind is RUN and "doc" not in key:
             _check_lists(key.get("docs", ""), value, place)
-        yield found
+        yield {part: value[name] for part, name in key.items()}
         return
-    if kind is _RUN and not all(isinstance(listed, Mapping | list) for listed in value.values()):
+    if kind is RUN and not all(isinstance(listed, Mapping | list) for listed in value.values()):
         raise InputError("there is no query id here", fix=kind.json, place=place)
     for query, listed in value.items():
         yield {"query": query, kind.listed: listed}
@@ -574,64 +567,19 @@ def _check_lists(docs: str, record: Mapping[str, Any], place: Place) -> None:
     listed = record.get(docs)
     if docs == "contexts" and isinstance(listed, list) and any(isinstance(item, str) for item in listed):
         problem = "these contexts are texts without ids, and gold is about ids"
-        raise InputError(problem, fix=_RUN.json, place=place)
-
-
-def _json_values(
-    stream: BinaryIO, name: str, kind: _Kind, bad: BadRows, *, whole: bool
-) -> Iterator[tuple[Place, Any]]:
-    if whole:
-        document = _parse(whole_text(stream, name), name, 1, kind)
-        yield from (
-            (Place(name), value) for value in (document if isinstance(document, list) else [document])
-        )
-        return
-    for number, line in numbered_lines(stream):
-        try:
-            value = _parse(line, name, number, kind)
-        except InputError as fault:
-            bad.add(fault)
-        else:
-            yield Place(name, number), value
-
-
-def _parse(text: bytes, name: str, line: int, kind: _Kind) -> Any:
-    """The JSON value of a text; infinite scores are allowed, other than in samples."""
-    written = decoded(text, name, line)
-    try:
-        return decode(written, infinite=True)
-    except JsonFault as fault:
-        place = place_in(name, written, fault.offset, line)
-        raise InputError(fault.problem, fix=fault.fix or kind.json, place=place) from None
+        raise InputError(problem, fix=RUN.json, place=place)
 
 
 def _table_records(
-    delimiter: str, stream: BinaryIO, name: str, kind: _Kind, columns: Mapping[str, str], bad: BadRows
+    delimiter: str, stream: BinaryIO, name: str, kind: Kind, columns: Mapping[str, str] | None, bad: BadRows
 ) -> _Records:
     """The rows of a table under the roles of its header, or of its number of columns."""
-    lines = _texts(stream, name, bad)
-    rows = (
-        (line, [cell.strip() for cell in cells]) for line, cells in table_rows(lines, delimiter, name, bad)
-    )
+    rows = table_rows(_texts(stream, name, bad), delimiter, name, bad)
     first = next(rows, None)
     if first is None:
         return
-    place, head = Place(name, first[0]), first[1]
-    header = _roles(head, kind.roles, columns)
-    named = "query" in header and len(header) > 1
-    if columns and not named:
-        problem = f"the header has no such columns: {', '.join(head)[:200]}"
-        raise InputError(problem, fix="--columns query=...,doc=...", place=place)
-    positions = {part: head.index(column) for part, column in header.items()}
-    if not named:
-        if len(head) not in kind.bare:
-            few, many = min(kind.bare), max(kind.bare)
-            problem = f"a table without a header has {few} to {many} columns, this line {len(head)}"
-            raise InputError(problem, fix=_NAME_THEM.format("score"), place=place)
-        positions = {part: position for position, part in enumerate(kind.bare[len(head)]) if part}
-    if "doc" not in positions and kind.listed not in positions:
-        fix = _NAME_THEM.format(kind.roles[-1])
-        raise InputError("no column holds the document", fix=fix, place=place)
+    head = [cell.strip() for cell in first[1]]
+    positions, named = table_columns(head, Place(name, first[0]), kind, columns)
     width = max(positions.values()) + 1
     for line, cells in rows if named else chain([first], rows):
         place = Place(name, line)
@@ -639,47 +587,82 @@ def _table_records(
             problem = f"this row has {len(cells)} columns, the first one {len(head)}"
             bad.add(InputError(problem, fix="give every row all columns", place=place))
             continue
-        yield place, {part: _Cell(cells[position]) for part, position in positions.items()}
+        yield place, {part: _Cell(cells[at].strip()) for part, at in positions.items()}
+
+
+def table_columns(
+    head: Sequence[str], place: Place, kind: Kind, columns: Mapping[str, str] | None
+) -> tuple[dict[str, int], bool]:
+    """Where the column of each role stands, by a table's first row, and whether that is a header."""
+    header = roles_of(head, kind, columns)
+    named = "query" in header and len(header) > 1
+    if columns and not named:
+        problem = f"the header has no such columns: {', '.join(head)[:200]}"
+        raise InputError(problem, fix="--columns query=...,doc=...", place=place)
+    if not named and len(head) not in kind.bare:
+        few, many = min(kind.bare), max(kind.bare)
+        problem = f"a table without a header has {few} to {many} columns, this line {len(head)}"
+        raise InputError(problem, fix=_NAME_THEM.format("score"), place=place)
+    positions = {part: head.index(column) for part, column in header.items()}
+    if not named:
+        positions = {part: at for at, part in enumerate(kind.bare[len(head)]) if part}
+    if "doc" not in positions and kind.listed not in positions:
+        fix = _NAME_THEM.format(kind.roles[-1])
+        raise InputError("no column holds the document", fix=fix, place=place)
+    return positions, named
 
 
 def _texts(stream: BinaryIO, name: str, bad: BadRows) -> Iterator[str]:
     """The lines of a file; one that is no UTF-8 is a bad row, and empty."""
     for number, line in enumerate(stream, 1):
         try:
-            text = decoded(line, name, number)
+            yield decoded(line, name, number)
         except InputError as fault:
             bad.add(fault)
-            text = "\n"
-        yield text
+            yield "\n"
 
 
-def _records(
-    fmt: Format,
-    path: str | Path,
-    stream: BinaryIO,
-    name: str,
-    kind: _Kind,
-    columns: Mapping[str, str] | None,
-    bad: BadRows,
+def _frame_records(
+    frame: Any, name: str, kind: Kind, columns: Mapping[str, str] | None, before: int = 0
 ) -> _Records:
-    """The rows of a file that is not in TREC's columns."""
-    if fmt == "parquet":
-        return _parquet_records(path, name, kind, columns or {})
-    if fmt in {"jsonl", "json"}:
-        return _json_records(stream, name, kind, bad, whole=fmt == "json")
-    return _table_records("\t" if fmt == "tsv" else ",", stream, name, kind, columns or {}, bad)
+    """The rows of a DataFrame under the roles of their columns; a place's line is the number of the row."""
+    names = getattr(frame, "column_names", None) or frame.columns  # an Arrow table has both
+    found = frame_roles([str(column) for column in names], name, columns, kind)
+    listed = (frame[column] for column in found.values())
+    values = (one.to_pylist() if hasattr(one, "to_pylist") else one.to_list() for one in listed)
+    for number, row in enumerate(zip(*values, strict=True), before + 1):
+        yield Place(name, number), dict(zip(found, row, strict=True))
 
 
-def _parquet_records(path: str | Path, name: str, kind: _Kind, columns: Mapping[str, str]) -> _Records:
+def frame_roles(
+    names: Sequence[str], name: str, columns: Mapping[str, str] | None, kind: Kind = RUN
+) -> dict[str, str]:
+    """Which column plays which role; InputError where none holds the query, or none the documents."""
+    found = roles_of(names, kind, columns)
+    if "query" not in found or not {"doc", kind.listed} & set(found):
+        fix = "name them query_id and doc_id, or say columns={'query': ..., 'doc': ...}"
+        raise InputError(
+            f"no columns hold query and document: {', '.join(names)[:200]}", fix=fix, place=Place(name)
+        )
+    return found
+
+
+def _parquet_records(path: str | Path, name: str, kind: Kind, columns: Mapping[str, str] | None) -> _Records:
     before = 0
     for frame in parquet_batches(path, lambda names: frame_roles(names, name, columns, kind).values()):
         yield from _frame_records(frame, name, kind, columns, before)
         before += len(frame)
 
 
-def _detect(stream: BinaryIO, path: str | Path, kind: _Kind) -> Format:
-    """The format of a file: Parquet by its first bytes, JSON by its first character, TREC by its columns, else a table."""
-    lines = _head(stream)
+# which format
+
+
+def format_of(path: str | Path, fmt: Format | None = None, kind: Kind = RUN) -> Format:
+    """The given format, else Parquet by the file's first bytes, JSON by its first character, TREC by its columns, or a table."""
+    return fmt or _detected(_head(path), path, kind)
+
+
+def _detected(lines: list[bytes], path: str | Path, kind: Kind) -> Format:
     first = lines[0].strip() if lines else b""
     suffix = Path(str(path).removesuffix(".gz").removesuffix(".zst")).suffix.lower()
     if suffix == ".parquet" or first[:4] == b"PAR1":
@@ -695,9 +678,10 @@ def _detect(stream: BinaryIO, path: str | Path, kind: _Kind) -> Format:
     return "csv" if first.count(b",") and len(first.split()) < 4 else "trec"
 
 
-def _head(stream: BinaryIO) -> list[bytes]:
-    """The first lines that are not blank or comments, still to be read; the last one may be cut off."""
-    head: bytes = stream.peek(1 << 16)[: 1 << 16]  # type: ignore[attr-defined]
+def _head(path: str | Path) -> list[bytes]:
+    """The first lines that are not blank or comments; the last one may be cut off."""
+    with opened(path) as stream:
+        head: bytes = stream.peek(1 << 16)[: 1 << 16]  # type: ignore[attr-defined]
     return [line for line in head.splitlines() if line.strip() and line[:1] != b"#"]
 
 
@@ -714,15 +698,15 @@ def _one_document(lines: list[bytes], suffix: str) -> bool:
     return False
 
 
-def _looks_trec(cells: list[bytes], kind: _Kind) -> bool:
-    if kind is _GOLD:
+def _looks_trec(cells: list[bytes], kind: Kind) -> bool:
+    if kind is GOLD:
         return len(cells) == 4 and bool(_WHOLE.fullmatch(cells[3]))
     return len(cells) >= 5 and _is_number(cells[4])
 
 
-def _is_bare_triple(lines: Sequence[bytes]) -> bool:
+def _is_bare_triple(lines: Sequence[bytes], between: str) -> bool:
     """Whether a table begins with three columns, the third a number, and so has no header."""
-    cells = re.split(rb"[\t,]", lines[0]) if lines else []
+    cells = lines[0].split(between.encode()) if lines else []
     return len(cells) == 3 and _is_number(cells[2])
 
 

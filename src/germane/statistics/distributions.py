@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import erfc, exp, inf, isnan, lgamma, log, log1p, pi, sqrt
-from statistics import NormalDist
 
 from germane.errors import InputError
 
 _TINY = 1e-300
-_NORMAL = NormalDist()
 _LARGE_DF = 1e5
 """Degrees of freedom above which two terms of the expansion around the normal quantile are exact to 1e-10."""
 
@@ -25,7 +23,9 @@ def normal_cdf(z: float) -> float:
 
 def normal_quantile(p: float) -> float:
     """Value below which a standard normal variable lies with probability p, 0 < p < 1."""
-    return _NORMAL.inv_cdf(_probability(p))
+    from statistics import NormalDist  # fractions and decimals come with it
+
+    return NormalDist().inv_cdf(_probability(p))
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
@@ -101,7 +101,7 @@ def t_quantile(p: float, df: float) -> float:
     tail = min(_probability(p), 1 - p)
     if not df > 0:
         raise InputError(f"Student's t has no {df} degrees of freedom", fix="give a number above 0")
-    z = -_NORMAL.inv_cdf(tail)
+    z = -normal_quantile(tail)
     t = z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
     scale = lgamma((df + 1) / 2) - lgamma(df / 2) - log(df * pi) / 2
     for _ in range(100 if df <= _LARGE_DF and t > 0 else 0):
