@@ -13,25 +13,21 @@ from types import UnionType
 from typing import TYPE_CHECKING
 
 from germane.errors import InputError, JudgeError, Place
-from germane.evaluation.choice import NAME_A_JUDGE, Router, needs_judge
-from germane.evaluation.unit import judged, run_coroutine
+from germane.evaluation.choice import NAME_A_JUDGE, needs_judge
+from germane.evaluation.evaluate import report_on
+from germane.evaluation.unit import run_coroutine
 from germane.judges.judge import Judge
-from germane.judging.pool import Pool
-from germane.ledger.replay import missing_in_words
 from germane.ledger.store import Ledger
-from germane.measures.explaining import Explanation
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
-from germane.measures.scoring import BORDERLINE, PASS, Grader, Job
+from germane.measures.scoring import Job
 from germane.reports.explain import results_of
-from germane.reports.manifest import manifest_of
-from germane.reports.report import Report
 from germane.samples.contexts import find_contexts, only_contexts
 from germane.samples.evalfile import Case
 from germane.samples.files import Notice, Warn, fold, nearest, whole
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import RowReader
-from germane.types import Json, Message, Sample, Score, freeze
+from germane.types import Json, Message, Sample, freeze
 
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
@@ -186,15 +182,16 @@ def grade(
     threshold: float | None = None,
 ) -> Graded:
     """Grade one sample by one measure; with `replay` (the ledger's name) nobody is asked. InputError where it lacks something that the measure needs."""
-    grader = Grader(measure=measure, strict=strict, expected_relevant_count=expected_relevant_count)
-    job = Job(sample=sample, graders=(grader,))
-    fix = "send what it needs, see `germane measures`"
-    try:
-        report, score = _scored(job, str(measure), judge, ledger, settings or Settings(), replay, fix)
-    except JudgeError as failure:
-        return Graded(result=None, error=str(failure))
-    explanation = report.explain(sample.id, grader.name, system=sample.system, trial=sample.trial)
-    return Graded(result=_result(grader, score, explanation, PASS if threshold is None else threshold))
+    from germane.graders.measure_grader import MeasureGrader
+
+    grader = MeasureGrader(
+        measure=measure,
+        strict=strict,
+        expected_relevant_count=expected_relevant_count,
+        min_score=threshold,
+        settings=settings or Settings(),
+    )
+    return grade_case(grader, Case(sample=sample), judge=judge, ledger=ledger, replay=replay)
 
 
 _RUNS_CODE = {"code_judge", "composite"}
@@ -251,60 +248,22 @@ def grade_case(
     from germane.graders.specs import by_case
 
     job = Job(sample=case.sample, graders=(by_case(grader),), case=case)
+    if needs_judge(job.graders) and judge is None:
+        raise InputError(f"{grader.label} needs a judge", fix=NAME_A_JUDGE)
     try:
-        report, _ = _scored(job, grader.label, judge, ledger, Settings(), replay, "send what it needs")
+        report = run_coroutine(report_on([job], Settings(), judge, ledger, replay=replay))
     except JudgeError as failure:
         return Graded(result=None, error=str(failure))
-    (found,) = results_of(report).values()
-    details = {**(found.get("details") or {}), "verdict": found.get("verdict")}
-    return Graded(result={**found, "details": details})
-
-
-def _scored(
-    job: Job, name: str, judge: Judge | None, ledger: Ledger | None, settings: Settings, replay: str, fix: str
-) -> tuple[Report, Score]:
-    """The report on one job, and its score; JudgeError where there is none."""
-    if needs_judge(job.graders) and judge is None:
-        raise InputError(f"{name} needs a judge", fix=NAME_A_JUDGE)
-    report = run_coroutine(_judged(job, judge, ledger, settings, replay))
     (score,) = report.scores()
+    if lacking := report.manifest.get("over"):
+        return Graded(result=None, error=lacking)
     if score.status == "skipped":
-        raise InputError(f"{name} cannot be computed: {score.why}", fix=fix)
+        fix = "send what it needs, see `germane measures`"
+        raise InputError(f"{grader.label} cannot be computed: {score.why}", fix=fix)
     if score.value is None:
-        raise JudgeError(f"{name}: {score.why}")
-    return report, score
-
-
-async def _judged(
-    job: Job, judge: Judge | None, ledger: Ledger | None, settings: Settings, replay: str
-) -> Report:
-    router = Router(judge)
-    async with Pool(router, ledger, replay=replay) as pool:
-        router.lend(pool)
-        tables = await judged([job], settings, pool)
-    if pool.missing and ledger is not None:
-        raise JudgeError(missing_in_words(ledger, replay, pool.missing, tables.items))
-    return Report.build(tables, manifest_of(settings, judge, pool.spent))
-
-
-def _result(grader: Grader, score: Score, explanation: Explanation, least: float) -> dict[str, Json]:
-    shown = explanation.as_json()
-    value = score.value or 0.0
-    expected = grader.expected_relevant_count or 0
-    if len(explanation.hits) < expected:
-        shown["misses"].append(f"Expected {expected} relevant contexts, found {len(explanation.hits)}")
-    strict_failure = grader.strict and any(
-        check["relevant"] is False for check in explanation.relevance_checks
-    )
-    verdict = "pass" if value >= least else "borderline" if value >= BORDERLINE else "fail"
-    shown["details"] |= {"measure": str(grader.measure), "verdict": "fail" if strict_failure else verdict}
-    if score.why:
-        shown["details"]["note"] = score.why
-    assertions = [_assertion(text, passed=True) for text in explanation.hits]
-    assertions += [_assertion(text, passed=False) for text in shown["misses"]]
-    return {"score": value, **shown, "assertions": assertions}
-
-
-def _assertion(text: str, *, passed: bool) -> dict[str, Json]:
-    head, _, evidence = text.partition(" - ")
-    return {"text": head, "passed": passed, "evidence": evidence}
+        return Graded(result=None, error=f"{grader.label}: {score.why}")
+    (found,) = results_of(report).values()
+    details = {**(found.get("details") or {}), "measure": score.type, "verdict": found.get("verdict")}
+    assertions = [{**one, "evidence": one.get("evidence", "")} for one in found["assertions"]]
+    lists = {name: list(found[name]) for name in ("hits", "misses")}
+    return Graded(result={**found, **lists, "details": details, "assertions": assertions})
