@@ -5,7 +5,7 @@ The document is what such a runner sends its scripts (either generation), or one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -18,16 +18,18 @@ from germane.evaluation.evaluate import report_on
 from germane.evaluation.unit import run_coroutine
 from germane.judges.judge import Judge
 from germane.ledger.store import Ledger
+from germane.measures.explaining import Explanation
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
-from germane.measures.scoring import Job
+from germane.measures.scoring import BORDERLINE, PASS, Grader, Job
 from germane.reports.explain import results_of
+from germane.reports.report import Report
 from germane.samples.contexts import find_contexts, only_contexts
 from germane.samples.evalfile import Case
 from germane.samples.files import Notice, Warn, fold, nearest, whole
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import RowReader
-from germane.types import Json, Message, Sample, freeze
+from germane.types import Json, Message, Sample, Score, freeze
 
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
@@ -182,16 +184,15 @@ def grade(
     threshold: float | None = None,
 ) -> Graded:
     """Grade one sample by one measure; with `replay` (the ledger's name) nobody is asked. InputError where it lacks something that the measure needs."""
-    from germane.graders.measure_grader import MeasureGrader
+    grader = Grader(measure=measure, strict=strict, expected_relevant_count=expected_relevant_count)
+    least = PASS if threshold is None else threshold
 
-    grader = MeasureGrader(
-        measure=measure,
-        strict=strict,
-        expected_relevant_count=expected_relevant_count,
-        min_score=threshold,
-        settings=settings or Settings(),
-    )
-    return grade_case(grader, Case(sample=sample), judge=judge, ledger=ledger, replay=replay)
+    def result(report: Report, score: Score) -> dict[str, Json]:
+        explained = report.explain(sample.id, grader.name, system=sample.system, trial=sample.trial)
+        return _result(grader, score, explained, least)
+
+    job = Job(sample=sample, graders=(grader,))
+    return _graded(job, str(measure), result, judge, ledger, settings or Settings(), replay)
 
 
 _RUNS_CODE = {"code_judge", "composite"}
@@ -247,11 +248,28 @@ def grade_case(
     """Grade one case; with `replay` (the ledger's name) nobody is asked. InputError where it lacks something that the grader needs."""
     from germane.graders.specs import by_case
 
+    def result(report: Report, _: Score) -> dict[str, Json]:
+        (found,) = results_of(report).values()
+        return {**found, "details": {**(found.get("details") or {}), "verdict": found.get("verdict")}}
+
     job = Job(sample=case.sample, graders=(by_case(grader),), case=case)
+    return _graded(job, grader.label, result, judge, ledger, Settings(), replay)
+
+
+def _graded(
+    job: Job,
+    name: str,
+    result: Callable[[Report, Score], dict[str, Json]],
+    judge: Judge | None,
+    ledger: Ledger | None,
+    settings: Settings,
+    replay: str,
+) -> Graded:
+    """The `result` of the report on one job, or why there is none."""
     if needs_judge(job.graders) and judge is None:
-        raise InputError(f"{grader.label} needs a judge", fix=NAME_A_JUDGE)
+        raise InputError(f"{name} needs a judge", fix=NAME_A_JUDGE)
     try:
-        report = run_coroutine(report_on([job], Settings(), judge, ledger, replay=replay))
+        report = run_coroutine(report_on([job], settings, judge, ledger, replay=replay))
     except JudgeError as failure:
         return Graded(result=None, error=str(failure))
     (score,) = report.scores()
@@ -259,11 +277,24 @@ def grade_case(
         return Graded(result=None, error=lacking)
     if score.status == "skipped":
         fix = "send what it needs, see `germane measures`"
-        raise InputError(f"{grader.label} cannot be computed: {score.why}", fix=fix)
+        raise InputError(f"{name} cannot be computed: {score.why}", fix=fix)
     if score.value is None:
-        return Graded(result=None, error=f"{grader.label}: {score.why}")
-    (found,) = results_of(report).values()
-    details = {**(found.get("details") or {}), "measure": score.type, "verdict": found.get("verdict")}
-    assertions = [{**one, "evidence": one.get("evidence", "")} for one in found["assertions"]]
-    lists = {name: list(found[name]) for name in ("hits", "misses")}
-    return Graded(result={**found, **lists, "details": details, "assertions": assertions})
+        return Graded(result=None, error=f"{name}: {score.why}")
+    return Graded(result=result(report, score))
+
+
+def _result(grader: Grader, score: Score, explanation: Explanation, least: float) -> dict[str, Json]:
+    shown, value = explanation.as_json(), score.value or 0.0
+    expected = grader.expected_relevant_count or 0
+    if len(explanation.hits) < expected:
+        shown["misses"].append(f"Expected {expected} relevant contexts, found {len(explanation.hits)}")
+    verdict = "pass" if value >= least else "borderline" if value >= BORDERLINE else "fail"
+    if grader.strict and any(check["relevant"] is False for check in explanation.relevance_checks):
+        verdict = "fail"
+    shown["details"] |= {"measure": str(grader.measure), "verdict": verdict}
+    if score.why:
+        shown["details"]["note"] = score.why
+    pieces = [(text.partition(" - "), True) for text in explanation.hits]
+    pieces += [(text.partition(" - "), False) for text in shown["misses"]]
+    assertions = [{"text": head, "passed": held, "evidence": more} for (head, _, more), held in pieces]
+    return {"score": value, **shown, "assertions": assertions}
