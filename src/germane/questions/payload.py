@@ -92,7 +92,7 @@ def parsed(kind: type[P], payload: Json, verdicts: tuple[str, str] | None = None
 
 def normal(kind: type[P], payload: Json) -> dict[str, Json]:
     """The payload with the types that its schema names, and nothing else in it."""
-    return parsed(kind, payload).model_dump(exclude_unset=True)
+    return parsed(kind, payload).model_dump(exclude_unset=True, by_alias=True)
 
 
 _WANTED = {
