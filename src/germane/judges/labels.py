@@ -41,15 +41,14 @@ class LabelsJudge(LocalJudge):
         """The label as an answer on the scale of the question, or "no label"."""
         label = self._labels.get(question.item) if self._labels else None
         label = question.label("labels") if label is None else label
-        return Reply(error="no label") if label is None else Reply(payload=_payload(label, question.scale))
-
-
-def _payload(label: Json, scale: str) -> dict[str, Json]:
-    if isinstance(label, bool):
-        return {"relevant": label, "reasoning": ""}
-    if scale == "binary":
-        return {"relevant": label >= HELPS, "reasoning": f"a person's grade is {label} of 3"}
-    return {"grade": label, "reasoning": ""}
+        if label is None:
+            return Reply(error="no label")
+        if isinstance(label, bool):
+            return Reply(payload={"relevant": label, "reasoning": ""})
+        if question.scale == "binary":
+            why = f"a person's grade is {label} of 3"
+            return Reply(payload={"relevant": label >= HELPS, "reasoning": why})
+        return Reply(payload={"grade": label, "reasoning": ""})
 
 
 class GoldJudge(LabelsJudge):
@@ -69,11 +68,7 @@ class GoldJudge(LabelsJudge):
         """Yes or no with the gold grade, or why there is none."""
         grade = question.label("gold")
         if grade is None:
-            return Reply(error=_why_none(question))
+            unnamed = question.context is not None and question.context.id is None
+            lacking = "the passage has no document id" if unnamed else "the sample has no qrels"
+            return Reply(error=f"no gold label: {lacking}")
         return Reply(payload={"relevant": grade >= 1, "reasoning": f"gold grade {grade}"})
-
-
-def _why_none(question: Relevance) -> str:
-    if question.context is not None and question.context.id is None:
-        return "no gold label: the passage has no document id"
-    return "no gold label: the sample has no qrels"

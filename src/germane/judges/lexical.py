@@ -78,11 +78,8 @@ def _relevance(question: Relevance) -> Json:
 def _claims(question: Claims) -> Json:
     """One claim per sentence, without citation marks; a question claims nothing."""
     parts = sentences(_CITED.sub("", question.text))
-    return {"claims": [part for part in parts if words(part) and not _asks(part)]}
-
-
-def _asks(sentence: str) -> bool:
-    return sentence.rstrip("\"'”’»)").endswith(("?", "\uff1f", "\u061f"))
+    asks = ("?", "\uff1f", "\u061f")
+    return {"claims": [part for part in parts if words(part) and not part.rstrip("\"'”’»)").endswith(asks)]}
 
 
 def _support(question: Support) -> Json:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import math
+import threading
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ from germane.judges.client.client import ModelClient
 from germane.judges.client.limits import AdaptiveConcurrency, RateLimiter
 from germane.judges.client.output import ROOM, ModelCapabilities
 from germane.judges.client.providers import Price, Service, check_headers, find, price_of
-from germane.judges.client.retry import RetryPolicy
+from germane.judges.client.retry import RetryPolicy, check_number
 from germane.judges.client.transport import HTTPTransport, Transport
 from germane.judges.judge import Judge, Reply, apart, without_asking
 from germane.questions.prompts import Prompts, fingerprint, part
@@ -126,8 +126,6 @@ class LLMJudge(Judge):
             self.capabilities.reason(reasoning, service.provider)
         self._fuse, self._batch = reading == "fused", batch
         self._price = price
-        self._pricing: Future[Price | None] | None = None
-        self._priced = price is not None or bool(service.custom)
         limited = rpm is not None or tpm is not None
         self._key, self._limiter = api_key, RateLimiter(rpm=rpm, tpm=tpm) if limited else limiter
         self._headers = {name: value.strip() for name, value in (headers or {}).items()}
@@ -140,20 +138,12 @@ class LLMJudge(Judge):
         """Groups to hand over at once: some more than requests in flight, so that none is waited for."""
         return self.requests.limit + max(2, self.requests.limit // 8)
 
-    @property
+    @cached_property
     def price(self) -> Price | None:
         """What a million tokens cost; None = unknown."""
-        if not self._priced:
-            self._price, self._priced = self._look_up().result(), True
-        return self._price
-
-    def _look_up(self) -> Future[Price | None]:
-        """The price, looked up in a thread: the list of prices loads while the first answer is on its way."""
-        if self._pricing is None:
-            thread = ThreadPoolExecutor(1, thread_name_prefix="germane-prices")
-            self._pricing = thread.submit(price_of, self.service.provider, self.service.model)
-            thread.shutdown(wait=False)
-        return self._pricing
+        if self._price is not None or self.service.custom:
+            return self._price
+        return price_of(self.service.provider, self.service.model)
 
     def ready(self) -> ModelClient:
         """The client, opened; JudgeError where the key is missing, MissingPart an extra. Nothing is sent."""
@@ -216,8 +206,10 @@ class LLMJudge(Judge):
             return [reply]
         items = readings(questions, self.prompts, fuse=self._fuse)
         call = GroupCall(self.ready(), self.prompts, items)
-        if not self._priced:
-            self._look_up()
+        if (
+            not self._calls and "price" not in self.__dict__
+        ):  # the list of prices loads while the first answer is on its way
+            threading.Thread(target=getattr, args=(self, "price"), daemon=True).start()
         loop = asyncio.get_running_loop()
         if self._calls and self._loop is not loop:
             raise InputError(
@@ -256,12 +248,11 @@ def _check(
         raise InputError(f"there is no reading {reading!r}", fix="write fused or single")
     if reasoning not in {None, "off", "low"}:
         raise InputError(f"reasoning={reasoning!r} is not possible", fix="write off or low")
-    number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
-    if temperature is not None and not (number and 0 <= temperature < math.inf):
-        raise InputError(f"temperature={temperature!r} is not possible", fix="write a number from 0, or None")
+    if temperature is not None:
+        check_number("temperature", temperature, "write a number from 0, or None", least=0)
     for name, value in counts.items():
-        if value is not None and (type(value) is not int or value < 1):
-            raise InputError(f"{name}={value!r} is not possible", fix="write a whole number from 1")
+        if value is not None:
+            check_number(name, value, "write a whole number from 1", least=1, whole=True)
 
 
 def check_shared(judges: Iterable[object], base_url: str | None, headers: object) -> None:

@@ -230,7 +230,9 @@ class Question(ABC, Generic[A]):
     @property
     def voted(self) -> bool:
         """Whether several answers can be voted on: not where each is a list that its judge drew up."""
-        return self.verdicts is not None or not voting.has_list(self.schema())
+        return self.verdicts is not None or all(
+            part["type"] != "array" for part in self.schema()["properties"].values()
+        )
 
     def vote(self, payloads: Sequence[Json], how: str) -> voting.Vote | None:
         """One payload out of several by `majority` or `mean`; None = the first one stands."""

@@ -77,40 +77,25 @@ def stem(word: str) -> str:
         bare = unicodedata.normalize("NFD", word).translate(_DROPPED)
         word = _ARABIC_ARTICLE.sub("", unicodedata.normalize("NFC", bare))
     for endings in _ENDINGS:
-        word = _without(word, endings)
+        for ending, instead in endings:
+            if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST - 1 and not word.endswith("ss"):
+                word = word[: -len(ending)] + instead
+                break
     if len(word) > _SHORTEST - 1 and word[-1] == word[-2]:
         word = word[:-1]  # run and runn(ing)
     return word.removesuffix("e")[:_CUT] if len(word) > _SHORTEST else word
 
 
-def _without(word: str, endings: tuple[tuple[str, str], ...]) -> str:
-    for ending, instead in endings:
-        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST - 1 and not word.endswith("ss"):
-            return word[: -len(ending)] + instead
-    return word
-
-
-class _Pieces(dict[str, tuple[str, ...]]):
+@lru_cache(maxsize=1 << 14)
+def _stems_of(piece: str) -> tuple[str, ...]:
     """The stems of what stands between two spaces; most of a text is pieces seen before."""
-
-    limit, longest, longest_unspaced = 1 << 16, 500, 40  # a sentence without spaces is not seen again
-
-    def __missing__(self, piece: str) -> tuple[str, ...]:
-        found = tuple(map(stem, words(piece)))
-        if len(piece) <= (self.longest if piece.isascii() else self.longest_unspaced):
-            if len(self) >= self.limit:
-                self.clear()
-            self[piece] = found
-        return found
-
-
-_pieces = _Pieces()
+    return tuple(map(stem, words(piece)))
 
 
 @lru_cache(maxsize=4096)
 def stems(text: str) -> frozenset[str]:
     """The stems of the distinct words of a text."""
-    return frozenset(chain.from_iterable(map(_pieces.__getitem__, set(text.lower().split()))))
+    return frozenset(chain.from_iterable(map(_stems_of, set(text.lower().split()))))
 
 
 def sentences(text: str) -> list[str]:

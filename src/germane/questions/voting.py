@@ -40,11 +40,6 @@ def check_vote(how: str) -> None:
         raise InputError(f"there is no vote {how!r}", fix="write majority or mean")
 
 
-def has_list(schema: Mapping[str, Json]) -> bool:
-    """Whether an answer is a list."""
-    return any(part["type"] == "array" for part in schema["properties"].values())
-
-
 def verdict_parts(schema: Mapping[str, Json], verdicts: tuple[str, str]) -> Schemas:
     """What one verdict of a list holds besides the number of what it is about."""
     name, number = verdicts
@@ -78,7 +73,13 @@ def of_verdicts(answers: Sequence[Answer], parts: Schemas, how: str) -> Vote:
         elif "enum" in part:
             worst_first = list(part["enum"])[::-1]
             decided[name] = worst_first[_number([worst_first.index(one) for one in given], how)[0]]
-    agree = [all(_agrees(answer[name], verdict) for name, verdict in decided.items()) for answer in answers]
+    agree = [
+        all(
+            bool(answer[name]) is bool(verdict) if isinstance(verdict, list) else answer[name] == verdict
+            for name, verdict in decided.items()
+        )
+        for answer in answers
+    ]
     closest = min(
         answers, key=lambda answer: (_distance(answer, decided), not _texts(answer, parts, decided))
     )
@@ -127,10 +128,6 @@ def _named(given: Sequence[Sequence[int]], how: str) -> list[int]:
         return []
     most = min(enough, max(counts.values()))
     return sorted(number for number, count in counts.items() if count >= most)
-
-
-def _agrees(one: Json, verdict: Json) -> bool:
-    return bool(one) is bool(verdict) if isinstance(verdict, list) else bool(one == verdict)
 
 
 def _distance(answer: Answer, verdict: Answer) -> float:

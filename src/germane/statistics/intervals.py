@@ -1,6 +1,6 @@
 """Confidence intervals of a mean over cases.
 
-The unit is the case. Trials of one case are averaged before (`average_trials`); cases that are rephrasings of one
+The unit is the case. Trials of one case are averaged before; cases that are rephrasings of one
 another form a cluster, and then the cluster is the unit. Which method is used depends on the values alone:
 
 =====================================================  ==================================
@@ -103,21 +103,6 @@ class Units:
     def error(self) -> float:
         """Standard error of the mean."""
         return self.deviation / sqrt(len(self.sums))
-
-
-def average_trials(values: ArrayLike, cases: ArrayLike) -> tuple[Floats, NDArray[np.generic]]:
-    """Mean of the trials of each case.
-
-    Args:
-        values: Scores, shape (rows,).
-        cases: Identity of each row's case, shape (rows,).
-
-    Returns:
-        Means, shape (cases,), and the identities in the same (sorted) order.
-    """
-    names, codes = np.unique(np.asarray(cases), return_inverse=True)
-    found = np.asarray(values, float)
-    return np.bincount(codes, found, len(names)) / np.bincount(codes, minlength=len(names)), names
 
 
 def group_cases(values: ArrayLike, clusters: ArrayLike | None, weights: ArrayLike | None = None) -> Units:
@@ -244,7 +229,9 @@ def _filled(
             raise InputError(
                 f"a score is outside its range {start:g} to {end:g}", fix="give the measure's own range"
             )
-        low, high = np.clip(low, start, end), np.clip(high, start, end)
+        one = low is high
+        low = np.clip(low, start, end)
+        high = low if one else np.clip(high, start, end)
     return low, high, not open_.any()
 
 
@@ -360,18 +347,15 @@ def _capital_end(x: Floats, weights: Floats, orders: Ints, level: float) -> floa
     n = len(x)
     values, sizes = x[orders], weights[orders]
     goal = log(2 / (1 - level))
-    count = np.arange(1, n + 1)
-    means = (0.5 + np.cumsum(sizes * values, axis=1)) / (1 + np.cumsum(sizes, axis=1))
-    spread = (_PRIOR / 4 + np.cumsum(np.square(sizes * (values - means)), axis=1)) / (_PRIOR + count)
-    spread = np.concatenate([np.full((len(orders), 1), 0.25), spread[:, :-1]], axis=1)
-    bets = np.sqrt(2 * goal / (n * spread))
-    growth = np.empty_like(bets)
+    bets = _spread_before(values, sizes)
+    np.sqrt(np.divide(2 * goal, np.multiply(bets, n, out=bets), out=bets), out=bets)
+    growth, off = np.empty_like(bets), np.empty_like(bets)
 
     def beyond(mean: float) -> float:
         """Logarithm of the average capital, less what refutes the mean."""
         np.minimum(bets, _BET / max(mean, 1e-300), out=growth)
         np.multiply(growth, sizes, out=growth)
-        np.multiply(growth, values - mean, out=growth)
+        np.multiply(growth, np.subtract(values, mean, out=off), out=growth)
         grown = np.log1p(growth, out=growth).sum(axis=1)
         top = float(grown.max())
         return top + log(float(np.exp(grown - top).mean())) - goal
@@ -385,6 +369,21 @@ def _capital_end(x: Floats, weights: Floats, orders: Ints, level: float) -> floa
     )
     low = deep if deep > 0 and beyond(deep) > 0 else 0.0
     return _falling_root(beyond, low, mean if beyond(mean) < 0 else 1.0)
+
+
+def _spread_before(values: Floats, sizes: Floats) -> Floats:
+    """For each unit the variance that those before it suggest; in place, as there may be millions."""
+    found = np.cumsum(sizes * values, axis=1)
+    found += 0.5
+    count = np.cumsum(sizes, axis=1)
+    found /= np.add(count, 1, out=count)  # the means
+    np.multiply(sizes, np.subtract(values, found, out=found), out=found)
+    np.cumsum(np.square(found, out=found), axis=1, out=found)
+    found += _PRIOR / 4
+    found /= np.arange(1, values.shape[1] + 1) + _PRIOR
+    found[:, 1:] = found[:, :-1]
+    found[:, 0] = 0.25
+    return found
 
 
 def _falling_root(function: Callable[[float], float], low: float, high: float) -> float:

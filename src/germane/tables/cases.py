@@ -95,7 +95,7 @@ class CaseScores:
 
         `keep` says which of the table's samples count, shape (samples,).
         """
-        width = self.table.width
+        width = self._width
         if width is not None and len(self.systems) == 1:
             samples = np.arange(len(self.table.keys)) if keep is None else np.flatnonzero(keep)
             for number in range(width if len(samples) else 0):
@@ -145,8 +145,12 @@ class CaseScores:
         )
 
     def _sample_of(self, rows: Ints) -> Ints:
-        width = self.table.width
+        width = self._width
         return rows // width if width else self.table.sample[rows].astype(np.int64)
+
+    @cached_property
+    def _width(self) -> int | None:
+        return self.table.width
 
     def reasons(self, rows: Ints) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
         """The status of each row, and the number of its reason in `whys`."""

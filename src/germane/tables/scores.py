@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple, Self, TypeAlias, get_args
+from typing import Any, NamedTuple, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,56 +23,9 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 """The status that each status code stands for: ok, skipped, incomplete, error."""
 _STATUS = {name: code for code, name in enumerate(STATUSES)}
 _NAN = math.nan
+_Numbers: TypeAlias = "Sequence[int] | array[int] | NDArray[np.integer[Any]]"
 _WRITTEN = ("sample", "system", "trial", "measure", "type", "value", "status", "why")
 _written = attrgetter(*_WRITTEN)
-
-
-class _Runs:
-    """Whole numbers from 0, of which equal ones mostly follow each other: one entry per run of them."""
-
-    __slots__ = ("_ends", "_values")
-
-    def __init__(self) -> None:
-        self._values, self._ends = array("i"), array("q")
-
-    def append(self, value: int, times: int = 1) -> None:
-        """Add a value so many times."""
-        if self._values and self._values[-1] == value:
-            self._ends[-1] += times
-        elif times:
-            self._ends.append(len(self) + times)
-            self._values.append(value)
-
-    def extend(self, runs: Iterable[tuple[int, int]]) -> None:
-        """Add runs: each a value and how many times it stands there."""
-        for value, times in runs:
-            self.append(value, times)
-
-    def runs(self) -> Iterator[tuple[int, int]]:
-        """Each value with how many times it stands there."""
-        start = 0
-        for value, end in zip(self._values, self._ends, strict=True):
-            yield value, end - start
-            start = end
-
-    def at(self, places: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The values in these places."""
-        values = np.array(self._values, dtype=np.int32)
-        if len(values) == 1:
-            return np.full(len(places), values[0], dtype=np.int32)
-        found: NDArray[np.int32] = values[np.searchsorted(np.array(self._ends), places, side="right")]
-        return found
-
-    def column(self) -> NDArray[np.int32]:
-        """All values."""
-        times = np.diff(np.array(self._ends), prepend=0)
-        return np.repeat(np.array(self._values, dtype=np.int32), times)
-
-    def __getitem__(self, place: int) -> int:
-        return self._values[bisect_right(self._ends, place)]
-
-    def __len__(self) -> int:
-        return self._ends[-1] if self._ends else 0
 
 
 class Ids(NamedTuple):
@@ -84,65 +36,69 @@ class Ids(NamedTuple):
     system: str = ""
 
 
-class _Keys:
-    """The keys of samples: each distinct one has a number, from 0 in order of first appearance."""
+class SampleKeys:
+    """The keys of samples by their numbers, which count from 0 in order of first appearance.
+
+    Keys are told apart by their 64-bit hashes, which are computed once one may come again.
+    """
 
     def __init__(self) -> None:
         self._ids, self._ends = bytearray(), array("q")
+        self._system, self._trial = array("i"), array("i")
         self._systems: dict[str, int] = {}
-        self._system, self._trial = _Runs(), _Runs()
-        self._hashes: NumberSet | None = None  # of all keys, once one may come again
-        self._numbers: dict[SampleKey, int] | None = None
+        self._hashes: NumberSet | None = None
         self._newest: SampleKey | None = None
 
     def number(self, key: SampleKey) -> int:
         """The number of a key, which is added where it is new."""
         if key == self._newest:
             return len(self) - 1
-        if self._hashes is None:
-            self._hashes = NumberSet()
-            for known in self:
-                self._hashes.add(hash(known))
-        if not self._hashes.add(hash(key)) and (number := self.find(key)) is not None:
-            return number
-        if self._numbers is not None:
-            self._numbers[key] = len(self)
-        self.extend([key])
+        known = self._known()
+        if not known.add(hash(key)):
+            return known.index(hash(key))
+        self._newest = key
+        self._ids += key[0].encode(errors="surrogatepass")
+        self._ends.append(len(self._ids))
+        self._system.append(self._systems.setdefault(key[1], len(self._systems)))
+        self._trial.append(key[2])
         return len(self) - 1
-
-    def extend(self, keys: Iterable[SampleKey]) -> None:
-        """Add keys that are all new, and of which none will come again."""
-        for key in keys:
-            self._newest = key
-            self._ids += key[0].encode(errors="surrogatepass")
-            self._ends.append(len(self._ids))
-            self._system.append(self._systems.setdefault(key[1], len(self._systems)))
-            self._trial.append(key[2])
-
-    def extend_ids(self, ids: Ids) -> None:
-        """Add samples that are all new, and of which none will come again."""
-        start = len(self._ids)
-        self._ids += ids.text
-        self._ends.frombytes((ids.ends + start).tobytes())
-        self._system.append(self._systems.setdefault(ids.system, len(self._systems)), len(ids.ends))
-        self._trial.append(0, len(ids.ends))
-
-    def join(self, other: _Keys) -> None:
-        """Add the keys of another table, which are all new, and of which none will come again."""
-        start = len(self._ids)
-        self._ids += other._ids
-        self._ends.extend([start + end for end in other._ends])
-        systems = list(other._systems)
-        for system, times in other._system.runs():
-            self._system.append(self._systems.setdefault(systems[system], len(self._systems)), times)
-        self._trial.extend(other._trial.runs())
-        self._newest = other._newest or self._newest
 
     def find(self, key: SampleKey) -> int | None:
         """The number of a key; None where there is none."""
-        if self._numbers is None:
-            self._numbers = {key: number for number, key in enumerate(self)}
-        return self._numbers.get(key)
+        number = self._known().index(hash(key))
+        return None if number < 0 else number
+
+    def _known(self) -> NumberSet:
+        if self._hashes is None:
+            self._hashes = NumberSet()
+            self._hashes.add_all(np.array(list(map(hash, self)), dtype=np.int64))
+        return self._hashes
+
+    def extend(self, keys: Sequence[SampleKey]) -> None:
+        """Add keys that are all new."""
+        ids = [key[0].encode(errors="surrogatepass") for key in keys]
+        systems = [self._systems.setdefault(key[1], len(self._systems)) for key in keys]
+        self._extend(b"".join(ids), np.cumsum(list(map(len, ids))), systems, [key[2] for key in keys])
+
+    def extend_ids(self, ids: Ids) -> None:
+        """Add samples that are all new."""
+        system = self._systems.setdefault(ids.system, len(self._systems))
+        codes = np.full(len(ids.ends), system)
+        self._extend(ids.text, ids.ends, codes, np.zeros_like(codes))
+
+    def join(self, other: SampleKeys) -> None:
+        """Add the keys of another table, which are all new."""
+        systems = np.array([self._systems.setdefault(one, len(self._systems)) for one in other._systems])
+        self._extend(other._ids, np.array(other._ends), systems[other._system], other._trial)
+
+    def _extend(
+        self, ids: bytes | bytearray, ends: NDArray[np.int64], systems: _Numbers, trials: _Numbers
+    ) -> None:
+        self._hashes = self._newest = None
+        self._ends.frombytes((ends.astype(np.int64) + len(self._ids)).tobytes())
+        self._ids += ids
+        self._system.frombytes(np.asarray(systems, dtype=np.int32).tobytes())
+        self._trial.frombytes(np.asarray(trials, dtype=np.int32).tobytes())
 
     def ids(self) -> Iterator[str]:
         """The ids, by number."""
@@ -153,22 +109,25 @@ class _Keys:
 
     def systems(self) -> tuple[list[str], NDArray[np.int32]]:
         """The distinct systems, and the place among them of each key's."""
-        return list(self._systems), self._system.column()
+        return list(self._systems), np.array(self._system, dtype=np.int32)
 
     @property
     def trials(self) -> bool:
         """Whether any key has a trial other than 0."""
-        return any(trial for trial, _ in self._trial.runs())
+        return any(self._trial)
 
     def __len__(self) -> int:
         return len(self._ends)
 
     def __iter__(self) -> Iterator[SampleKey]:
         systems = list(self._systems)
-        numbers = (number for number, times in self._system.runs() for _ in range(times))
-        trials = (trial for trial, times in self._trial.runs() for _ in range(times))
-        for name, system, trial in zip(self.ids(), numbers, trials, strict=True):
+        for name, system, trial in zip(self.ids(), self._system, self._trial, strict=True):
             yield name, systems[system], trial
+
+    def __getitem__(self, number: int) -> SampleKey:
+        start = self._ends[number - 1] if number else 0
+        name = self._ids[start : self._ends[number]].decode(errors="surrogatepass")
+        return name, list(self._systems)[self._system[number]], self._trial[number]
 
 
 class ScoreRows(NamedTuple):
@@ -187,21 +146,17 @@ class ScoreTable:
     `samples`, `measures` and `whys` hold what the codes of `sample`, `measure` and `why` stand for. `value`, `low` and
     `high` are NaN where there is no value and there are no bounds. The columns are copies: changing one changes no table.
 
-    A row takes the 8 bytes of its value, and more only where it is not like its neighbours: samples with the same measures
-    in the same order share one entry, so do rows with the same status and reason, and only rows with bounds have any.
+    A row takes 14 bytes: its value, the number of its sample and of its measure. Status, reason and bounds are stored of
+    those rows only that are not ok or have a note.
     """
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
-        self.keys = _Keys()
+        self.keys = SampleKeys()
         self._measures: dict[tuple[str, str], int] = {}
         self._whys: dict[str | None, int] = {None: 0}
-        self._sets: dict[tuple[int, ...], int] = {}
-        self._set = _Runs()  # of each group of rows of one sample: which measures it has
-        self._group: array[int] | None = None  # and which sample it is; None = group n is sample n
-        self._open: tuple[int, list[int]] | None = None  # the last group, to which rows may be added
-        self._value = array("d")
-        self._outcome = _Runs()  # reason * number of statuses + status
-        self._bounded, self._low, self._high = array("q"), array("d"), array("d")
+        self._value, self._sample, self._measure = array("d"), array("i"), array("H")
+        self._noted = array("q")  # the rows that are not ok or have a note, and of each of these:
+        self._status, self._why, self._low, self._high = array("B"), array("i"), array("d"), array("d")
         for score in scores:
             self.add(score)
 
@@ -219,48 +174,21 @@ class ScoreTable:
         if value is None:
             if status == "ok" or not why:
                 raise ValueError(f"a score that is {status} has a value or says why it has none")
-            value = _NAN
         elif status != "ok" or not math.isfinite(value):
             raise ValueError(f"a score has a finite value exactly when it is ok: {value!r}, {status!r}")
-        number = self._measures.setdefault((measure, type), len(self._measures))
-        self._append(self.keys.number(sample), number, value, _STATUS[status], why, bounds)
+        if status != "ok" or why is not None or bounds is not None:
+            low, high = bounds or (_NAN, _NAN)
+            self._note(len(self), _STATUS[status], why, low, high)
+        self._value.append(_NAN if value is None else value)
+        self._sample.append(self.keys.number(sample))
+        self._measure.append(self._measures.setdefault((measure, type), len(self._measures)))
 
-    def _append(
-        self,
-        sample: int,
-        measure: int,
-        value: float,
-        status: int,
-        why: str | None,
-        bounds: Sequence[float] | None,
-    ) -> None:
-        if self._open is None or self._open[0] != sample:
-            self._close()
-            self._open = (sample, [])
-        self._open[1].append(measure)
-        reason = 0 if why is None else self._whys.setdefault(why, len(self._whys))
-        self._outcome.append(reason * len(STATUSES) + status)
-        if bounds is not None:
-            self._bounded.append(len(self._value))
-            self._low.append(bounds[0])
-            self._high.append(bounds[1])
-        self._value.append(value)
-
-    def _close(self) -> None:
-        if self._open is not None:
-            sample, measures = self._open
-            self._open = None
-            self._add_groups([sample], tuple(measures))
-
-    def _add_groups(self, samples: Sequence[int], measures: tuple[int, ...]) -> None:
-        """Groups of one set of measures; their rows are there."""
-        groups = len(self._set)
-        following = range(groups, groups + len(samples))
-        if self._group is None and samples != following and list(samples) != list(following):
-            self._group = array("i", range(groups))
-        if self._group is not None:
-            self._group.extend(samples)
-        self._set.append(self._sets.setdefault(measures, len(self._sets)), len(samples))
+    def _note(self, row: int, status: int, why: str | None, low: float = _NAN, high: float = _NAN) -> None:
+        self._noted.append(row)
+        self._status.append(status)
+        self._why.append(self._whys.setdefault(why, len(self._whys)))
+        self._low.append(low)
+        self._high.append(high)
 
     def add(self, score: Score) -> None:
         """Append a score."""
@@ -268,32 +196,23 @@ class ScoreTable:
         self.append(key, score.measure, score.type, score.value, score.status, score.why, score.bounds)
 
     def extend(self, other: ScoreTable, *, distinct: bool = False) -> Self:
-        """Append all rows of another table. `distinct`: no sample of it is or will be in any other."""
-        self._close()
-        other._close()
-        numbers = [self._measures.setdefault(one, len(self._measures)) for one in other._measures]
-        whys = [self._whys.setdefault(why, len(self._whys)) for why in other._whys]
+        """Append all rows of another table. `distinct`: no sample of it is in this one."""
+        measures = np.array([self._measures.setdefault(one, len(self._measures)) for one in other._measures])
+        whys = np.array([self._whys.setdefault(why, len(self._whys)) for why in other._whys])
         if distinct:
-            samples = list(range(len(self.keys), len(self.keys) + len(other.keys)))
+            samples = np.arange(len(other.keys)) + len(self.keys)
             self.keys.join(other.keys)
         else:
-            samples = [self.keys.number(key) for key in other.keys]
-        groups = samples if other._group is None else [samples[group] for group in other._group]
-        start = 0
-        sets = list(other._sets)
-        for number, times in other._set.runs():
-            mine = tuple([numbers[measure] for measure in sets[number]])
-            some = groups[start : start + times]
-            self._add_groups(some, mine)
-            start += times
-        rows = len(self._value)
-        self._value.extend(other._value)
-        for outcome, times in other._outcome.runs():
-            why, status = divmod(outcome, len(STATUSES))
-            self._outcome.append(whys[why] * len(STATUSES) + status, times)
-        self._bounded.extend([rows + row for row in other._bounded])
+            samples = np.array([self.keys.number(key) for key in other.keys], dtype=np.int64)
+        self._noted.frombytes((np.array(other._noted, dtype=np.int64) + len(self)).tobytes())
+        self._why.frombytes(whys[other._why].astype(np.int32).tobytes())
+        self._status.extend(other._status)
         self._low.extend(other._low)
         self._high.extend(other._high)
+        self._value.extend(other._value)
+        if len(other):
+            self._sample.frombytes(samples[other._sample].astype(np.int32).tobytes())
+            self._measure.frombytes(measures[other._measure].astype(np.uint16).tobytes())
         return self
 
     @classmethod
@@ -319,27 +238,24 @@ class ScoreTable:
         else:
             table.keys.extend(samples)
         table._measures = {(name, (types or {}).get(name, name)): at for at, name in enumerate(values)}
-        shape = (len(table.keys), len(values))
-        found = np.stack(list(values.values()), axis=1) if values else np.empty(shape)
-        outcomes = np.zeros(shape, dtype=np.int64)
-        skipped = _STATUS["skipped"]
-        if counted is not None and not counted.all():
-            table._whys[why] = 1
-            outcomes[~counted] = len(STATUSES) + skipped
-        for column, name in enumerate(values):
-            for row, reason in (refused or {}).get(name, {}).items():
-                code = table._whys.setdefault(reason, len(table._whys))
-                outcomes[row, column] = code * len(STATUSES) + skipped
-        if outcomes.any():
-            found = np.where(outcomes == 0, found, _NAN)
-        table._value.frombytes(np.ascontiguousarray(found, dtype=np.float64).tobytes())
-        flat = outcomes.ravel()
-        starts = np.flatnonzero(np.diff(flat, prepend=-1))
-        table._outcome.extend(
-            zip(flat[starts].tolist(), np.diff(starts, append=len(flat)).tolist(), strict=True)
-        )
-        if len(values):
-            table._add_groups(range(len(table.keys)), tuple(range(len(values))))
+        count, width = len(table.keys), len(values)
+        found = np.stack(list(values.values()), axis=1) if values else np.empty((count, 0))
+        skipped = {
+            number * width + column: reason
+            for column, name in enumerate(values)
+            for number, reason in (refused or {}).get(name, {}).items()
+        }
+        for number in () if counted is None else np.flatnonzero(~counted).tolist():
+            skipped |= dict.fromkeys(range(number * width, (number + 1) * width), why)
+        for row in sorted(skipped):
+            table._note(row, _STATUS["skipped"], skipped[row])
+        flat = np.ascontiguousarray(found, dtype=np.float64).ravel()
+        if skipped:
+            flat = flat.copy()
+            flat[table._noted] = _NAN
+        table._value.frombytes(flat.tobytes())
+        table._sample.frombytes(np.repeat(np.arange(count, dtype=np.int32), width).tobytes())
+        table._measure.frombytes(np.tile(np.arange(width, dtype=np.uint16), count).tobytes())
         return table
 
     # the columns
@@ -362,27 +278,24 @@ class ScoreTable:
     @property
     def width(self) -> int | None:
         """How many measures each sample has where all have the same in their order, once each; else None."""
-        self._close()
-        if self._group is not None or len(self._sets) != 1:
+        count, width = len(self.keys), len(self._measures)
+        if not len(self) == count * width > 0:
             return None
-        (only,) = self._sets
-        return len(only) if only == tuple(range(len(self._measures))) else None
+        sample, measure = (
+            np.asarray(column).reshape(count, width) for column in (self._sample, self._measure)
+        )
+        plain = (measure == np.arange(width)).all() and (sample == np.arange(count)[:, None]).all()
+        return width if plain else None
 
     @property
     def sample(self) -> NDArray[np.int32]:
         """The number of each row's sample in `samples`."""
-        self._close()
-        widths = np.array([len(one) for one in self._sets], dtype=np.int64)
-        groups = np.arange(len(self._set), dtype=np.int32) if self._group is None else np.array(self._group)
-        return np.repeat(groups.astype(np.int32), widths[self._set.column()] if len(widths) else 0)
+        return np.array(self._sample, dtype=np.int32)
 
     @property
     def measure(self) -> NDArray[np.int32]:
         """The number of each row's measure in `measures`."""
-        self._close()
-        sets = list(self._sets)
-        parts = [np.tile(np.array(sets[number], np.int32), times) for number, times in self._set.runs()]
-        return np.concatenate(parts) if parts else np.empty(0, np.int32)
+        return np.array(self._measure, dtype=np.int32)
 
     @property
     def value(self) -> NDArray[np.float64]:
@@ -392,42 +305,48 @@ class ScoreTable:
     @property
     def status(self) -> NDArray[np.uint8]:
         """The place of each row's status in `STATUSES`."""
-        return (self._outcome.column() % len(STATUSES)).astype(np.uint8)
+        return self._all.status
 
     @property
     def why(self) -> NDArray[np.int32]:
         """The number of each row's reason in `whys`."""
-        return self._outcome.column() // len(STATUSES)
+        return self._all.why
 
     @property
     def low(self) -> NDArray[np.float64]:
         """The lower bounds; NaN where there are none."""
-        return self._ends(self._low)
+        return self._all.low
 
     @property
     def high(self) -> NDArray[np.float64]:
         """The upper bounds; NaN where there are none."""
-        return self._ends(self._high)
+        return self._all.high
 
-    def _ends(self, ends: array[float]) -> NDArray[np.float64]:
-        column = np.full(len(self), _NAN)
-        column[np.array(self._bounded, dtype=np.int64)] = ends
-        return column
+    @property
+    def _all(self) -> ScoreRows:
+        return self.taken(np.arange(len(self)))
 
     def taken(self, rows: NDArray[np.int64]) -> ScoreRows:
         """What these rows hold, without the columns of the others."""
-        value = np.frombuffer(self._value, dtype=np.float64)[rows] if len(self) else np.empty(0)
-        outcome = self._outcome.at(rows)
+        value = np.asarray(self._value, dtype=np.float64)[rows]
+        noted = np.asarray(self._noted, dtype=np.int64)
+        status, why = np.zeros(len(rows), dtype=np.uint8), np.zeros(len(rows), dtype=np.int32)
         low = high = np.broadcast_to(np.float64(_NAN), len(rows))
-        if self._bounded:
+        if len(noted):
             low, high = np.full((2, len(rows)), _NAN)
-            bounded = np.array(self._bounded)
-            at = np.searchsorted(bounded, rows)
-            at[at == len(bounded)] = 0
-            mine = bounded[at] == rows
-            low[mine], high[mine] = np.array(self._low)[at[mine]], np.array(self._high)[at[mine]]
-        status = (outcome % len(STATUSES)).astype(np.uint8)
-        return ScoreRows(value, status, outcome // len(STATUSES), low, high)
+            at = np.searchsorted(noted, rows)
+            at[at == len(noted)] = 0
+            mine = noted[at] == rows
+            at = at[mine]
+            status[mine], why[mine] = np.asarray(self._status)[at], np.asarray(self._why)[at]
+            low[mine], high[mine] = np.asarray(self._low)[at], np.asarray(self._high)[at]
+        return ScoreRows(value, status, why, low, high)
+
+    def rows_of(self, measure: tuple[str, str]) -> NDArray[np.int64]:
+        """The rows of a measure, by its reported and its canonical name, that have a value."""
+        rows = np.flatnonzero(np.asarray(self._measure) == self._measures[measure])
+        found: NDArray[np.int64] = rows[~np.isnan(np.asarray(self._value)[rows])]
+        return found
 
     # the rows
 
@@ -440,12 +359,14 @@ class ScoreTable:
     def rows(self, numbers: Iterable[int]) -> Iterator[Score]:
         """The scores in these rows."""
         places = np.fromiter(numbers, dtype=np.int64)
-        sample, measure = self.sample[places].tolist(), self.measure[places].tolist()
-        samples, measures, whys = self.samples, self.measures, self.whys
-        value_of, *others = (column.tolist() for column in self.taken(places))
-        columns = zip(sample, measure, value_of, *others, strict=True)
-        for key, number, value, code, why, low, high in columns:
-            (name, system, trial), (reported, canonical) = samples[key], measures[number]
+        keys: list[SampleKey] | SampleKeys = self.samples if len(places) == len(self) else self.keys
+        measures, whys = self.measures, self.whys
+        columns = (column.tolist() for column in (places, *self.taken(places)))
+        for row, value, code, why, low, high in zip(*columns, strict=True):
+            (name, system, trial), (reported, canonical) = (
+                keys[self._sample[row]],
+                measures[self._measure[row]],
+            )
             status = STATUSES[code]
             yield Score(
                 sample=name,
@@ -462,23 +383,24 @@ class ScoreTable:
     def of_sample(self, key: SampleKey) -> Iterator[Score]:
         """The scores of one sample."""
         number = self.keys.find(key)
-        return self.rows(() if number is None else np.flatnonzero(self.sample == number).tolist())
+        return self.rows(
+            () if number is None else np.flatnonzero(np.asarray(self._sample) == number).tolist()
+        )
 
     def to_columns(self) -> dict[str, Sequence[Json]]:
         """The values of each field, for a DataFrame; bounds are `low` and `high`."""
-        samples, measures, whys = self.samples, self.measures, self.whys
-        sample, measure = self.sample.tolist(), self.measure.tolist()
+        samples, measures, whys, rest = self.samples, self.measures, self.whys, self._all
         return {
-            "sample": [samples[code][0] for code in sample],
-            "system": [samples[code][1] for code in sample],
-            "trial": [samples[code][2] for code in sample],
-            "measure": [measures[code][0] for code in measure],
-            "type": [measures[code][1] for code in measure],
+            "sample": [samples[code][0] for code in self._sample],
+            "system": [samples[code][1] for code in self._sample],
+            "trial": [samples[code][2] for code in self._sample],
+            "measure": [measures[code][0] for code in self._measure],
+            "type": [measures[code][1] for code in self._measure],
             "value": _floats(self._value),
-            "status": [STATUSES[code] for code in self.status.tolist()],
-            "why": [whys[code] for code in self.why.tolist()],
-            "low": _floats(self.low.tolist()),
-            "high": _floats(self.high.tolist()),
+            "status": [STATUSES[code] for code in rest.status.tolist()],
+            "why": [whys[code] for code in rest.why.tolist()],
+            "low": _floats(rest.low.tolist()),
+            "high": _floats(rest.high.tolist()),
         }
 
     # on disk
@@ -488,47 +410,39 @@ class ScoreTable:
         heads = [
             b'{"sample":%b,"system":%b,"trial":%d,' % (encode(k[0]), encode(k[1]), k[2]) for k in self.keys
         ]
-        names = [b'"measure":%b,"type":%b,"value":' % (encode(one), encode(of)) for one, of in self.measures]
-        ends = {
-            number * len(STATUSES) + code: b',"status":%b,"why":%b,"bounds":' % (encode(status), encode(why))
-            for number, why in enumerate(self._whys)
-            for code, status in enumerate(STATUSES)
-        }
+        names = [b'"measure":%b,"type":%b,"value":' % (encode(one), encode(of)) for one, of in self._measures]
         values = encode(self._value.tolist())[1:-1].split(b",")  # NaN is null
-        outcomes = (ends[outcome] for outcome, times in self._outcome.runs() for _ in range(times))
-        codes = zip(self.sample.tolist(), self.measure.tolist(), values, outcomes, strict=bool(len(self)))
-        if not self._bounded:
-            return (heads[key] + names[name] + value + end + b"null}\n" for key, name, value, end in codes)
-        return self._bounded_lines(heads, names, codes)
-
-    def _bounded_lines(
-        self, heads: Sequence[bytes], names: Sequence[bytes], codes: Iterable[tuple[int, int, bytes, bytes]]
-    ) -> Iterator[bytes]:
-        bounds = dict(zip(self._bounded, zip(self._low, self._high, strict=True), strict=True))
-        for row, (key, name, value, end) in enumerate(codes):
-            ends = encode(bounds[row]) if row in bounds else b"null"
-            yield heads[key] + names[name] + value + end + ends + b"}\n"
+        whys, ok = [encode(why) for why in self._whys], b',"status":"ok","why":null,"bounds":null}\n'
+        noted = zip(self._noted, self._status, self._why, self._low, self._high, strict=True)
+        ends = {
+            row: b',"status":%b,"why":%b,"bounds":%b}\n'
+            % (encode(STATUSES[code]), whys[why], b"null" if math.isnan(low) else encode((low, high)))
+            for row, code, why, low, high in noted
+        }
+        codes = zip(self._sample, self._measure, values, strict=bool(len(self)))
+        return (
+            heads[key] + names[name] + value + ends.get(row, ok)
+            for row, (key, name, value) in enumerate(codes)
+        )
 
     @classmethod
     def read(cls, lines: Iterable[bytes], file: str = "scores.jsonl") -> ScoreTable:
         """The table in lines of scores.jsonl; InputError names a damaged line."""
-        table = cls()
-        number_of, measures, append = table.keys.number, table._measures, table._append
-        number = 0  # of the line being read
+        table, number = cls(), 0
         try:
-            for line in lines:
-                number += 1
+            for number, line in enumerate(lines, 1):  # noqa: B007 - for the error
                 row = decode(line)
-                value, bounds = row["value"], row["bounds"]
-                if bounds is not None:
-                    bounds = (bounds[0], math.inf if bounds[1] is None else bounds[1])
-                append(
-                    number_of((row["sample"], row["system"], row["trial"])),
-                    measures.setdefault((row["measure"], row["type"]), len(measures)),
-                    _NAN if value is None else value,
-                    _STATUS[row["status"]],
+                if row["bounds"] is not None:
+                    low, high = row["bounds"]
+                    row["bounds"] = low, math.inf if high is None else high
+                table.append(
+                    (row["sample"], row["system"], row["trial"]),
+                    row["measure"],
+                    row["type"],
+                    row["value"],
+                    row["status"],
                     row["why"],
-                    bounds,
+                    row["bounds"],
                 )
         except (ValueError, KeyError, TypeError):
             raise InputError(

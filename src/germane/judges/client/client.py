@@ -385,7 +385,16 @@ class ModelClient:
             self.breaker.succeeded()
             return errors.Rejected(status, text, too_long=True)
         if status in {429, 503, 529} and not poor:
-            return self._throttled(retry_after(headers, body), f"HTTP {status}: {text}", sent)
+            self.breaker.succeeded()
+            self.concurrency.throttled(sent)
+            if (seconds := retry_after(headers, body)) is not None:
+                if seconds > self.policy.deadline:
+                    until = _clock(seconds)
+                    return LimitReached(
+                        f"{self.transport.url} asks to wait until {until} (HTTP {status}: {text})"
+                    )
+                self.pause.start(sent, seconds)  # for all requests
+            return errors.Throttled(seconds, f"HTTP {status}: {text}")
         if poor or errors.is_useless(status, text, worked=self._worked):
             self.breaker.succeeded()
             self._unusable = f"{self.transport.url} cannot be used: HTTP {status}: {text}"
@@ -395,16 +404,6 @@ class ModelClient:
             return self._failed(f"HTTP {status}: {text}")
         self.breaker.succeeded()
         return errors.Rejected(status, text)
-
-    def _throttled(self, seconds: float | None, text: str, sent: float) -> Exception:
-        """Less is in flight from now on; a Retry-After pauses all requests, and ends the run if it is too long."""
-        self.breaker.succeeded()
-        self.concurrency.throttled(sent)
-        if seconds is not None:
-            if seconds > self.policy.deadline:
-                return LimitReached(f"{self.transport.url} asks to wait until {_clock(seconds)} ({text})")
-            self.pause.start(sent, seconds)
-        return errors.Throttled(seconds, text)
 
     def _wait(self, seconds: float | None, call: CallState) -> float:
         """How long a call waits: Retry-After with jitter, and from the second time on no less than the backoff."""

@@ -69,7 +69,10 @@ def message_of(raw: bytes, status: int = 400, headers: Mapping[str, str] | None 
     """The message in an error's body, on one line, and what to do where the base URL is wrong."""
     if 300 <= status < 400 and (location := (headers or {}).get("location")):
         return f"the server points to {location[:300]}; give the base URL that leads there"
-    text = _message(raw)
+    text = raw[:4000].decode("utf-8", "replace")
+    with suppress(ValueError, RecursionError):
+        text = _text(json.loads(raw), text)
+    text = "".join(c if c.isprintable() else " " for c in " ".join(text.split())[:500])
     no_path = status in {404, 405} and _NOWHERE.fullmatch(text) is not None
     text = " ".join(_TAG.sub(" ", text).split()) if text.startswith("<") else text
     if no_path:
@@ -99,13 +102,6 @@ def _status(error: Json) -> int | None:
     numbers = (int(code) for code in map(str, codes) if _ERROR.fullmatch(code))
     means = (status for status, words in _MEANS if words.search(text))
     return next(numbers, None) or next(means, None)
-
-
-def _message(raw: bytes) -> str:
-    text = raw[:4000].decode("utf-8", "replace")
-    with suppress(ValueError, RecursionError):
-        text = _text(json.loads(raw), text)
-    return "".join(c if c.isprintable() else " " for c in " ".join(text.split())[:500])
 
 
 def _text(error: Json, raw: str = "") -> str:

@@ -16,8 +16,7 @@ from math import floor, inf
 from time import monotonic
 from typing import TypeAlias
 
-from germane.errors import InputError
-from germane.judges.client.retry import RetryPolicy
+from germane.judges.client.retry import RetryPolicy, check_number
 
 SLOW = 2.5
 """Latency of this many times the lowest seen means that more requests would only queue."""
@@ -91,20 +90,16 @@ class AdaptiveConcurrency:
             not self._fastest_round and latency > SLOW * self._fastest
         )  # the first round knows no other sign
         if self._answers >= self._round:
-            self._end_round()
+            mean = self._latency / self._answers
+            self._answers, self._latency = 0, 0.0
+            self._fastest_round = min(self._fastest_round or mean, mean)
+            if self._slow_start and mean > SLOW * self._fastest_round:
+                self._slow_start = False
+                self.size = max(1.0, self.size / 2)
+            self._round = int(self.size)
         if self.size < self.limit and not queued:
             self.size = min(self.limit, self.size + (1 if self._slow_start else 1 / self.size))
             self._admit()
-
-    def _end_round(self) -> None:
-        mean = self._latency / self._answers
-        self._answers, self._latency = 0, 0.0
-        if not self._fastest_round or mean < self._fastest_round:
-            self._fastest_round = mean
-        if self._slow_start and mean > SLOW * self._fastest_round:
-            self._slow_start = False
-            self.size = max(1.0, self.size / 2)
-        self._round = int(self.size)
 
     def throttled(self, sent: float) -> None:
         """The endpoint refused or timed out a request that was sent at that time: halve, once per round trip."""
@@ -141,18 +136,14 @@ class SlidingWindow:
             self._sum -= self._log.popleft().units
         if not self._log:
             self._sum = 0.0
-        spread = self._next if units <= self._limit else now
-        return max(0.0, spread - now, self._free_at(units) - now)
-
-    def _free_at(self, units: float) -> float:
-        """When enough of what was taken has left the window."""
-        over, at = self._sum + units - self._limit, 0.0
-        for entry in self._log:
+        free = self._next if units <= self._limit else now
+        over = self._sum + units - self._limit
+        for entry in self._log:  # until enough of what was taken has left the window
             if over <= 0:
                 break
             over -= entry.units
-            at = entry.at + self._period
-        return at
+            free = max(free, entry.at + self._period)
+        return max(0.0, free - now)
 
     def take(self, units: float) -> _Entry:
         """Take so many, now."""
@@ -192,10 +183,8 @@ class RateLimiter:
         self, *, rpm: float | None = None, tpm: float | None = None, in_flight: int | None = None
     ) -> None:
         for name, value in (("rpm", rpm), ("tpm", tpm)):
-            if value is not None and not 0 < value < inf:
-                raise InputError(
-                    f"{name}={value!r} is not possible", fix="write how many a minute: more than 0"
-                )
+            if value is not None:
+                check_number(name, value, "write how many a minute: more than 0")
         self._requests = SlidingWindow(floor(rpm) if rpm >= 1 else rpm) if rpm else None
         self._tokens = SlidingWindow(tpm) if tpm else None
         self._places = AdaptiveConcurrency(in_flight) if in_flight else None

@@ -10,10 +10,10 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from germane.errors import InputError, JudgeError, MissingKey
+from germane.judges.client.retry import check_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +239,8 @@ class Price:
         """A price that is no number would be noticed only after the first paid answer."""
         for name in ("input", "output", "cached"):
             rate = getattr(self, name)
-            if rate is None and name == "cached":
-                continue
-            if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < inf:
-                raise InputError(
-                    f"Price({name}={rate!r}) is not possible",
-                    fix="write dollars for a million tokens, from 0",
-                )
+            if rate is not None or name != "cached":
+                check_number(name, rate, "write dollars for a million tokens, from 0", of="Price", least=0)
 
     def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
         """US dollars; `cached_tokens` are among the input tokens."""

@@ -11,8 +11,19 @@ from email.utils import parsedate_to_datetime
 from time import time
 
 from germane.errors import InputError
+from germane.types import Json
 
 _COUNTS = ("attempts", "list_attempts", "circuit_failures", "hopeless")
+
+
+def check_number(
+    name: str, value: object, fix: str, *, of: str = "", least: float | None = None, whole: bool = False
+) -> None:
+    """InputError unless that setting (`of` a class) is a finite number from `least` on, without one more than 0."""
+    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not number or not (value > 0 if least is None else least <= value) or value == math.inf:  # type: ignore[operator]
+        given = f"{of}({name}={value!r})" if of else f"{name}={value!r}"
+        raise InputError(f"{given} is not possible", fix=fix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +72,9 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         """A judge that never waits, or never tries, would fail every question."""
         for field in fields(self):
-            value, wrong = getattr(self, field.name), f"RetryPolicy({field.name}={{!r}}) is not possible"
-            if field.name in _COUNTS:
-                if type(value) is not int or value < 1:
-                    raise InputError(wrong.format(value), fix="write a whole number from 1")
-            elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise InputError(wrong.format(value), fix="write seconds: a number more than 0")
+            kind: dict[str, Json] = {"least": 1, "whole": True} if field.name in _COUNTS else {}
+            fix = f"write {'a whole number from 1' if kind else 'seconds: a number more than 0'}"
+            check_number(field.name, getattr(self, field.name), fix, of="RetryPolicy", **kind)
 
     def delay(self, failures: int) -> float:
         """Seconds to wait after so many failures, from 1: exponential backoff with full jitter."""
