@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane import evaluate
-from germane.errors import InputError
-from germane.measures.evidence import cover, locate, tokens
+from germane.measures.evidence import cover, tokens
 from germane.types import Context, Evidence
 
 DOC = "The mill stands by the river. It was built in 1820 by two brothers. It ground flour until 1950 and is a museum now."
@@ -99,20 +98,6 @@ def test_what_cannot_be_told():
 def test_languages(quote, context, recall):
     """Words; characters where a script does not space its words."""
     assert value("evidence_recall", [{"quote": quote}], [context]) == pytest.approx(recall)
-
-
-def test_locate():
-    """In a corpus, a quote must stand in exactly one place."""
-    corpus = {"d1": DOC, "d2": "Two brothers. Two brothers."}
-    found = locate(Evidence(quote=QUOTE.upper()), corpus)
-    assert (found.doc, DOC[found.start : found.end]) == ("d1", QUOTE.rstrip("."))
-    with pytest.raises(InputError, match="nowhere in the corpus"):
-        locate(Evidence(quote="It was built in 1821"), corpus)
-    with pytest.raises(InputError, match="in 3 places"):
-        locate(Evidence(quote="two brothers"), corpus)
-    assert locate(Evidence(quote="two brothers", doc="d1"), corpus).doc == "d1"
-    with pytest.raises(InputError, match="has no d3"):
-        locate(Evidence(doc="d3", start=0, end=2), corpus)
 
 
 WORDS = [f"w{n}" for n in range(40)]

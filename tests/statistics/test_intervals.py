@@ -11,7 +11,6 @@ from scipy.optimize import brentq
 from germane.errors import InputError
 from germane.statistics.intervals import (
     Interval,
-    average_trials,
     clopper_pearson,
     group_cases,
     imbens_manski,
@@ -218,13 +217,6 @@ def test_weights_give_the_ratio_mean() -> None:
     half = stats.t.ppf(0.975, 199) * error
     assert found.mean == pytest.approx(mean)
     assert ends(found) == pytest.approx((mean - half, mean + half))
-
-
-def test_trials_are_averaged_per_case() -> None:
-    """Three trials of one case weigh as much as one trial of another."""
-    means, names = average_trials([1, 0, 0.5, 1], ["b", "b", "a", "b"])
-    assert names.tolist() == ["a", "b"]
-    assert means == pytest.approx([0.5, 2 / 3])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from germane.errors import InputError
-from germane.statistics.sampling import draw_clusters, draw_stratified, neyman_allocation
+from germane.statistics.sampling import neyman_allocation
 
 
 def test_neyman_allocation_follows_size_and_deviation() -> None:
@@ -53,31 +53,3 @@ def test_a_budget_below_the_least_is_refused() -> None:
         neyman_allocation([9], [-1], 5)
     with pytest.raises(InputError, match="one of each"):
         neyman_allocation([9, 9], [1], 5)
-
-
-def test_stratified_draws_have_the_stated_probabilities() -> None:
-    """Over many draws each unit is drawn as often as its probability says, and strata get their counts."""
-    strata, counts = np.array(list("aaaabbbbbbcc")), [1, 3, 2]
-    drawn = np.zeros(12)
-    rng = np.random.default_rng(0)
-    for _ in range(3000):
-        places, chance = draw_stratified(strata, counts, rng)
-        drawn[places] += 1
-        assert [int((strata[places] == name).sum()) for name in "abc"] == counts
-        assert len(set(places.tolist())) == 6
-    assert chance.tolist() == [0.25] * 4 + [0.5] * 6 + [1] * 2
-    assert drawn / 3000 == pytest.approx(chance, abs=0.04)
-    with pytest.raises(InputError, match="cannot draw"):
-        draw_stratified(strata, [5, 0, 0], rng)
-
-
-def test_whole_queries_are_drawn() -> None:
-    """Every passage of the drawn queries, query by query; all are drawn where the number is too large."""
-    clusters = np.array(["x", "y", "z", "x", "y"])
-    places, chance = draw_clusters(clusters, 2, np.random.default_rng(3))
-    names = clusters[places]
-    assert len(set(names)) == 2
-    assert sorted(places.tolist()) == sorted(np.flatnonzero(np.isin(clusters, names)).tolist())
-    assert (np.diff(np.unique(names, return_inverse=True)[1]) != 0).sum() <= 1
-    assert chance.tolist() == [2 / 3] * 5
-    assert len(draw_clusters(clusters, 9, np.random.default_rng(3))[0]) == 5

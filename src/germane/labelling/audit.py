@@ -6,8 +6,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from math import nan
+from itertools import combinations, zip_longest
+from math import isnan, nan
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,8 +20,6 @@ from germane.reports.manifest import circular
 from germane.statistics.agreement import (
     JudgeAgreement,
     agreement,
-    cohen_kappa,
-    confusion,
     krippendorff_alpha,
     spread_between,
 )
@@ -66,15 +64,19 @@ class AuditedJudge:
                     graded.setdefault(item, (grade, scale))
         labels = tuple(report.labels())
         book = LabelBook(labels)
-        counted = []
-        for kind, graded in kinds.items():
-            census = bool(graded) and all(item in book for item in graded)
-            counted += [
-                label
-                for label in labels
-                if label.kind == kind
-                and (every or census or (label.queue in {"random", "stratified"} and label.design))
-            ]
+        all_labelled = {
+            kind for kind, graded in kinds.items() if graded and all(item in book for item in graded)
+        }
+        counted = [
+            label
+            for label in labels
+            if label.kind in kinds
+            and (
+                every
+                or label.kind in all_labelled
+                or (label.queue in {"random", "stratified"} and label.design)
+            )
+        ]
         where = {item: tuple(found) for item, found in places.items()}
         people = sum(by_people(label) for label in labels)
         return cls(kinds, where, tuple(counted), people - sum(map(by_people, counted)))
@@ -145,11 +147,16 @@ def _kinds(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, 
         found = agreement(
             judge,
             people,
-            scale=_SCALES.get(scale, tuple(sorted({*judge.tolist(), *people.tolist()}))),
+            scale=_legal(scale, judge, people),
             queries=queries,
             weights=None if np.isnan(heavy).any() else heavy,
         )
         yield {**_line(kind, scale, found), "between_systems": _systems(items, judge - people, read)}
+
+
+def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
+    """The grades of a scale, ascending; of one that people brought along those that were given."""
+    return _SCALES.get(scale) or tuple(sorted({float(grade) for side in grades for grade in side}))
 
 
 def _yes(grade: float, scale: str) -> float:
@@ -171,8 +178,9 @@ def _line(kind: str, scale: str, found: JudgeAgreement) -> dict[str, Json]:
     return {
         "kind": kind,
         "scale": scale,
-        **{name: getattr(found, name) for name in ("n", "queries", "raw", "base_rate")},
-        **{name: getattr(found, name) for name in ("kappa", "kappa_quadratic", "alpha_ordinal")},
+        "queries": found.queries,
+        "base_rate": found.base_rate,
+        **_agreed(found),
         "confusion": {
             "grades": list(found.confusion.grades),
             "people_by_judge": found.confusion.table.tolist(),
@@ -204,31 +212,24 @@ def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Json:
 
 
 def _people(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:
-    """People against people: each pair on what both labelled, then all of them together."""
-    newest: dict[tuple[str, str], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    """People against people: each pair on what both labelled."""
+    given: dict[tuple[str, str], dict[str, list[Label]]] = defaultdict(lambda: defaultdict(list))
     for label in labels:
         if label.who is not None:
-            mine = newest[label.kind, label.scale][label.who]
-            if label.answer is None:
-                mine.pop(label.item, None)
-            else:
-                mine[label.item] = float(label.answer)
-    for (kind, scale), people in sorted(newest.items()):
-        for one, other in combinations(sorted(people), 2):
-            both = [item for item in people[one] if item in people[other]]
+            given[label.kind, label.scale][label.who].append(label)
+    for (kind, scale), people in sorted(given.items()):
+        books = {who: LabelBook(mine) for who, mine in sorted(people.items())}
+        for one, other in combinations(books, 2):
+            both = [(label, same) for label in books[one] if (same := books[other].get(label.item))]
             if both:
-                first, second = ([people[name][item] for item in both] for name in (one, other))
-                pairs = confusion(first, second, scale=_SCALES.get(scale, ()))
-                yield {
-                    "kind": kind,
-                    "scale": scale,
-                    "people": [one, other],
-                    "n": len(both),
-                    "raw": float(np.mean(np.array(first) == np.array(second))),
-                    "kappa": cohen_kappa(pairs),
-                    "kappa_quadratic": cohen_kappa(pairs, quadratic=True),
-                    "alpha_ordinal": krippendorff_alpha([first, second]),
-                }
+                first, second = ([float(pair[side].answer) for pair in both] for side in (0, 1))
+                found = agreement(first, second, scale=_legal(scale, first, second))
+                yield {"kind": kind, "scale": scale, "people": [one, other], **_agreed(found)}
+
+
+def _agreed(found: JudgeAgreement) -> dict[str, Json]:
+    names = ("n", "raw", "kappa", "kappa_quadratic", "alpha_ordinal")
+    return {name: getattr(found, name) for name in names}
 
 
 # against itself
@@ -263,18 +264,16 @@ def _replicas(judgements: Iterable[Judgement]) -> Iterator[dict[str, Json]]:
             for rows in groups.values()
             if len(rows) > 1 and any("replica" in row.provenance for row in rows)
         ]
-        columns = [
-            column for rows in repeated if len(set(map(len, rows))) == 1 for column in zip(*rows, strict=True)
-        ]
+        equal_lengths = (rows for rows in repeated if len(set(map(len, rows))) == 1)
+        columns = [column for rows in equal_lengths for column in zip(*rows, strict=True)]
         if columns:
-            most = max(map(len, columns))
-            table = np.array([[*column, *[nan] * (most - len(column))] for column in columns]).T
+            table = np.array([*zip_longest(*columns, fillvalue=nan)])
             equal = [a == b for column in columns for a, b in combinations(column, 2)]
             yield {
                 "kind": kind,
                 "judge": judge,
                 "n": len(columns),
-                "times": most,
+                "times": len(table),
                 "raw": float(np.mean(equal)),
                 "alpha_ordinal": krippendorff_alpha(table),
             }
@@ -282,25 +281,27 @@ def _replicas(judgements: Iterable[Judgement]) -> Iterator[dict[str, Json]]:
 
 def _asked(judgements: Iterable[Judgement], book: LabelBook) -> Iterator[dict[str, Json]]:
     """Fused against single, listed against alone, and the place in the list: grades, and agreement where labelled."""
-    groups: dict[tuple[str, str, str], list[tuple[float, bool | None]]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[tuple[float, bool | None]]] = defaultdict(list)
     for one in _leaves(judgements):
         how, (grade, *_) = one.provenance, (*_values(one), nan)
-        if one.kind != "relevance" or grade != grade:  # noqa: PLR0124 - nan
+        if one.kind != "relevance" or isnan(grade):
             continue
         label = book.get(one.item)
         scale = "graded" if "grade" in one.answer else "binary"
         agreed = None if label is None or label.scale != scale else grade == float(label.answer)
         listed = (how.get("list_size") or 1) > 1
-        groups[one.kind, "request", "fused" if how.get("fused") else "single"].append((grade, agreed))
-        groups[one.kind, "passages", "listed" if listed else "alone"].append((grade, agreed))
+        asked = [("request", "fused" if how.get("fused") else "single")]
+        asked.append(("passages", "listed" if listed else "alone"))
         if listed and how.get("place"):
-            groups[one.kind, "place in list", str(how["place"])].append((grade, agreed))
-    several = Counter((kind, aspect) for kind, aspect, _ in groups)
-    for (kind, aspect, value), rows in groups.items():
-        if several[kind, aspect] > 1:
+            asked.append(("place in list", str(how["place"])))
+        for way in asked:
+            groups[way].append((grade, agreed))
+    several = Counter(name for name, _ in groups)
+    for (aspect, value), rows in groups.items():
+        if several[aspect] > 1:
             known = [agreed for _, agreed in rows if agreed is not None]
             yield {
-                "kind": kind,
+                "kind": "relevance",
                 "aspect": aspect,
                 "value": value,
                 "n": len(rows),
@@ -335,25 +336,24 @@ def _corrected(report: ReportData) -> list[Json]:
 def _ranking(report: ReportData) -> Iterator[dict[str, Json]]:
     """How the order of systems changes by correction, per measure with a corrected mean of several systems."""
     for measure in report.measures:
-        means = {
-            one.system: (one.mean, one.corrected.mean)
+        corrected = [
+            (one.system, one.mean, one.corrected.mean)
             for one in report.summaries
             if one.measure == measure and one.mean is not None
             if one.corrected is not None and one.corrected.mean is not None
-        }
-        if len(means) > 1:
+        ]
+        if len(corrected) > 1:
+            systems, before, after = zip(*corrected, strict=True)
             orders = [
-                [name for name, _ in sorted(means.items(), key=lambda pair: -pair[1][column])]
-                for column in (0, 1)
+                [name for _, name in sorted(zip(means, systems, strict=True), key=lambda one: -one[0])]
+                for means in (before, after)
             ]
-            both = [[pair[column] for pair in means.values()] for column in (0, 1)]
-            tau, top = kendall_tau(*both), top_half_tau(*both)
             yield {
                 "measure": measure,
                 "judged": orders[0],
                 "corrected": orders[1],
-                "tau": tau,
-                "top_half": top,
+                "tau": kendall_tau(before, after),
+                "top_half": top_half_tau(before, after),
             }
 
 
@@ -391,40 +391,46 @@ def _judge_warnings(report: ReportData) -> Iterator[str]:
 # in words
 
 
+_TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "people": (
+        "People against people", ("kind", "people", "n", "raw", "kappa", "kappa_quadratic", "alpha_ordinal")
+    ),
+    "self_consistency": (
+        "The judge against itself", ("kind", "judge", "times", "n", "raw", "alpha_ordinal")
+    ),
+    "asked": ("How it was asked", ("kind", "aspect", "value", "n", "mean", "labelled", "raw")),
+    "corrected": ("Corrected means", ("measure", "system", "judged", "corrected", "labels", "why")),
+    "passages": (
+        "Means over everything that was judged, each thing once",
+        ("kind", "value", "total", "judged", "corrected", "labels", "why"),
+    ),
+    "ranking": ("Order of the systems", ("measure", "judged", "corrected", "tau", "top_half")),
+}  # fmt: skip
+"""The title and the columns of each table of the audit."""
+
+
 def audit_lines(found: Mapping[str, Json]) -> Iterator[str]:
     """The audit as Markdown, which a terminal shows as well."""
     yield f"# Audit of {_text(found['judge'] or 'no judge')}"
     for line in found["kinds"]:
         yield from _of_kind(line)
-    yield from _table("People against people", found["people"], ("kind", "people", "n", "raw", "kappa", "kappa_quadratic",
-                      "alpha_ordinal"))  # fmt: skip
-    yield from _table("The judge against itself", found["self_consistency"], ("kind", "judge", "times", "n", "raw",
-                      "alpha_ordinal"))  # fmt: skip
-    yield from _table(
-        "How it was asked", found["asked"], ("kind", "aspect", "value", "n", "mean", "labelled", "raw")
-    )
-    rows = [
-        {**one, **_in_words(one["corrected"]), "system": one["system"] or "-", "why": one["why"] or ""}
-        for one in found["corrected"]
-    ]
-    yield from _table("Corrected means", rows, ("measure", "system", "judged", "corrected", "labels", "why"))
-    sets = [{**one, **_in_words(one["corrected"])} for one in found["passages"]]
-    yield from _table(
-        "Means over everything that was judged, each thing once", sets,
-        ("kind", "value", "total", "judged", "corrected", "labels", "why"),
-    )  # fmt: skip
-    yield from _table(
-        "Order of the systems", found["ranking"], ("measure", "judged", "corrected", "tau", "top_half")
-    )
+    for name, (title, columns) in _TABLES.items():
+        if found[name]:
+            heads = [column.replace("_", " ") for column in columns]
+            rows = ([_cell(row, column) for column in columns] for row in found[name])
+            yield f"\n## {title}\n"
+            yield "".join(markdown_table(heads, rows))[:-1]
     if found["warnings"]:
         yield "\n## Warnings\n"
         yield from (f"- {_text(warning)}" for warning in found["warnings"])
 
 
-def _in_words(corrected: Mapping[str, Json] | None) -> dict[str, Json]:
-    if corrected is None:
-        return {"corrected": "-", "labels": None}
-    return {"corrected": _interval(corrected), "labels": corrected["labels"]}
+def _cell(row: Mapping[str, Json], column: str) -> str:
+    if column == "labels":
+        return _text(row["corrected"] and row["corrected"]["labels"])
+    if column in {"system", "why"}:
+        return _text(row[column] or {"system": "-", "why": ""}[column])
+    return _interval(row[column]) if isinstance(row[column], Mapping) else _text(row[column])
 
 
 def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
@@ -446,13 +452,6 @@ def _of_kind(line: Mapping[str, Json]) -> Iterator[str]:
     yield f"\n| people \\ judge | {' | '.join(grades)} |\n|{' --- |' * (1 + len(grades))}"
     for grade, counts in zip(grades, line["confusion"]["people_by_judge"], strict=True):
         yield f"| {grade} | {' | '.join(f'{round(count, 1):g}' for count in counts)} |"
-
-
-def _table(title: str, rows: Sequence[Mapping[str, Json]], names: Sequence[str]) -> Iterator[str]:
-    if rows:
-        yield f"\n## {title}\n"
-        heads = [name.replace("_", " ") for name in names]
-        yield "".join(markdown_table(heads, ([_text(row[name]) for name in names] for row in rows)))[:-1]
 
 
 def _text(value: Json) -> str:

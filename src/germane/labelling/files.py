@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from germane.encoding import decode, encode, now
 from germane.errors import InputError, Place
 from germane.measures.labels import turns
 from germane.reports.data import ReportData
+from germane.samples.files import numbered_lines
 from germane.samples.trec import read_qrels
 from germane.tables.labels import Label, LabelBook, dump_label, load_label, passage_of, relevance_item
 from germane.types import Context, Json, Sample
@@ -50,10 +51,29 @@ def import_labels(path: Path, report: ReportData, who: str, guideline: str | Non
     Raises:
         InputError: The file cannot be read, or no row is about anything in the report.
     """
-    known = _Known(report)
-    found, others = [], 0
+    kinds, documents = _things(report)
+    found, others = list[Label](), 0
     for number, row in _rows(path):
-        labels = known.labels(row, Place(str(path), number), who, guideline)
+        place = Place(str(path), number)
+        answer, scale = _answer(row, place)
+        said = {
+            "answer": answer,
+            "scale": scale,
+            "who": row.get("who") or who,
+            "at": row.get("at") or now("milliseconds"),
+            "guideline": row.get("guideline") or guideline,
+            "reason": row.get("reason") or None,
+        }
+        if not (item := row.get("item")):
+            labels = [replace(seen, **said) for seen in documents.get(_named(row, place), {}).values()]
+        elif item in kinds:
+            drawn = row.get("queue") in {"random", "stratified"} and (row.get("design") or {}).get(
+                "probability"
+            )
+            kept = {} if drawn else {"queue": "import", "design": None}
+            labels = [load_label({**row, **said, **kept, "kind": kinds[item]})]
+        else:
+            labels = []
         found += labels
         others += not labels
     if not found:
@@ -109,44 +129,22 @@ def _document(sample: str, document: str) -> str:
     return f"{sample}\n{document}"
 
 
-class _Known:
-    """What can be labelled in a report: items, and the places of documents."""
-
-    def __init__(self, report: ReportData) -> None:
-        self.kinds = {row.item: row.kind for row in report.items()}
-        self.documents: dict[tuple[str, str], dict[str, Label]] = {}
-        for sample in report.samples():
-            self._add(sample)
-
-    def _add(self, sample: Sample) -> None:
+def _things(report: ReportData) -> tuple[dict[str, str], dict[tuple[str, str], dict[str, Label]]]:
+    """What can be labelled in a report: the kind of each item, and of each sample's document a label without an answer."""
+    kinds = {row.item: row.kind for row in report.items()}
+    documents: dict[tuple[str, str], dict[str, Label]] = {}
+    for sample in report.samples():
         history = turns(sample)
         for place in sample.places():
             item = relevance_item(sample.query, passage_of(place.context), history)
-            self.kinds.setdefault(item, "relevance")
+            kinds.setdefault(item, "relevance")
             if place.context.id is not None:
                 seen = Label(
                     item=item, kind="relevance", answer=None, scale="", sample=sample.id, system=sample.system,
                     call=place.call, rank=place.rank,
                 )  # fmt: skip
-                self.documents.setdefault((sample.id, place.context.id), {}).setdefault(item, seen)
-
-    def labels(self, row: Mapping[str, Json], place: Place, who: str, guideline: str | None) -> list[Label]:
-        """The labels that a row makes; none where it is about something else."""
-        answer, scale = _answer(row, place)
-        said = {
-            "answer": answer,
-            "scale": scale,
-            "who": row.get("who") or who,
-            "at": row.get("at") or now("milliseconds"),
-            "guideline": row.get("guideline") or guideline,
-            "reason": row.get("reason") or None,
-        }
-        if item := row.get("item"):
-            if item not in self.kinds:
-                return []
-            return [_full(row, self.kinds[item], said, place)]
-        of_document = self.documents.get(_named(row, place), {})
-        return [replace(label, **said) for label in of_document.values()]
+                documents.setdefault((sample.id, place.context.id), {}).setdefault(item, seen)
+    return kinds, documents
 
 
 def _named(row: Mapping[str, Json], place: Place) -> tuple[str, str]:
@@ -157,15 +155,6 @@ def _named(row: Mapping[str, Json], place: Place) -> tuple[str, str]:
             "this row does not say what it is about", fix="name item, or sample and id", place=place
         )
     return str(sample), str(document)
-
-
-def _full(row: Mapping[str, Json], kind: str, said: Mapping[str, Json], place: Place) -> Label:
-    drawn = row.get("queue") in {"random", "stratified"} and (row.get("design") or {}).get("probability")
-    kept = {"queue": row["queue"], "design": row["design"]} if drawn else {"queue": "import", "design": None}
-    try:
-        return load_label({**row, **said, **kept, "kind": kind})
-    except TypeError as error:
-        raise InputError(f"this row is no label: {error}", place=place) from None
 
 
 def _answer(row: Mapping[str, Json], place: Place) -> tuple[Json, str]:
@@ -200,26 +189,22 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
     """The rows of a file of labels with their numbers, by its extension."""
     if not path.is_file():
         raise InputError(f"there is no file {path}", fix="name a .jsonl, .csv or qrels file")
-    readers = {".jsonl": _json_rows, ".csv": _csv_rows}
-    return readers.get(path.suffix.lower(), _qrels_rows)(path)
-
-
-def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        if line.strip():
-            try:
-                row = decode(line)
-            except ValueError:
-                row = None
-            if not isinstance(row, dict):
-                raise InputError("this line is no JSON object", place=Place(str(path), number))
-            yield number, row
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
-    with path.open(encoding="utf-8-sig", newline="") as lines:
-        for number, row in enumerate(csv.DictReader(lines), 2):
-            yield number, {name: value for name, value in row.items() if name and value}
+    if path.suffix.lower() == ".csv":
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            for number, cells in enumerate(csv.DictReader(lines), 2):
+                yield number, {name: value for name, value in cells.items() if name and value}
+    elif path.suffix.lower() == ".jsonl":
+        with path.open("rb") as file:
+            for number, line in numbered_lines(file):
+                try:
+                    row = decode(line)
+                except ValueError:
+                    row = None
+                if not isinstance(row, dict):
+                    raise InputError("this line is no JSON object", place=Place(str(path), number))
+                yield number, row
+    else:
+        yield from _qrels_rows(path)
 
 
 def _qrels_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
@@ -237,41 +222,26 @@ def export_labels(path: Path, report: ReportData) -> int:
     In qrels each document of a sample has the label that counts for it; passages without an id are left out.
     """
     labels = [label for label in report.labels() if label.answer is not None]
-    writers: dict[str, Callable[[Path, ReportData, list[Label]], int]] = {
-        ".jsonl": _to_jsonl,
-        ".csv": _to_csv,
-    }
-    return writers.get(path.suffix.lower(), _to_qrels)(path, report, labels)
-
-
-def _to_jsonl(path: Path, _: ReportData, labels: list[Label]) -> int:
-    path.write_bytes(b"".join(encode(dump_label(label)) + b"\n" for label in labels))
-    return len(labels)
-
-
-def _to_csv(path: Path, report: ReportData, labels: list[Label]) -> int:
-    ids = _ids(report)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        out = csv.DictWriter(file, _COLUMNS, extrasaction="ignore")
-        out.writeheader()
-        for label in labels:
-            of_sample = {doc for (sample, doc), item in ids if sample == label.sample and item == label.item}
-            row = {**dump_label(label), "id": min(of_sample, default=None)}
-            out.writerow({name: cell(row[name]) for name in _COLUMNS})
-    return len(labels)
-
-
-def _ids(report: ReportData) -> set[tuple[tuple[str, str], str]]:
-    known = _Known(report).documents
-    return {(key, item) for key, items in known.items() for item in items}
-
-
-def _to_qrels(path: Path, report: ReportData, labels: list[Label]) -> int:
+    if path.suffix.lower() == ".jsonl":
+        path.write_bytes(b"".join(encode(dump_label(label)) + b"\n" for label in labels))
+        return len(labels)
+    _, documents = _things(report)
+    if path.suffix.lower() == ".csv":
+        names = {
+            (sample, item): document for (sample, document), items in documents.items() for item in items
+        }
+        with path.open("w", encoding="utf-8", newline="") as file:
+            out = csv.DictWriter(file, _COLUMNS)
+            out.writeheader()
+            for label in labels:
+                row = {**dump_label(label), "id": names.get((label.sample, label.item))}
+                out.writerow({name: cell(row[name]) for name in _COLUMNS})
+        return len(labels)
     book = LabelBook(labels)
     lines = []
-    for (sample, document), items in _Known(report).documents.items():
-        found = [one for item in items if (one := book.get(item)) is not None]
+    for (sample, document), items in documents.items():
+        found = [int(one.answer) for item in items if (one := book.get(item)) is not None]
         if found and not any(char.isspace() for char in sample + document):
-            lines.append(f"{sample} 0 {document} {max(int(one.answer) for one in found)}\n")
+            lines.append(f"{sample} 0 {document} {max(found)}\n")
     path.write_text("".join(lines), "utf-8")
     return len(lines)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isnan, nan, sqrt
+from math import isnan, nan
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -20,7 +20,7 @@ from germane.measures.measure import Measure
 from germane.reports.correct import JudgedThing, things_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
-from germane.statistics.sampling import chances_of_rounds, draw_clusters, draw_stratified, neyman_allocation
+from germane.statistics.sampling import chances_of_rounds, neyman_allocation
 from germane.tables.labels import passage_of, relevance_item
 from germane.types import FrozenDict, Sample
 
@@ -183,101 +183,66 @@ class LabelQueue:
 
     def drawn(self, labels: Mapping[str, float]) -> list[DrawnTask]:
         """The tasks in order. A stratified draw goes on past its pilot once `labels` (by item, 1 = relevant) hold that."""
-        if self.queue == "targeted":
-            return [DrawnTask(self.tasks[place], None) for place in self._doubtful[: self.size].tolist()]
-        if self.queue == "stratified":
-            return self._stratified(labels)
-        order = self._queries if self.design == "queries" else self._rounds
-        return [DrawnTask(self.tasks[place], self._designed(place)) for place in order.tolist()]
+        return self._stratified(labels) if self.queue == "stratified" else self._order
 
-    def _designed(self, place: int, **more: str | float) -> FrozenDict:
-        known = {"design": self.design, "seed": self.seed, "budget": self.size}
-        chance = more.pop("probability") if more else float(self._chances[place])
-        return FrozenDict({**known, "probability": chance, **more})
+    def _drawn(self, place: int, chance: float, **more: str | int) -> DrawnTask:
+        known = {"design": self.design, "seed": self.seed, "budget": self.size, "probability": chance}
+        return DrawnTask(self.tasks[place], FrozenDict({**known, **more}))
 
     def _rng(self, purpose: int = 0) -> np.random.Generator:
         """A source of randomness for each purpose, independent of the others'."""
         return np.random.default_rng([self.seed, purpose])
 
     @cached_property
-    def _cases(self) -> Ints:
-        return np.unique([task.case for task in self.tasks], return_inverse=True)[1].astype(np.intp)
-
-    @cached_property
-    def _shuffled(self) -> Ints:
-        """All tasks in random order."""
-        return self._rng().permutation(len(self.tasks)).astype(np.intp)
-
-    @cached_property
-    def _doubtful(self) -> Ints:
-        doubts = np.array([self.tasks[place].doubt for place in self._shuffled.tolist()])
-        return self._shuffled[np.argsort(-doubts, kind="stable")]
-
-    @cached_property
-    def _rounds(self) -> Ints:
-        """One random passage of every query, then the next of every query, ..., to the budget.
-
-        Queries come in a random order of their own: that of their passages would favour long ones.
-        """
-        cases = self._cases[self._shuffled]
-        order = np.lexsort((self._rng(1).permutation(int(cases.max()) + 1)[cases], _turns(cases)))
-        return self._shuffled[order][: self.size]
-
-    @cached_property
-    def _queries(self) -> Ints:
-        """Whole queries in random order, as many as the budget covers, at least one."""
-        mixed = self._cases[self._shuffled]
-        order, _ = draw_clusters(mixed, int(mixed.max()) + 1, self._rng(1))
-        cases = mixed[order]
-        starts = np.flatnonzero(np.diff(cases, prepend=-1))
-        ends = np.append(starts[1:], len(cases))
-        return self._shuffled[order][: max(int(ends[ends <= self.size].max(initial=0)), int(ends[0]))]
-
-    @cached_property
-    def _chances(self) -> NDArray[np.float64]:
-        """The probability with which each task is in the draw."""
-        sizes = np.bincount(self._cases)
-        if self.design == "queries":
-            whole = len(np.unique(self._cases[self._queries]))
-            return np.full(len(self.tasks), whole / len(sizes))
-        return np.asarray(chances_of_rounds(sizes, self.size)[self._cases], float)
+    def _order(self) -> list[DrawnTask]:
+        """The most doubtful first; whole queries; or a passage of every query, then the next of every query, ..."""
+        shuffled = self._rng().permutation(len(self.tasks))
+        if self.queue == "targeted":
+            doubts = np.array([task.doubt for task in self.tasks])[shuffled]
+            doubtful = shuffled[np.argsort(-doubts, kind="stable")][: self.size]
+            return [DrawnTask(self.tasks[place], None) for place in doubtful.tolist()]
+        cases = np.unique([task.case for task in self.tasks], return_inverse=True)[1]
+        sizes = np.bincount(cases)
+        # Queries come in a random order of their own: that of their passages would favour long ones.
+        turns_of_cases = self._rng(1).permutation(len(sizes))
+        turn = turns_of_cases[cases[shuffled]]
+        if self.design == "queries":  # as many as the budget covers, at least one
+            covered = np.cumsum(sizes[np.argsort(turns_of_cases)])
+            whole = max(1, int(np.searchsorted(covered, self.size, "right")))
+            order = np.argsort(turn, kind="stable")[: covered[whole - 1]]
+            chances = np.full(len(sizes), whole / len(sizes))
+        else:
+            order = np.lexsort((turn, _turns(cases[shuffled])))[: self.size]
+            chances = chances_of_rounds(sizes, self.size)
+        return [self._drawn(place, float(chances[cases[place]])) for place in shuffled[order].tolist()]
 
     def _stratified(self, labels: Mapping[str, float]) -> list[DrawnTask]:
-        names = np.array([str(int(task.verdict)) for task in self.tasks])
+        order = self._rng().permutation(len(self.tasks))
+        names = np.array([str(int(self.tasks[place].verdict)) for place in order.tolist()])
         strata, codes = np.unique(names, return_inverse=True)
-        sizes = np.bincount(codes)
-        order, _ = draw_stratified(codes, sizes, self._rng())
-        turn = np.empty(len(order), np.intp)
-        turn[order] = _turns(codes[order])
+        sizes, turn = np.bincount(codes), _turns(codes)
         pilot = neyman_allocation(sizes, np.zeros(len(sizes)), max(round(_PILOT * self.size), 2 * len(sizes)))
-        first = [place for place in order.tolist() if turn[place] < pilot[codes[place]]]
-        counts, rest = pilot, []
-        if all(self.tasks[place].item in labels for place in first):
-            found = [
-                [labels[self.tasks[place].item] for place in first if codes[place] == stratum]
-                for stratum in range(len(sizes))
-            ]
-            counts = self._allocated(sizes, found, pilot)
-            rest = [p for p in order.tolist() if pilot[codes[p]] <= turn[p] < counts[codes[p]]]
+        counts, first = pilot, turn < pilot[codes]
+        known = [labels.get(self.tasks[place].item, nan) for place in order[first].tolist()]
+        if not np.isnan(known).any():
+            # a stratum whose few labels are all equal is not taken to be certain
+            shares = (np.bincount(codes[first], known, len(sizes)) + 1) / (pilot + 2)
+            counts = self._allocated(sizes, np.sqrt(shares * (1 - shares)), pilot)
+        places = np.r_[np.flatnonzero(first), np.flatnonzero(~first & (turn < counts[codes]))]
         return [
-            DrawnTask(
-                self.tasks[place],
-                self._designed(
-                    place,
-                    probability=float(counts[codes[place]] / sizes[codes[place]]),
-                    stratum=str(strata[codes[place]]),
-                    size=int(sizes[codes[place]]),
-                ),
+            self._drawn(
+                int(order[place]),
+                float(counts[code] / sizes[code]),
+                stratum=str(strata[code]),
+                size=int(sizes[code]),
             )
-            for place in (*first, *rest)
+            for place, code in zip(places.tolist(), codes[places].tolist(), strict=True)
         ]
 
-    def _allocated(self, sizes: Ints, found: Sequence[Sequence[float]], pilot: Ints) -> Ints:
-        """Labels per stratum after the pilot; a stratum whose few labels are all equal is not taken to be certain."""
-        shares = [(sum(hits) + 1) / (len(hits) + 2) for hits in found]
+    def _allocated(self, sizes: Ints, deviations: NDArray[np.float64], pilot: Ints) -> Ints:
+        """Labels per stratum after the pilot."""
         budget = max(self.size, int(pilot.sum()))
-        wanted = neyman_allocation(sizes, [sqrt(share * (1 - share)) for share in shares], budget)
-        more = np.maximum(wanted - pilot, 0)
+        more = np.maximum(neyman_allocation(sizes, deviations, budget) - pilot, 0)
         while more.sum() > budget - pilot.sum():
             more[np.argmax(more)] -= 1
         counts: Ints = pilot + more

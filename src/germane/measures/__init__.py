@@ -15,31 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from germane.measures.declaration import measure, parse_measures, ranked_measure
 from germane.measures.measure import FINDERS, Measure, Param
-from germane.measures.ranked import (
-    AP,
-    ERR,
-    F1,
-    RBP,
-    RR,
-    IPrec,
-    Judged,
-    P,
-    R,
-    Rprec,
-    SetF,
-    SetP,
-    SetR,
-    Success,
-    bpref,
-    context_position,
-    context_precision,
-    context_relevance,
-    nDCG,
-    nERR,
-    num_rel,
-    num_rel_ret,
-    num_ret,
-)
+from germane.measures.ranked import *
 
 if TYPE_CHECKING:
     from germane.measures.context import *

@@ -2,8 +2,8 @@
 
 Ids change when chunks do, and chunk precision rises when chunks merely grow; words of gold text do neither. A chunk of a
 document and a quote of it overlap in one of four ways: the chunk holds the quote, lies within it, ends in it, or starts
-in it. Only these are looked for, so that words which merely occur in both count for nothing. Where no corpus is at hand,
-a quote that stands in no retrieved context is not covered; `locate` says whether it stands in a corpus, and only once.
+in it. Only these are looked for, so that words which merely occur in both count for nothing. No corpus is at hand: a quote
+that stands in no retrieved context is not covered.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from germane.errors import InputError
 from germane.measures.declaration import MeasureOptions, measure
 from germane.measures.labels import distinct_contexts
 from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, skipped
@@ -253,38 +252,3 @@ def _by_words(quote: Sequence[Token], text: Sequence[Token]) -> dict[int, int]:
         return {}
     low = max(0, -shift)
     return {at: at + shift for at in range(low, low + length)}
-
-
-def locate(evidence: Evidence, corpus: Mapping[str, str]) -> Evidence:
-    """A quote with the document and offsets where it stands in the corpus (document id -> text).
-
-    InputError where it stands nowhere or in more than one place: gold like that measures nothing. Evidence that has its
-    offsets already is only checked to lie within its document.
-    """
-    if evidence.quote is None:
-        text = corpus.get(evidence.doc or "")
-        if text is None or not 0 <= (evidence.start or 0) <= (evidence.end or 0) <= len(text):
-            raise InputError(
-                f"the corpus has no {evidence.doc} from {evidence.start} to {evidence.end}",
-                fix="mend the evidence",
-            )
-        return evidence
-    wanted = [token.word for token in tokens(evidence.quote)]
-    places = []
-    for doc, text in corpus.items():
-        if evidence.doc in {None, doc}:
-            given = tokens(text)
-            starts = (n for n in range(len(given) - len(wanted) + 1) if given[n].word == wanted[0])
-            places += [
-                (doc, given[n].start, given[n + len(wanted) - 1].end)
-                for n in starts
-                if [token.word for token in given[n : n + len(wanted)]] == wanted
-            ]
-    if len(places) == 1:
-        doc, start, end = places[0]
-        return Evidence(quote=evidence.quote, doc=doc, start=start, end=end)
-    where, fix = "nowhere in the corpus", "quote the document's own words"
-    if places:
-        where = f"in {len(places)} places: {', '.join(place[0] for place in places[:3])}"
-        fix = "quote more of it, or name its doc"
-    raise InputError(f"the evidence {evidence.quote[:60]!r} stands {where}", fix=fix)

@@ -7,13 +7,13 @@ measure is: the list of `germane measures` and the table of the documentation, m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isinf
 from typing import Any
 
 from germane.clean import html_table, shorten
 from germane.measures.labels import LabelledPlace, PlaceLabel, Ranking, fill_table
-from germane.measures.measure import Definition, Measure, Param
+from germane.measures.measure import Definition, Measure
 from germane.measures.outcome import Item, Outcome
 from germane.measures.ranked import values
 from germane.measures.scoring import depth_of, is_relevant, open_holes
@@ -276,102 +276,33 @@ def as_json(definition: Definition) -> dict[str, Json]:
         "formula": definition.formula,
         "doc": definition.doc,
         "needs": list(definition.needs),
-        "calls": _calls(definition),
+        "calls": definition.cost,
         "range": [None if isinf(end) else end for end in definition.range],
         "better": definition.better,
         "cutoff": definition.cutoff,
         "labels": definition.labels,
         "nothing": definition.nothing,
         "reference": definition.reference,
-        "aliases": _spellings(definition),
+        "aliases": definition.spellings,
         "params": {
             name: {"default": param.default, "choices": list(param.choices), "meaning": param.meaning}
-            for name, param in _params(definition).items()
+            for name, param in definition.options.items()
         },
     }
 
 
-def _calls(definition: Definition) -> str:
-    """What a sample costs in answers of a judge; a ranked measure asks for a verdict a context where it reads a judge."""
-    if definition.family == "ranked":
-        return "1 per context" if definition.labels in {"judge", "best"} else "0"
-    return definition.calls
-
-
-def _spellings(definition: Definition) -> list[str]:
-    return sorted({*definition.aliases, *definition.presets})
-
-
-def _params(definition: Definition) -> dict[str, Param]:
-    """The parameters that a user can still choose: not the one that chose this definition."""
-    found = {name: param for name, param in definition.params.items() if name not in definition.when}
-    if "labels" in found:
-        found["labels"] = replace(found["labels"], choices=definition.sources)
-    return found
-
-
-def _head(definition: Definition) -> str:
-    return (
-        definition.title
-        + {"required": "@k", "recall": "@r", "optional": "[@k]", "none": ""}[definition.cutoff]
-    )
-
-
-def _range(definition: Definition) -> str:
-    low, high = definition.range
-    better = "" if definition.better == "higher" else ", lower is better"
-    return f"{low:g} and up{better}" if isinf(high) else f"{low:g} to {high:g}{better}"
-
-
-def _needs(definition: Definition) -> str:
-    """What a sample must have; a ranked measure needs labels too, by default gold ones."""
-    gold = ("qrels",) if definition.family == "ranked" and definition.labels == "gold" else ()
-    return ", ".join((*definition.needs, *gold)) or "nothing"
-
-
-def _cost(definition: Definition) -> str:
-    calls = _calls(definition)
-    return "no judge calls" if calls == "0" else f"judge calls: {calls}"
-
-
 def listing(definitions: Iterable[Definition]) -> str:
-    """One short paragraph a measure."""
-    return "\n\n".join(map(_short, definitions))
-
-
-def _short(definition: Definition) -> str:
-    lower = "; lower is better" if definition.better == "lower" else ""
-    source = f"; from {definition.reference}" if definition.reference else ""
-    lines = [
-        f"{_head(definition)}  {definition.doc.partition(chr(10))[0]}",
-        f"    = {definition.formula}",
-        f"    needs {_needs(definition)}; {_cost(definition)}{lower}{source}",
-    ]
-    return "\n".join(lines)
-
-
-def one(definition: Definition) -> str:
-    """One measure in full."""
-    rest = definition.doc.splitlines()[1:]
-    lines = [_short(definition), *(["", *rest] if any(rest) else []), "", f"range {_range(definition)}"]
-    lines += [f"nothing to count: {definition.nothing}"] if definition.nothing else []
-    params = [f"    {name}  {meaning}" for name, meaning in _choices(definition)]
-    lines += ["parameters", *params] if params else []
-    if spellings := _spellings(definition):
-        lines.append(f"also spelled {', '.join(spellings)}")
-    return "\n".join(lines)
-
-
-def _choices(definition: Definition) -> list[tuple[str, str]]:
-    """Each parameter with its default, and what it means."""
-    found = []
-    for name, param in _params(definition).items():
-        default = str(param.default).lower() if param.type is bool else str(param.default)
-        if param.default is None:
-            default = "(none)" if param.type is float else "(by the labels)"
-        choices = f" ({' | '.join(map(str, param.choices))})" if param.choices else ""
-        found.append((f"{name}={default}", f"{param.meaning}{choices}"))
-    return found
+    """One short paragraph per measure."""
+    paragraphs = []
+    for known in definitions:
+        facts = dict(known.facts())
+        lower = "; lower is better" if known.better == "lower" else ""
+        source = f"; from {known.reference}" if known.reference else ""
+        first = known.doc.partition("\n")[0]
+        paragraphs.append(
+            f"{known.heading}  {first}\n    = {known.formula}\n    needs {facts['needs']}{lower}{source}"
+        )
+    return "\n\n".join(paragraphs)
 
 
 def markdown(definitions: Iterable[Definition]) -> str:
@@ -379,13 +310,17 @@ def markdown(definitions: Iterable[Definition]) -> str:
     known = list(definitions)
     table = ["| measure | needs | judge calls | range |", "| --- | --- | --- | --- |"]
     for one in known:
-        head, calls = _head(one), _calls(one).replace("|", "\\|")
-        anchor = "".join(c for c in head.lower() if c.isalnum() or c in "_-")
-        table.append(f"| [`{head}`](#{anchor}) | {_needs(one)} | {calls} | {_range(one)} |")
+        anchor = "".join(c for c in one.heading.lower() if c.isalnum() or c in "_-")
+        calls = one.cost.replace("|", "\\|")
+        table.append(f"| [`{one.heading}`](#{anchor}) | {one.all_needs} | {calls} | {one.span} |")
     parts = ["\n".join(table)]
     for title, family in _FAMILIES:
-        members = [one for one in known if family(one)]
-        parts += [f"## {title}", *(part for one in members for part in _section(one))]
+        parts.append(f"## {title}")
+        for one in filter(family, known):
+            first, _, rest = one.doc.partition("\n\n")
+            parts += [f"### `{one.heading}`", " ".join(first.split()), *filter(None, [rest])]
+            named = ((f"`{name}`" if "=" in name else name, text) for name, text in one.facts())
+            parts.append("\n".join(f"- {name}: {text}" for name, text in named))
     return "\n\n".join(parts) + "\n"
 
 
@@ -395,18 +330,3 @@ _FAMILIES: tuple[tuple[str, Callable[[Definition], bool]], ...] = (
     ("Judged", lambda one: one.asks),
     ("From gold and scores alone", lambda one: one.family != "ranked" and not one.asks),
 )
-
-
-def _section(definition: Definition) -> Iterator[str]:
-    first, _, rest = definition.doc.partition("\n\n")
-    yield f"### `{_head(definition)}`"
-    yield " ".join(first.split())
-    if rest:
-        yield rest
-    rows = [f"- formula: {definition.formula}", f"- range: {_range(definition)}"]
-    rows += [f"- needs: {_needs(definition)}; {_cost(definition)}"]
-    rows += [f"- nothing to count: {definition.nothing}"] if definition.nothing else []
-    rows += [f"- `{name}`: {meaning}" for name, meaning in _choices(definition)]
-    rows += [f"- also spelled: {', '.join(_spellings(definition))}"] if _spellings(definition) else []
-    rows += [f"- source: {definition.reference}"] if definition.reference else []
-    yield "\n".join(rows)

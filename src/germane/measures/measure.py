@@ -7,8 +7,8 @@ files, as JSON keys and as report columns. Parameters print sorted, defaults are
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from math import inf, isinf
 from typing import Any, Literal, TypeAlias
 
@@ -110,6 +110,70 @@ class Definition:
         """The measure's canonical name, with the parameter that chooses this definition where it needs one."""
         chosen = {name: value for name, value in self.when.items() if value != self.params[name].default}
         return self.name + _spelled(chosen)
+
+    @property
+    def heading(self) -> str:
+        """The name with its cut-off, as it is typed: `nDCG[@k]`."""
+        cut = {"required": "@k", "recall": "@r", "optional": "[@k]", "none": ""}[self.cutoff]
+        return self.title + cut
+
+    @property
+    def cost(self) -> str:
+        """Judge calls of a sample; a ranked measure asks for a verdict per context where it reads a judge."""
+        asks = self.family == "ranked" and self.labels in {"judge", "best"}
+        return "1 per context" if asks else self.calls
+
+    @property
+    def all_needs(self) -> str:
+        """What a sample must have; a ranked measure needs labels too, by default gold ones."""
+        gold = ("qrels",) if self.family == "ranked" and self.labels == "gold" else ()
+        return ", ".join((*self.needs, *gold)) or "nothing"
+
+    @property
+    def span(self) -> str:
+        """The range in words."""
+        low, high = self.range
+        ends = f"{low:g} and up" if isinf(high) else f"{low:g} to {high:g}"
+        return ends if self.better == "higher" else f"{ends}, lower is better"
+
+    @property
+    def spellings(self) -> list[str]:
+        """What else it is called."""
+        return sorted({*self.aliases, *self.presets})
+
+    @property
+    def options(self) -> dict[str, Param]:
+        """The parameters that a user can still choose: not the one that chose this definition."""
+        found = {name: param for name, param in self.params.items() if name not in self.when}
+        if "labels" in found:
+            found["labels"] = replace(found["labels"], choices=self.sources)
+        return found
+
+    def facts(self, settings: Mapping[str, Value | None] | None = None) -> Iterator[tuple[str, str]]:
+        """What there is to know, fact by fact; a parameter is `name=value`, by default its own default."""
+        yield "formula", self.formula
+        yield "range", self.span
+        yield (
+            "needs",
+            f"{self.all_needs}; " + ("no judge calls" if self.cost == "0" else f"judge calls: {self.cost}"),
+        )
+        if self.nothing:
+            yield "nothing to count", self.nothing
+        for name, param in self.options.items():
+            value = param.default if settings is None else settings[name]
+            shown = str(value).lower() if param.type is bool else str(value)
+            if value is None:
+                shown = "(none)" if param.type is float else "(by the labels)"
+            choices = f" ({' | '.join(map(str, param.choices))})" if param.choices else ""
+            yield f"{name}={shown}", f"{param.meaning}{choices}"
+        if self.spellings:
+            yield "also spelled", ", ".join(self.spellings)
+        if self.reference:
+            yield "source", self.reference
+
+    def described(self, settings: Mapping[str, Value | None] | None = None) -> str:
+        """Meaning and facts, a line each."""
+        return "\n".join([self.doc, "", *(f"{name}: {text}" for name, text in self.facts(settings))])
 
     def covers(self, params: Mapping[str, Value]) -> bool:
         """Whether a measure with these parameters is computed by this definition."""
@@ -389,14 +453,7 @@ class _Help:
     def __get__(self, measure: Measure | None, owner: object) -> str | None:
         if measure is None:
             return self.of_class
-        known = measure.definition
-        low, high = known.range
-        lines = [str(measure), "", known.doc, "", f"= {known.formula}", f"needs {', '.join(known.needs)}"]
-        lines += [f"from {known.reference}"] if known.reference else []
-        lines.append(f"range {low:g} to {high:g}, {known.better} is better")
-        lines += [f"nothing to count: {known.nothing}"] if known.nothing else []
-        lines += [f"{name}={measure.settings[name]}: {param.meaning}" for name, param in known.params.items()]
-        return "\n".join(lines)
+        return f"{measure}\n\n{measure.definition.described(measure.settings)}"
 
 
 Measure.__doc__ = _Help(Measure.__doc__)  # type: ignore[assignment]

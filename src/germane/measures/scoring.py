@@ -32,22 +32,11 @@ from germane.measures.measure import Definition, Measure, define
 from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
 from germane.questions.asking import Program, Unanswered
 from germane.questions.text import blank
-from germane.types import FrozenDict, Json, Sample
+from germane.types import FrozenDict, Sample
 
 PASS, BORDERLINE = 0.8, 0.6
 STRICT = "strict: "
 """How the note on a score begins that fails the verdict of a case with a strict grader."""
-
-
-class CaseResultLike(Protocol):
-    """What a grader of an eval file found in a case."""
-
-    @property
-    def outcome(self) -> Outcome:
-        """What its score row is made of."""
-
-    def as_json(self) -> dict[str, Json]:
-        """Score, verdict, hits, misses, reasoning and details."""
 
 
 class GradesCases(Protocol):
@@ -57,8 +46,8 @@ class GradesCases(Protocol):
     def asks(self) -> bool:
         """Whether it needs a judge."""
 
-    def grade(self, case: Any) -> Program[CaseResultLike]:
-        """The program that grades a case of an eval file."""
+    def grade(self, case: Any) -> Program[Any]:
+        """The program that grades a case of an eval file; its result has an `outcome` and is shown `as_json`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,7 +314,7 @@ class Block:
                 mine[grader.name] = one
         return outcomes
 
-    def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], CaseResultLike]:
+    def graded(self, results: Sequence[Any]) -> dict[tuple[int, str], Any]:
         """What graders that are no measures found, by the place of the job and the grader's name."""
         return {
             (index, grader.name): results[cast("int", found[grader.name])]

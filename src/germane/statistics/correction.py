@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,19 +50,24 @@ class CorrectedMean:
     that alone would give the same precision.
     """
 
-    mean: float | None
-    ends: tuple[float, float] | None
     method: str
     level: float
     judged: float
-    human: float | None
-    human_ends: tuple[float, float] | None
-    weight: float
     labels: int
     total: int
-    queries: int | None
-    ess: float | None
+    mean: float | None = None
+    ends: tuple[float, float] | None = None
+    human: float | None = None
+    human_ends: tuple[float, float] | None = None
+    weight: float = 0.0
+    queries: int | None = None
+    ess: float | None = None
     why: str = ""
+
+    def of_all(self, mean: float) -> CorrectedMean:
+        """The mean where everything is labelled: nothing is left to estimate."""
+        why = "all are labelled"
+        return replace(self, mean=mean, human=mean, method="labels of all", ess=float(self.labels), why=why)
 
 
 def corrected_mean(
@@ -71,7 +76,6 @@ def corrected_mean(
     *,
     proxy: ArrayLike | None = None,
     strata: ArrayLike | None = None,
-    probabilities: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     value_range: tuple[float, float] | None = None,
     level: float = 0.95,
@@ -85,50 +89,44 @@ def corrected_mean(
                    + (mean of f over all - weighted mean of f over the labelled)^2 * jackknife variance of l
 
     which for a simple random sample is (1 - n/N) s_e^2 / n. l is the least-squares weight, not below 0; one degree of
-    freedom is taken off for it. The second term is the uncertainty of l itself. Hajek's ratio form is used, so
-    probabilities may come from several queues. Strata with one label are taken together.
+    freedom is taken off for it. The second term is the uncertainty of l itself. Strata with one label are taken together.
 
     Args:
         judged: The judge's value of every unit, on the scale of the labels, shape (N,).
         labels: People's value, shape (N,); nan where nobody was asked.
         proxy: What stands in for `judged` in the correction, shape (N,): the judge's grade says more about a person's
             yes or no than the judge's own yes or no. None = `judged`.
-        strata: Stratum that each unit was drawn from, shape (N,); None = one.
-        probabilities: Inclusion probability of every unit, shape (N,), read where labelled; None = labelled share of
-            the stratum.
+        strata: Stratum that each unit was drawn from, shape (N,); None = one. Its labelled share is the probability.
         clusters: What was drawn at random where that was not the unit itself: the query of each passage, if queries
             were labelled whole (one that is labelled in part corrects nothing); shape (N,).
         value_range: Smallest and largest possible value; the interval is cut to it.
         level: Nominal coverage.
 
     Raises:
-        InputError: Shapes differ, a judged value is missing, or a probability is outside 0 to 1.
+        InputError: Shapes differ, or a judged value is missing.
     """
     f_own, y = _pair(judged, labels)
     f = f_own if proxy is None else _pair(proxy, labels)[0]
     size = len(f)
     known = ~np.isnan(y)
     n = int(known.sum())
-    base = CorrectedMean(
-        mean=None, ends=None, method="PPI++", level=level, judged=float(f_own.mean()), human=None,
-        human_ends=None, weight=0.0, labels=n, total=size, queries=None, ess=None,
-    )  # fmt: skip
+    base = CorrectedMean(method="PPI++", level=level, judged=float(f_own.mean()), labels=n, total=size)
     groups = np.arange(size) if clusters is None else cluster_codes(clusters, size)
     if clusters is not None:
         base = replace(base, queries=len(np.unique(groups[known])))
     layer = np.zeros(size, np.intp) if strata is None else cluster_codes(strata, size)
-    chance = _chances(probabilities, layer, known, groups)
+    _, first = np.unique(groups, return_index=True)
+    share = np.bincount(layer[first], known[first].astype(float)) / np.bincount(layer[first])
     why = f"{n} labels: at least {FEWEST} are needed" if n < FEWEST else ""
     if not why and np.isin(groups[known], groups[~known]).any():
         why = "a cluster is labelled in part"
-    if why or chance is None:
+    if why or not share.all():
         return replace(base, why=why or "a stratum has no label")
+    chance = share[layer[known]]
     y, w, groups = y[known], 1 / chance, groups[known]
     human = float(w @ y / w.sum())
     if n == size:
-        return replace(
-            base, mean=human, human=human, method="labels of all", ess=float(n), why="all are labelled"
-        )
+        return base.of_all(human)
     limits = value_range or (-np.inf, np.inf)
     f_known = f[known]
     f_mean = float(w @ f_known / w.sum())
@@ -139,9 +137,7 @@ def corrected_mean(
     v = np.bincount(units, w * (f_known - f_mean)) / w.sum()
     count = np.bincount(layers)
     if len(first) - len(count) < 2 or count.min() < 2:
-        return replace(
-            base, mean=None, human=human, why=f"labels in {len(first)} places drawn at random are too few"
-        )
+        return replace(base, human=human, why=f"labels in {len(first)} places drawn at random are too few")
     u, v = (side - np.asarray(np.bincount(layers, side) / count)[layers] for side in (u, v))
     scale = (1 - drawn) * (count / (count - 1))[layers]
     df = len(first) - len(count)
@@ -201,11 +197,10 @@ def corrected_query_mean(
     sizes = np.bincount(codes)
     counts_all = np.bincount(codes[known], minlength=len(sizes))
     held = np.flatnonzero(counts_all)
+    shown = float((np.bincount(codes, f_own) / sizes).mean())
     base = CorrectedMean(
-        mean=None, ends=None, method="PPI++ by query", level=level,
-        judged=float((np.bincount(codes, f_own) / sizes).mean()), human=None, human_ends=None, weight=0.0,
-        labels=n, total=total, queries=len(held), ess=None,
-    )  # fmt: skip
+        method="PPI++ by query", level=level, judged=shown, labels=n, total=total, queries=len(held)
+    )
     if n < FEWEST:
         return replace(base, why=f"{n} labels: at least {FEWEST} are needed")
     if len(held) < 3:
@@ -216,9 +211,7 @@ def corrected_query_mean(
     f_query = np.bincount(codes, f_all) / sizes
     human = float(y_mean.mean())
     if n == total:
-        return replace(
-            base, mean=human, human=human, method="labels of all", ess=float(n), why="all are labelled"
-        )
+        return base.of_all(human)
     limits = value_range or (-np.inf, np.inf)
     if _unvaried(y):
         return _labels_alone(base, y_mean, value_range)
@@ -226,10 +219,10 @@ def corrected_query_mean(
     stages = _Stages(group, counts, sizes[held], len(sizes), population)
     half_alone = stages.half_width(y_in, y_mean, (False, False), 0.0, level)
     # Within queries each label has the weight that it has in the variance; queries are what the jackknife leaves out.
-    inner = _fit(y_in, f_in, stages.scale, stages.free, group) if stages.free >= _FREE else _NO_FIT
+    inner = _fit(y_in, f_in, stages.scale, stages.free, group) if stages.free >= _FREE else _Fit()
     gap = f_query[held] - f_mean
     d = y_mean + inner.weight * gap
-    outer, shift = _NO_FIT, 0.0
+    outer, shift = _Fit(), 0.0
     if len(held) < len(sizes):
         shift = float(f_query.mean() - f_query[held].mean())
         outer = _fit(d - d.mean(), f_query[held] - f_query[held].mean(), np.ones(len(held)), len(held) - 1)
@@ -269,16 +262,12 @@ def _estimated(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
+class _Fit(NamedTuple):
     """The judge's weight, the jackknife variance of that weight, and the sum of squares that is left."""
 
-    weight: float
-    weight_variance: float
-    variance: float
-
-
-_NO_FIT = _Fit(0.0, 0.0, 0.0)
+    weight: float = 0.0
+    weight_variance: float = 0.0
+    variance: float = 0.0
 
 
 def _fit(u: Floats, v: Floats, scale: Floats, df: int, groups: Ints | None = None) -> _Fit:
@@ -290,7 +279,7 @@ def _fit(u: Floats, v: Floats, scale: Floats, df: int, groups: Ints | None = Non
     if groups is not None:
         cross, square = (np.asarray(np.bincount(groups, side), float) for side in (cross, square))
     total, count = float(square.sum()), len(square)
-    alone = _Fit(0.0, 0.0, float(scale @ np.square(u)))
+    alone = _Fit(variance=float(scale @ np.square(u)))
     rest = total - square
     if df < 2 or total <= 0 or float(rest.min()) <= 1e-12 * total:
         return alone
@@ -299,7 +288,7 @@ def _fit(u: Floats, v: Floats, scale: Floats, df: int, groups: Ints | None = Non
     doubt = (count - 1) / count * float(np.square(left_out - left_out.mean()).sum())
     # The jackknife variance counts for a weight cut to 0 as well: another sample might not have been cut.
     if not weight:
-        return replace(alone, weight_variance=doubt)
+        return alone._replace(weight_variance=doubt)
     return _Fit(weight, doubt, float(scale @ np.square(u - weight * v)) * df / (df - 1))
 
 
@@ -371,28 +360,6 @@ def _pair(values: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
     if not len(f) or not np.isfinite(f).all():
         raise InputError("no judged values, or some are missing", fix="leave those units out, labels too")
     return f, y
-
-
-def _chances(
-    probabilities: ArrayLike | None, layer: Ints, known: NDArray[np.bool_], groups: Ints
-) -> Floats | None:
-    """Inclusion probability of each labelled unit; None where a stratum has no label."""
-    if probabilities is not None:
-        given = np.asarray(probabilities, float)
-        if given.shape != known.shape:
-            raise InputError(
-                f"probabilities of shape {given.shape}", fix=f"give {known.shape[0]}, one per unit"
-            )
-        given = given[known]
-        if not ((given > 0) & (given <= 1)).all():
-            raise InputError("an inclusion probability is not above 0 and at most 1")
-        return given
-    _, first = np.unique(groups, return_index=True)
-    drawn = np.bincount(layer[first], known[first].astype(float))
-    if not drawn.all():
-        return None
-    share = drawn / np.bincount(layer[first])
-    return np.asarray(share[layer[known]], float)
 
 
 def _collapsed(layers: Ints) -> Ints:

@@ -1,4 +1,4 @@
-"""Which passages or queries to have labelled: random draws with known probabilities, and how to split a budget."""
+"""Which passages to have labelled: the probabilities of a draw in rounds, and how to split a budget over strata."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from germane.errors import InputError
-from germane.statistics.intervals import cluster_codes
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -84,45 +83,3 @@ def neyman_allocation(sizes: ArrayLike, deviations: ArrayLike, budget: int, *, f
     rest = np.where(counts < units, exact - counts, -1.0)
     counts[np.argsort(-rest, kind="stable")[: budget - int(counts.sum())]] += 1
     return counts
-
-
-def draw_stratified(strata: ArrayLike, counts: ArrayLike, rng: np.random.Generator) -> tuple[Ints, Floats]:
-    """A simple random sample of `counts[h]` units from each stratum.
-
-    Args:
-        strata: Stratum of each unit, shape (N,); sorted, they are in the order of `counts`.
-        counts: Units to draw from each stratum, shape (strata,).
-        rng: Source of randomness.
-
-    Returns:
-        Places of the drawn units in random order, shape (n,), and the inclusion probability of every unit, shape (N,).
-
-    Raises:
-        InputError: A stratum has fewer units than are to be drawn.
-    """
-    names = np.asarray(strata)
-    codes = cluster_codes(names, len(names))
-    sizes, wanted = np.bincount(codes), np.asarray(counts, np.intp)
-    if wanted.shape != sizes.shape or (wanted > sizes).any():
-        raise InputError(f"cannot draw {wanted.tolist()} from strata of {sizes.tolist()} units")
-    order = rng.permutation(len(codes))
-    order = order[np.argsort(codes[order], kind="stable")]
-    start = np.cumsum(sizes) - sizes
-    chosen = order[np.arange(len(codes)) - start[codes[order]] < wanted[codes[order]]]
-    return rng.permutation(chosen), (wanted / sizes)[codes]
-
-
-def draw_clusters(clusters: ArrayLike, number: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
-    """Whole clusters at random: queries of which every passage is to be labelled.
-
-    Returns:
-        Places of all units of the drawn clusters, cluster by cluster, shape (n,), and the inclusion probability of
-        every unit, shape (N,).
-    """
-    codes = cluster_codes(clusters, len(np.asarray(clusters)))
-    total = int(codes.max()) + 1 if len(codes) else 0
-    chosen = rng.choice(total, min(number, total), replace=False)
-    turn = np.full(total, total, np.intp)
-    turn[chosen] = np.arange(len(chosen))
-    order = np.argsort(turn[codes], kind="stable")
-    return order[turn[codes[order]] < total], np.full(len(codes), min(number, total) / max(total, 1))
