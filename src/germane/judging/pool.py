@@ -102,8 +102,12 @@ class Pool:
             await self._finish()
             raise
         finally:
-            for queue in self._queues.values():
-                await _close(queue.judge)
+            for judge in [queue.judge for queue in self._queues.values()]:
+                try:
+                    await judge.close()
+                except Exception as fault:  # noqa: BLE001 - somebody's own judge; its answers are stored all the same
+                    why = f"{type(fault).__name__}: {fault}"
+                    _log.warning("the judge %s failed to close: %s", judge.name, why)
 
     async def _finish(self) -> None:
         """Wait for what is in flight."""
@@ -403,10 +407,3 @@ class Pool:
         self.answered += 1
         if not one.future.done():
             one.future.set_result(answer)
-
-
-async def _close(judge: Judge) -> None:
-    try:
-        await judge.close()
-    except Exception as error:  # noqa: BLE001 - somebody's own judge; its answers are stored all the same
-        _log.warning("the judge %s failed to close: %s: %s", judge.name, type(error).__name__, error)

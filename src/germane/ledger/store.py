@@ -125,11 +125,12 @@ class SQLiteLedger:
     A row is committed when it arrives, without waiting for the disk: it survives the death of the process, and within
     a second also that of the machine. With `reading`, nothing is changed or made.
 
-    Raises LedgerError where the file is no ledger, is of another version, is damaged, or cannot be used.
+    Raises InputError where no ledger can be kept at such a place, LedgerError where the file is no ledger, is of another
+    version, is damaged, or cannot be used.
     """
 
-    def __init__(self, path: Path, *, reading: bool = False) -> None:
-        self.path = path.expanduser()
+    def __init__(self, where: str | Path, *, reading: bool = False) -> None:
+        self.path = file_of(where)
         self._lock, self._sync_lock = threading.RLock(), threading.Lock()
         self._timer: threading.Timer | None = None
         self._syncing: sqlite3.Connection | None = None
@@ -235,16 +236,6 @@ class SQLiteLedger:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def open_ledger(where: str | Path, *, reading: bool = False) -> SQLiteLedger:
-    """The ledger at a place: a file's path, made where there is none.
-
-    With `reading`, nothing is changed or made, and a ledger that is not there is a LedgerError.
-
-    Raises InputError where no ledger can be kept at such a place, LedgerError where this one cannot be used.
-    """
-    return SQLiteLedger(file_of(where), reading=reading)
 
 
 def is_there(where: str | Path) -> bool:
