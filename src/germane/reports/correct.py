@@ -270,7 +270,7 @@ class Corrections:
         mean = fsum(value or 0.0 for value in values) / len(values)
         assert summary.mean is not None
         return CorrectedMean(
-            mean=mean, ends=(mean, mean), method="labels of all", level=0.95, judged=summary.mean, human=mean,
+            mean=mean, ends=(mean, mean), method="labels of all", judged=summary.mean, human=mean,
             human_ends=(mean, mean), weight=0.0, labels=len(rows.items), total=len(rows.items),
             queries=len(rows.cases), ess=float(len(rows.items)),
         )  # fmt: skip
