@@ -28,13 +28,12 @@ class Spread:
     """How much groups (queries, systems) differ in a mean.
 
     `deviation` is the standard deviation between groups beyond what the spread within them explains, `low` and `high`
-    the extreme group means, `groups` how many there are.
+    the extreme group means.
     """
 
     deviation: float
     low: float
     high: float
-    groups: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +214,7 @@ def spread_between(values: ArrayLike, groups: ArrayLike) -> Spread:
         within = float(np.square(x - means[codes]).sum()) / (n - count) if n > count else 0.0
         typical = (n - float(np.square(sizes).sum()) / n) / (count - 1)
         deviation = sqrt(max(0.0, (between - within) / typical))
-    return Spread(deviation, float(means.min()), float(means.max()), count)
+    return Spread(deviation, float(means.min()), float(means.max()))
 
 
 def _grades(judge: ArrayLike, people: ArrayLike) -> tuple[Floats, Floats]:
