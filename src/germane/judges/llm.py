@@ -169,7 +169,7 @@ class LLMJudge(Judge):
         self.capabilities.mode = max(self.capabilities.mode, foreign.mode)
         if not foreign.takes_temperature and self.capabilities.temperature is not None:
             self.capabilities.temperature = None
-            self.capabilities.leave_out("temperature")
+            self.capabilities.left_out += ("temperature",)
         return foreign
 
     def prompt_hash(self, question: AnyQuestion) -> str:
