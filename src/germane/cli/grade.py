@@ -45,7 +45,7 @@ def grade(
     from germane.evaluation.choice import ledger_place, pick_judge
     from germane.evaluation.options import JudgeOptions
     from germane.ledger.replay import open_for_replay
-    from germane.ledger.store import open_ledger
+    from germane.ledger.store import SQLiteLedger
     from germane.measures.declaration import named
     from germane.measures.labels import Settings
     from germane.samples.files import Notices
@@ -76,7 +76,7 @@ def grade(
     if replay is not None:
         store: Ledger | None = open_for_replay(replay)
     else:
-        store = None if no_cache else open_ledger(ledger_place(ledger))
+        store = None if no_cache else SQLiteLedger(ledger_place(ledger))
     if grader is not None:
         case = grading.document_case(document, sample)
         result = grading.grade_case(grader, case, judge=who, ledger=store, replay=replay or "")
