@@ -10,9 +10,9 @@ import pytest
 from germane.measures import Measure
 from germane.measures.scoring import Grader
 from germane.reports.ci import github_commands, junit
+from germane.reports.data import dump_grader
 from germane.reports.formats import write
 from germane.reports.gates import Gate
-from germane.reports.manifest import dump_grader
 from germane.reports.report import Report
 from germane.tables import Part, ScoreTable
 from germane.types import Sample, Score

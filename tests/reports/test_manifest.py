@@ -11,7 +11,7 @@ import pytest
 from germane.encoding import decode, encode
 from germane.measures import Measure
 from germane.measures.scoring import Grader
-from germane.reports.manifest import dump_grader, load_grader
+from germane.reports.data import dump_grader, load_grader
 from germane.reports.report import Report
 from germane.tables import Part, ScoreTable
 from germane.types import FrozenDict, Sample, Score

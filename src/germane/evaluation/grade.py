@@ -5,30 +5,30 @@ The document is what such a runner sends its scripts (either generation), or one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
+from types import UnionType
 from typing import TYPE_CHECKING
 
-from germane.errors import InputError, JudgeError
-from germane.evaluation.choice import NAME_A_JUDGE, Router, needs_judge
-from germane.evaluation.unit import judged, run_coroutine
+from germane.errors import InputError, JudgeError, Place
+from germane.evaluation.choice import NAME_A_JUDGE, needs_judge
+from germane.evaluation.evaluate import report_on
+from germane.evaluation.unit import run_coroutine
 from germane.judges.judge import Judge
-from germane.judging.pool import Pool
-from germane.ledger.replay import missing_in_words
 from germane.ledger.store import Ledger
 from germane.measures.explaining import Explanation
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import BORDERLINE, PASS, Grader, Job
 from germane.reports.explain import results_of
-from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.samples.contexts import find_contexts, only_contexts
 from germane.samples.evalfile import Case
-from germane.samples.files import Notice, Warn, fold, nearest
+from germane.samples.files import Notice, Warn, fold, nearest, whole
 from germane.samples.models import SPELLINGS
-from germane.samples.reading import samples_from
+from germane.samples.rows import RowReader
 from germane.types import Json, Message, Sample, Score, freeze
 
 if TYPE_CHECKING:
@@ -49,6 +49,12 @@ _OURS = {
 _FOLDED = {fold(spelt): name for name, others in _OURS.items() for spelt in (name, *others)}
 _ON_TOP = ("strict", "expected_relevant_count")
 """Options that may stand beside the answer too, as in the input schema of AgentV's design note."""
+_TYPES: tuple[tuple[str, type | UnionType, float, str], ...] = (
+    ("strict", bool, 1, "write true or false"),
+    ("expected_relevant_count", int, inf, "write a whole number from 0"),
+    ("threshold", int | float, 1, "write a number from 0 to 1"),
+)
+"""Options that are no texts: their types, the most that they may be, and what to write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,36 +65,36 @@ class Graded:
     error: str | None = None
 
 
-def options_of(document: Mapping[str, Json], warn: Warn | None = None) -> dict[str, Json]:
-    """The options of a measure in the document's `config`, or beside it; `warn` gets a Notice for each that is not known."""
-    given = document.get("config")
-    config = given if isinstance(given, Mapping) else {}
+def options_of(
+    document: Mapping[str, Json], given: Mapping[str, Json], warn: Warn | None = None
+) -> dict[str, Json]:
+    """The options of a measure that are `given`, or stand in the document's `config` or beside it.
+
+    For a measure `warn` gets a Notice for each that is not known, and an InputError says which has a wrong type.
+    """
+    config = document.get("config")
     found: dict[str, Json] = {}
     for key, value in document.items():
         if (name := _FOLDED.get(fold(key))) in _ON_TOP:
             found[name] = value
-    for key, value in config.items():
+    for key, value in {**(config if isinstance(config, Mapping) else {}), **given}.items():
         if (name := _FOLDED.get(fold(key))) is not None:
             found[name] = value
         elif warn is not None:
             near = nearest(key, _FOLDED)
             fix = f"did you mean {_FOLDED[near]!r}?" if near else f"known: {', '.join(_OURS)}"
             warn(Notice(f"config has no key {key!r} for a measure: it is ignored", fix))
+    if warn is not None:
+        _check_types(found)
     return found
 
 
-def check_options(options: Mapping[str, Json]) -> None:
-    """InputError where an option of a measure has another type than it should have."""
-    strict, expected = options.get("strict"), options.get("expected_relevant_count")
-    if strict is not None and not isinstance(strict, bool):
-        raise InputError(f"strict is {strict!r}", fix="write true or false")
-    if expected is not None and (isinstance(expected, bool) or not isinstance(expected, int) or expected < 0):
-        raise InputError(f"expected_relevant_count is {expected!r}", fix="write a whole number from 0")
-    least = options.get("threshold")
-    if least is not None and (
-        isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1
-    ):
-        raise InputError(f"threshold is {least!r}", fix="write a number from 0 to 1")
+def _check_types(options: Mapping[str, Json]) -> None:
+    for name, kinds, most, fix in _TYPES:
+        value = options.get(name)
+        wrong = not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool)
+        if value is not None and (wrong or not 0 <= value <= most):
+            raise InputError(f"{name} is {value!r}", fix=fix)
 
 
 def document_sample(document: Json, options: Mapping[str, Json]) -> Sample:
@@ -100,11 +106,15 @@ def document_sample(document: Json, options: Mapping[str, Json]) -> Sample:
     row = _row(document) if _is_protocol(document) else dict(document)
     if options.get("contexts") is not None:
         row["contexts"] = options["contexts"]
-    (sample,) = samples_from([row])
+    sample = _read(row)
     if sample.contexts is not None or sample.calls is not None:
         return sample
     found = find_contexts(sample, contexts_from=options.get("contexts_from", "auto"))
     return replace(sample, contexts=found.contexts, calls=found.calls)
+
+
+def _read(row: Mapping[str, Json]) -> Sample:
+    return RowReader().read(whole(dict(row)), 1, lambda _: Place("<stdin>"))
 
 
 _PROTOCOL = {
@@ -175,14 +185,14 @@ def grade(
 ) -> Graded:
     """Grade one sample by one measure; with `replay` (the ledger's name) nobody is asked. InputError where it lacks something that the measure needs."""
     grader = Grader(measure=measure, strict=strict, expected_relevant_count=expected_relevant_count)
+    least = PASS if threshold is None else threshold
+
+    def result(report: Report, score: Score) -> dict[str, Json]:
+        explained = report.explain(sample.id, grader.name, system=sample.system, trial=sample.trial)
+        return _result(grader, score, explained, least)
+
     job = Job(sample=sample, graders=(grader,))
-    fix = "send what it needs, see `germane measures`"
-    try:
-        report, score = _scored(job, str(measure), judge, ledger, settings or Settings(), replay, fix)
-    except JudgeError as failure:
-        return Graded(result=None, error=str(failure))
-    explanation = report.explain(sample.id, grader.name, system=sample.system, trial=sample.trial)
-    return Graded(result=_result(grader, score, explanation, PASS if threshold is None else threshold))
+    return _graded(job, str(measure), result, judge, ledger, settings or Settings(), replay)
 
 
 _RUNS_CODE = {"code_judge", "composite"}
@@ -224,8 +234,7 @@ def document_case(document: Mapping[str, Json], sample: Sample) -> Case:
 def _messages(given: Json) -> tuple[Message, ...]:
     if not isinstance(given, list) or not given:
         return ()
-    (read,) = samples_from([{"query": "-", "messages": given}])
-    return read.messages
+    return _read({"query": "-", "messages": given}).messages
 
 
 def grade_case(
@@ -239,61 +248,53 @@ def grade_case(
     """Grade one case; with `replay` (the ledger's name) nobody is asked. InputError where it lacks something that the grader needs."""
     from germane.graders.specs import by_case
 
+    def result(report: Report, _: Score) -> dict[str, Json]:
+        (found,) = results_of(report).values()
+        return {**found, "details": {**(found.get("details") or {}), "verdict": found.get("verdict")}}
+
     job = Job(sample=case.sample, graders=(by_case(grader),), case=case)
-    try:
-        report, _ = _scored(job, grader.label, judge, ledger, Settings(), replay, "send what it needs")
-    except JudgeError as failure:
-        return Graded(result=None, error=str(failure))
-    (found,) = results_of(report).values()
-    details = {**(found.get("details") or {}), "verdict": found.get("verdict")}
-    return Graded(result={**found, "details": details})
+    return _graded(job, grader.label, result, judge, ledger, Settings(), replay)
 
 
-def _scored(
-    job: Job, name: str, judge: Judge | None, ledger: Ledger | None, settings: Settings, replay: str, fix: str
-) -> tuple[Report, Score]:
-    """The report on one job, and its score; JudgeError where there is none."""
+def _graded(
+    job: Job,
+    name: str,
+    result: Callable[[Report, Score], dict[str, Json]],
+    judge: Judge | None,
+    ledger: Ledger | None,
+    settings: Settings,
+    replay: str,
+) -> Graded:
+    """The `result` of the report on one job, or why there is none."""
     if needs_judge(job.graders) and judge is None:
         raise InputError(f"{name} needs a judge", fix=NAME_A_JUDGE)
-    report = run_coroutine(_judged(job, judge, ledger, settings, replay))
+    try:
+        report = run_coroutine(report_on([job], settings, judge, ledger, replay=replay))
+    except JudgeError as failure:
+        return Graded(result=None, error=str(failure))
     (score,) = report.scores()
+    if lacking := report.manifest.get("over"):
+        return Graded(result=None, error=lacking)
     if score.status == "skipped":
+        fix = "send what it needs, see `germane measures`"
         raise InputError(f"{name} cannot be computed: {score.why}", fix=fix)
     if score.value is None:
-        raise JudgeError(f"{name}: {score.why}")
-    return report, score
-
-
-async def _judged(
-    job: Job, judge: Judge | None, ledger: Ledger | None, settings: Settings, replay: str
-) -> Report:
-    router = Router(judge)
-    async with Pool(router, ledger, replay=replay) as pool:
-        router.lend(pool)
-        tables = await judged([job], settings, pool)
-    if pool.missing and ledger is not None:
-        raise JudgeError(missing_in_words(ledger, replay, pool.missing, tables.items))
-    return Report.build(tables, manifest_of(settings, judge, pool.spent))
+        return Graded(result=None, error=f"{name}: {score.why}")
+    return Graded(result=result(report, score))
 
 
 def _result(grader: Grader, score: Score, explanation: Explanation, least: float) -> dict[str, Json]:
-    shown = explanation.as_json()
-    value = score.value or 0.0
+    shown, value = explanation.as_json(), score.value or 0.0
     expected = grader.expected_relevant_count or 0
     if len(explanation.hits) < expected:
         shown["misses"].append(f"Expected {expected} relevant contexts, found {len(explanation.hits)}")
-    strict_failure = grader.strict and any(
-        check["relevant"] is False for check in explanation.relevance_checks
-    )
     verdict = "pass" if value >= least else "borderline" if value >= BORDERLINE else "fail"
-    shown["details"] |= {"measure": str(grader.measure), "verdict": "fail" if strict_failure else verdict}
+    if grader.strict and any(check["relevant"] is False for check in explanation.relevance_checks):
+        verdict = "fail"
+    shown["details"] |= {"measure": str(grader.measure), "verdict": verdict}
     if score.why:
         shown["details"]["note"] = score.why
-    assertions = [_assertion(text, passed=True) for text in explanation.hits]
-    assertions += [_assertion(text, passed=False) for text in shown["misses"]]
+    pieces = [(text.partition(" - "), True) for text in explanation.hits]
+    pieces += [(text.partition(" - "), False) for text in shown["misses"]]
+    assertions = [{"text": head, "passed": held, "evidence": more} for (head, _, more), held in pieces]
     return {"score": value, **shown, "assertions": assertions}
-
-
-def _assertion(text: str, *, passed: bool) -> dict[str, Json]:
-    head, _, evidence = text.partition(" - ")
-    return {"text": head, "passed": passed, "evidence": evidence}

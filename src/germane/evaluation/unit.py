@@ -50,8 +50,8 @@ from germane.measures.scoring import (
     open_holes,
 )
 from germane.questions.question import AnyQuestion
+from germane.reports.data import dump_grader
 from germane.reports.explain import result_row
-from germane.reports.manifest import dump_grader
 from germane.reports.summary import belonging_to
 from germane.samples.rows import PlainRow
 from germane.tables.items import ItemRow, item_lines, item_rows

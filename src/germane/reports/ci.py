@@ -8,8 +8,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from germane.clean import clean, clean_lines, shorten
-from germane.reports.data import ReportData
-from germane.reports.gates import CaseResult
+from germane.reports.data import CaseResult, ReportData
 from germane.reports.schema import ResultRow
 from germane.reports.summary import in_digits
 from germane.tables.scores import SampleKey

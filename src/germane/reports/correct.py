@@ -41,8 +41,8 @@ PASSAGE_MEANS = ("P", "SetP", "context_relevancy")
 """Ranked measures that are a mean over passages: their order does not matter."""
 VERDICT_MEANS = ("context_recall", "faithfulness", "hallucination", "context_sufficiency")
 """Judged measures that are a mean over yes or no: is this claim supported, do these contexts suffice?"""
-_COMPLEMENTS = {"hallucination": "faithfulness"}
-"""Measures that are 1 minus another one: that one is corrected."""
+_COMPLEMENTS = {"hallucination"}
+"""Measures that count what does not hold."""
 _GRADED = {"dcg", "top"}
 """Parameters of measures that read the grade itself: people's and the judge's must be on one scale."""
 
@@ -78,42 +78,40 @@ def things_of(measure: Measure, sample: Sample, settings: Settings, look_up: Loo
         weight = 1 / (len(lists) * (shown or 1)) if measure.name in PASSAGE_MEANS else nan
         for rank, place in enumerate(ranking.places, 1):
             question, label = exchange[place.verdict][0], place.label
+            verdict, scale = nan, str(settings.scale)
+            if isinstance(label, PlaceLabel):
+                verdict, scale = label.gain, label.scale
             things.append(
-                JudgedThing(
-                    item=question.item,
-                    question=question,
-                    verdict=label.gain if isinstance(label, PlaceLabel) else nan,
-                    scale=label.scale if isinstance(label, PlaceLabel) else settings.scale,
-                    weight=weight,
-                    call=call,
-                    rank=rank,
-                )
-            )
+                JudgedThing(item=question.item, question=question, verdict=verdict, scale=scale, weight=weight,
+                            call=call, rank=rank)
+            )  # fmt: skip
     return things
 
 
 def _verdicts(measure: Measure, sample: Sample, settings: Settings, look_up: LookUp) -> Iterator[JudgedThing]:
     _, exchange = replay(program_of(measure, sample, settings), look_up)
     for question, answer in exchange:
+        lost = isinstance(answer, Unanswered)
         if isinstance(question, Support) and question.claims:
             weight = 1 / len(question.claims)
-            answers = [None] * len(question.claims) if isinstance(answer, Unanswered) else answer
+            answers = [None] * len(question.claims) if lost else answer
             for part, (item, one) in enumerate(zip(question.parts(), answers, strict=True), 1):
                 verdict = nan if one is None else float(bool(one.contexts))
                 yield JudgedThing(item=item, question=question, part=part, verdict=verdict, weight=weight)
         elif isinstance(question, Sufficiency):
-            verdict = nan if isinstance(answer, Unanswered) else float(answer.sufficient)
+            verdict = nan if lost else float(answer.sufficient)
             yield JudgedThing(item=question.item, question=question, verdict=verdict, weight=1.0)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Things:
     """The things of one measure of one system: one row per distinct item of a case; a case may have several trials."""
 
     measure: Measure
-    cases: dict[str, list[float]]
-    samples: dict[str, list[Sample]]
-    items: list[str]
+    cases: Sequence[Sequence[float]]
+    """The values of each case's trials."""
+    samples: Sequence[Sequence[Sample]]
+    items: Sequence[str]
     case: NDArray[np.intp]
     verdict: Floats
     weight: Floats
@@ -123,16 +121,21 @@ class _Things:
     @property
     def values(self) -> Floats:
         """What each verdict counts: 1 for a hit, else 0."""
-        return (self.verdict >= _threshold(self.measure, self.scale)).astype(float)
+        return np.asarray(_counted(self.measure, self.verdict, self.scale), float)
+
+    def labelled(self, book: LabelBook) -> Floats:
+        """What people's label of each item counts; nan where there is none."""
+        labels = (book.get(item) for item in self.items)
+        return np.array(
+            [nan if one is None else _counted(self.measure, float(one.answer), one.scale) for one in labels]
+        )
 
 
-def _threshold(measure: Measure, scale: str) -> float:
-    return 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
-
-
-def _hit(measure: Measure, label: Label) -> float:
-    answer = float(label.answer)
-    return float(answer >= _threshold(measure, label.scale))
+def _counted(measure: Measure, answer: Any, scale: str) -> Any:
+    """1 where a verdict, or each of an array, is a hit, else 0."""
+    threshold = 1.0 if scale == "binary" else float(measure.settings.get("rel") or HELPS)
+    hit = np.asarray(answer) >= threshold
+    return np.where(hit ^ (measure.name in _COMPLEMENTS), 1.0, 0.0)
 
 
 class Corrections:
@@ -158,16 +161,6 @@ class Corrections:
 
     def of(self, summary: MeasureSummary) -> tuple[CorrectedMean | None, str]:
         """The corrected mean, or None and why there is none."""
-        measure = Measure.remembered(summary.type)
-        if (other := _COMPLEMENTS.get(measure.name)) is None or summary.mean is None:
-            return self._of(summary, measure)
-        found, why = self._of(replace(summary, mean=1 - summary.mean), Measure.parse(other), complement=True)
-        return (None if found is None else _complement(found)), why
-
-    def _of(
-        self, summary: MeasureSummary, measure: Measure, *, complement: bool = False
-    ) -> tuple[CorrectedMean | None, str]:
-        """The corrected mean of a measure; of a `complement` 1 minus each score is one of the measure's."""
         if summary.mean is None:
             return None, "nothing was measured"
         if not self._book:
@@ -175,10 +168,9 @@ class Corrections:
         if not (self._drawn or self._all_labelled):
             return None, "no labels were drawn at random"
         key = summary.measure, summary.system
-        rows = self._known.get(key)
-        if rows is None:
-            values = ((at, 1 - value if complement else value) for at, value in self._values(summary))
-            rows = self._known[key] = self._rows(measure, values)
+        if key not in self._known:
+            self._known[key] = self._rows(summary)
+        rows = self._known[key]
         if not rows.items:
             return None, "people's labels are about other things than this measure's verdicts"
         found = self._of_all(rows, summary) or self._of_draw(rows, summary)
@@ -215,64 +207,45 @@ class Corrections:
     def _answers(self) -> Recorded:
         return Recorded(self._tables.judgements)
 
-    def _rows(self, measure: Measure, values: Iterable[tuple[SampleKey, float]]) -> _Things:
+    def _rows(self, summary: MeasureSummary) -> _Things:
+        measure, table = Measure.remembered(summary.type), self._tables.scores
+        rows = table.rows_of((summary.measure, summary.type))
         cases: dict[str, list[float]] = {}
         samples: dict[str, list[Sample]] = {}
-        for key, value in values:
-            cases.setdefault(key[0], []).append(value)
-            samples.setdefault(key[0], []).append(self._samples[key])
-        place: dict[tuple[int, str], int] = {}
-        items: list[str] = []
-        case: list[int] = []
-        verdict: list[float] = []
-        weight: list[float] = []
-        scales, kind = set(), ""
-        for number, (name, trials) in enumerate(samples.items()):
+        for sample, value in zip(table.sample[rows].tolist(), table.value[rows].tolist(), strict=True):
+            key = table.samples[sample]
+            if key[1] == summary.system:
+                cases.setdefault(key[0], []).append(value)
+                samples.setdefault(key[0], []).append(self._samples[key])
+        things: dict[tuple[int, str], JudgedThing] = {}
+        weights: dict[tuple[int, str], float] = {}
+        for number, trials in enumerate(samples.values()):
             for sample in trials:
                 for thing in things_of(measure, sample, self._settings, self._answers.look_up):
-                    at = place.setdefault((number, thing.item), len(items))
-                    if at == len(items):
-                        items.append(thing.item)
-                        case.append(number)
-                        verdict.append(thing.verdict)
-                        weight.append(0.0)
-                    weight[at] += thing.weight / len(cases[name])
-                    scales.add(thing.scale)
-                    kind = thing.question.kind
-        scale = "binary" if scales == {"binary"} else "graded"
+                    at = number, thing.item
+                    things.setdefault(at, thing)
+                    weights[at] = weights.get(at, 0.0) + thing.weight / len(trials)
         return _Things(
-            measure,
-            cases,
-            samples,
-            items,
-            np.array(case, np.intp),
-            np.array(verdict),
-            np.array(weight),
-            scale,
-            kind,
+            measure=measure,
+            cases=list(cases.values()),
+            samples=list(samples.values()),
+            items=[item for _, item in things],
+            case=np.array([case for case, _ in things], np.intp),
+            verdict=np.array([thing.verdict for thing in things.values()]),
+            weight=np.array(list(weights.values())),
+            scale="binary" if {thing.scale for thing in things.values()} == {"binary"} else "graded",
+            kind=next((thing.question.kind for thing in things.values()), ""),
         )
-
-    def _values(self, summary: MeasureSummary) -> Iterator[tuple[SampleKey, float]]:
-        table = self._tables.scores
-        rows = table.rows_of((summary.measure, summary.type))
-        keys = table.samples
-        for sample, value in zip(table.sample[rows].tolist(), table.value[rows].tolist(), strict=True):
-            if keys[sample][1] == summary.system:
-                yield keys[sample], value
 
     def _of_all(self, rows: _Things, summary: MeasureSummary) -> CorrectedMean | None:
         """People's own mean, where they labelled everything."""
-        if not all(item in self._book for item in rows.items):
-            return None
         values = self._human(rows, self._book)
-        if isinstance(values, str) or any(value is None for value in values):
+        if isinstance(values, str) or np.isnan(values).any():
             return None
-        mean = fsum(value or 0.0 for value in values) / len(values)
-        assert summary.mean is not None
+        mean, count = fsum(values.tolist()) / len(values), len(rows.items)
         return CorrectedMean(
-            mean=mean, ends=(mean, mean), method="labels of all", level=0.95, judged=summary.mean, human=mean,
-            human_ends=(mean, mean), weight=0.0, labels=len(rows.items), total=len(rows.items),
-            queries=len(rows.cases), ess=float(len(rows.items)),
+            mean=mean, ends=(mean, mean), method="labels of all", judged=summary.mean or 0.0, human=mean,
+            human_ends=(mean, mean), labels=count, total=count, queries=len(rows.cases), ess=float(count),
         )  # fmt: skip
 
     def _of_draw(self, rows: _Things, summary: MeasureSummary) -> CorrectedMean | str:
@@ -314,10 +287,7 @@ class Corrections:
 
         Every verdict is scaled so that the mean of those of a query is its score: what counts twice has twice the weight.
         """
-        found = rows.values
-        labels = np.array(
-            [nan if (one := book.get(item)) is None else _hit(rows.measure, one) for item in rows.items]
-        )
+        found, labels = rows.values, rows.labelled(book)
         held = np.bincount(rows.case, minlength=len(rows.cases))
         total = len(rows.cases)
         if strata:
@@ -328,7 +298,7 @@ class Corrections:
         if summary.mean is None or abs(judged - summary.mean) > 1e-9:
             return "the stored verdicts do not add up to the mean"
         limits = (0.0, max(1.0, float(scale.max())))
-        proxy = rows.verdict * scale
+        proxy = (1 - rows.verdict if rows.measure.name in _COMPLEMENTS else rows.verdict) * scale
         if strata:
             names = [str(int(verdict)) for verdict in rows.verdict.tolist()]
             told = {label.item: str(design_of(label).get("stratum")) for label in strata}
@@ -349,45 +319,40 @@ class Corrections:
         values = self._human(rows, book)
         if isinstance(values, str):
             return values
-        judged = [fsum(scores) / len(scores) for scores in rows.cases.values()]
-        known = np.array([nan if value is None else value for value in values])
-        whole = int((~np.isnan(known)).sum())
-        result = corrected_mean(np.array(judged), known, value_range=rows.measure.definition.range)
+        judged = [fsum(scores) / len(scores) for scores in rows.cases]
+        whole = int((~np.isnan(values)).sum())
+        result = corrected_mean(np.array(judged), values, value_range=rows.measure.definition.range)
         if result.mean is None:
             result = replace(result, why=result.why.replace(" labels", " queries labelled whole", 1))
-        labelled = np.isin(rows.case, np.flatnonzero(~np.isnan(known)))
+        labelled = np.isin(rows.case, np.flatnonzero(~np.isnan(values)))
         return replace(
             result, labels=int(labelled.sum()), total=len(rows.items), queries=whole,
             method=f"{result.method}, whole queries",
         )  # fmt: skip
 
-    def _human(self, rows: _Things, book: LabelBook) -> list[float | None] | str:
-        """People's value of each case, None where a label is missing; or why there is none at all."""
-        missing = {
-            number for number, item in zip(rows.case.tolist(), rows.items, strict=True) if item not in book
-        }
-        cases = list(rows.samples.values())
+    def _human(self, rows: _Things, book: LabelBook) -> Floats | str:
+        """People's value of each case, nan where a label is missing; or why there is none at all."""
+        labels = rows.labelled(book)
         if not np.isnan(rows.weight).any():
-            values = np.zeros(len(cases))
-            hits = [_hit(rows.measure, one) if (one := book.get(item)) else 0.0 for item in rows.items]
-            np.add.at(values, rows.case, rows.weight * np.array(hits))
-            return [None if number in missing else value for number, value in enumerate(values.tolist())]
+            return np.bincount(rows.case, rows.weight * labels, len(rows.cases)).astype(float)
         measure = rows.measure
-        if _GRADED & measure.definition.params.keys():
-            scales = {label.scale for label in book}
-            if scales - {rows.scale}:
-                return f"{measure.name} reads grades: people's are {min(scales)}, the judge's {rows.scale}"
+        if _GRADED & measure.definition.params.keys() and (
+            others := {one.scale for one in book} - {rows.scale}
+        ):
+            return f"{measure.name} reads grades: people's are {min(others)}, the judge's {rows.scale}"
         try:
             human = Measure(measure.name, {**measure.params, "labels": "human"}, measure.cutoff)  # type: ignore[arg-type]
         except MeasureError as error:
             return str(error)
-        settings = replace(self._settings, labels=book)
-        return [
-            None
-            if number in missing
-            else fsum(found := [_valued(human, one, settings) for one in trials]) / len(found)
-            for number, trials in enumerate(cases)
-        ]
+        settings, missing = replace(self._settings, labels=book), set(rows.case[np.isnan(labels)].tolist())
+        return np.array(
+            [
+                nan
+                if number in missing
+                else fsum(_valued(human, one, settings) for one in trials) / len(trials)
+                for number, trials in enumerate(rows.samples)
+            ]
+        )
 
 
 def design_of(label: Label) -> FrozenDict:
@@ -416,30 +381,12 @@ def _nobody(_: Sequence[AnyQuestion]) -> Sequence[Judgement]:
     raise AssertionError("people's labels ask nobody")
 
 
-def _complement(found: CorrectedMean) -> CorrectedMean:
-    """1 minus everything."""
-
-    def ends(pair: tuple[float, float] | None) -> tuple[float, float] | None:
-        return None if pair is None else (1 - pair[1], 1 - pair[0])
-
-    return replace(
-        found,
-        mean=None if found.mean is None else 1 - found.mean,
-        ends=ends(found.ends),
-        judged=1 - found.judged,
-        human=None if found.human is None else 1 - found.human,
-        human_ends=ends(found.human_ends),
-    )
-
-
 def _within(result: CorrectedMean, limits: tuple[float, float]) -> CorrectedMean:
     """The same, cut to the range of the measure."""
-
-    def cut(value: Any) -> Any:
-        return None if value is None else min(max(value, limits[0]), limits[1])
-
-    ends = None if result.ends is None else (cut(result.ends[0]), cut(result.ends[1]))
-    return replace(result, mean=cut(result.mean), ends=ends)
+    if result.mean is None or result.ends is None:
+        return result
+    mean, low, high = np.clip([result.mean, *result.ends], *limits).tolist()
+    return replace(result, mean=mean, ends=(low, high))
 
 
 def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import groupby
+from math import fsum
+from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.reports.gates import CASE_SCORE, CaseResult, Verdict, cases_of
+from germane.reports.gates import Verdict
 from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
 from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.folder import ReportFolder, Tables
@@ -20,7 +23,7 @@ from germane.tables.items import ItemRow
 from germane.tables.judgements import judgement_columns
 from germane.tables.labels import Label
 from germane.tables.scores import SampleKey
-from germane.types import Json, Judgement, Sample, Score
+from germane.types import Json, Judgement, Sample, Score, freeze
 
 if TYPE_CHECKING:
     from germane.measures.scoring import Grader
@@ -176,8 +179,6 @@ class ReportData:
         sets = self.manifest.get("graders")
         if not sets:
             return []
-        from germane.reports.manifest import load_grader
-
         return [{row["name"]: load_grader(row) for row in rows} for rows in sets]
 
     @property
@@ -228,6 +229,108 @@ class FileReport(ReportData):
     def scores(self) -> Iterator[Score]:
         """The scores of this file's samples."""
         return (one for one in super().scores() if (one.sample, one.system, one.trial) in self._keys)
+
+
+CASE_SCORE = "score of each case"
+"""What the gate of `execution: {threshold: 0.8}` is called."""
+CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
+    """One sample's graders taken together.
+
+    `score` is their weighted mean, None where one of them could not be measured; skipped graders are left out. Where
+    lower is better, what counts is how good the value is: 1 - hallucination, 1 / (1 + leaks).
+    `failed_required` names required graders below their threshold, `undecided_required` those whose score is
+    missing.
+    """
+
+    sample: str
+    system: str = ""
+    trial: int = 0
+    score: float | None
+    verdict: CaseVerdict
+    failed_required: tuple[str, ...] = ()
+    undecided_required: tuple[str, ...] = ()
+
+
+def cases_of(
+    scores: Iterable[Score], graders_of: Callable[[SampleKey], Mapping[str, Grader]]
+) -> Iterator[CaseResult]:
+    """The cases of scores in sample order; `graders_of` gives a case's graders by their reported name."""
+    for key, mine in groupby(scores, key=lambda score: (score.sample, score.system, score.trial)):
+        yield _case(key, list(mine), graders_of(key))
+
+
+def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]) -> CaseResult:
+    from germane.measures.scoring import (  # not at the top: `germane rank` has gates and no programs
+        BORDERLINE,
+        PASS,
+        STRICT,
+    )
+
+    rows = [(score, graders.get(score.measure)) for score in scores]
+    due = [(score, grader) for score, grader in rows if score.status != "skipped"]
+    weights = [1.0 if grader is None else grader.weight for _, grader in due]
+    values = [_good(grader, score.value) for score, grader in due if score.value is not None]
+    mean = None
+    if len(values) == len(due) and fsum(weights) > 0:
+        mean = fsum(map(mul, weights, values)) / fsum(weights)
+    below = {
+        score.measure: _below(score, grader, grader.required)
+        for score, grader in rows
+        if grader is not None and grader.required is not None
+    }
+    least = next((grader.threshold for grader in graders.values() if grader.threshold is not None), None)
+    if least is not None and due:
+        below[CASE_SCORE] = None if mean is None else mean < least
+    failed = tuple(name for name, found in below.items() if found)
+    strict = any(grader and grader.strict and (score.why or "").startswith(STRICT) for score, grader in rows)
+    verdict: CaseVerdict = "undecided" if due else "skipped"
+    if failed or strict:
+        verdict = "fail"
+    elif mean is not None:
+        verdict = "pass" if mean >= PASS else "borderline" if mean >= BORDERLINE else "fail"
+    sample, system, trial = key
+    return CaseResult(
+        sample=sample,
+        system=system,
+        trial=trial,
+        score=mean,
+        verdict=verdict,
+        failed_required=failed,
+        undecided_required=tuple(name for name, found in below.items() if found is None),
+    )
+
+
+def _good(grader: Grader | None, value: float) -> float:
+    return value if grader is None else grader.measure.definition.good(value)
+
+
+def _below(score: Score, grader: Grader, least: float) -> bool | None:
+    """Whether a required score is below its threshold; None where that hangs on what is missing."""
+    ends = (score.value, score.value) if score.value is not None else score.bounds
+    if ends is None:
+        return None
+    low, high = sorted(_good(grader, end) for end in ends)
+    return True if high < least else False if low >= least else None
+
+
+def dump_grader(grader: Grader) -> dict[str, Json]:
+    """A grader as a JSON object with all its fields: what a stored report needs to compute cases and verdicts again.
+
+    What grades a case and is no measure comes from the eval file; its results stand in the judgements.
+    """
+    shown = {field.name: getattr(grader, field.name) for field in fields(grader) if field.name != "by"}
+    return {**shown, "measure": str(grader.measure)}
+
+
+def load_grader(row: Mapping[str, Json]) -> Grader:
+    """The grader in a JSON object."""
+    from germane.measures.scoring import Grader  # not at the top: `germane rank` has no graders
+
+    return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import math
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from germane.clean import clean, shorten
 from germane.encoding import canonical, digest
@@ -25,47 +25,27 @@ from germane.measures.scoring import depth_of, is_relevant, labels_for, program_
 from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.reports.summary import MeasureSummary, canonical_name, in_digits
-from germane.tables.folder import Tables
+from germane.reports.data import ReportData
+from germane.reports.summary import in_digits
 from germane.tables.labels import LabelBook, passage_of, relevance_item
-from germane.tables.scores import SampleKey
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
 Facts: TypeAlias = dict[str, Any]
 """A JSON object of an explanation."""
 
 
-class Explainable(Protocol):
-    """What is read of a report to explain its scores."""
-
-    @property
-    def tables(self) -> Tables:
-        """The tables of the evaluation."""
-
-    @property
-    def manifest(self) -> Mapping[str, Json]:
-        """How it came to be."""
-
-    @property
-    def summaries(self) -> Sequence[MeasureSummary]:
-        """One per measure and system."""
-
-    def samples_of(self, keys: Collection[SampleKey]) -> Mapping[SampleKey, Sample]:
-        """The samples with these keys."""
-
-
-def settings_of(report: Explainable) -> Settings:
+def settings_of(report: ReportData) -> Settings:
     """What relevance was judged against, and the labels of people that stand beside the samples."""
     people = LabelBook(report.tables.people())
     return Settings(**(report.manifest.get("settings") or {}), labels=people or None)
 
 
-def recorded(report: Explainable) -> Recorded:
+def recorded(report: ReportData) -> Recorded:
     """The report's judgements, by question; only those that are wanted are read."""
     return Recorded(report.tables.judgements)
 
 
-def explain_score(report: Explainable, score: Score) -> Explanation:
+def explain_score(report: ReportData, score: Score) -> Explanation:
     """Why a score is what it is; KeyError where its sample is not in the report."""
     key = (score.sample, score.system, score.trial)
     return Explainer(report).of(score, report.samples_of([key]).get(key))[0]
@@ -75,7 +55,7 @@ MOST_EXPLAINED = 5_000
 """Scores of a report that are all explained where it is written; of a larger one none are."""
 
 
-def explained(report: Explainable) -> Iterator[tuple[Score, Explanation]]:
+def explained(report: ReportData) -> Iterator[tuple[Score, Explanation]]:
     """Every score with why it is what it is, in their order; nothing where the report is too large for that."""
     if len(report.tables.scores) > MOST_EXPLAINED:
         return
@@ -120,7 +100,7 @@ def result_row(sample: Sample, grader: str, result: Mapping[str, Json]) -> Judge
     )
 
 
-def results_of(report: Explainable) -> dict[tuple[str, ...], Mapping[str, Json]]:
+def results_of(report: ReportData) -> dict[tuple[str, ...], Mapping[str, Json]]:
     """What graders found, by sample, system, trial and the grader's name."""
     return {
         tuple(row.provenance["of"]): row.answer
@@ -129,83 +109,54 @@ def results_of(report: Explainable) -> dict[tuple[str, ...], Mapping[str, Json]]
     }
 
 
-def explain_graded(result: Mapping[str, Json], outcome: Outcome) -> Explanation:
-    """What a grader said: its own hits, misses and reasoning."""
-    return Explanation(
-        outcome=outcome,
-        hits=tuple(result.get("hits") or ()),
-        misses=tuple(result.get("misses") or ()),
-        reasoning=result.get("reasoning") or outcome.why or "",
-        details=freeze({**(result.get("details") or {}), "verdict": result.get("verdict")}),
-    )
+def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
+    """For each score: the rank strip of its sample, the score, the query.
 
-
-def strips(report: Explainable, scores: Sequence[Score]) -> Iterator[tuple[str, Score, str]]:
-    """For each score: the rank strip of its sample, the score, the query."""
-    measure = _strip_measure(report, scores[0].type)
-    wanted = {(score.sample, score.system, score.trial) for score in scores}
-    samples = report.samples_of(wanted)
+    By the first score's measure if that is ranked, else by the first ranked one of the report.
+    """
+    names = (scores[0].type, *(summary.type for summary in report.summaries))
+    known = (one for one in map(_known, names) if one is not None and one.definition.family == "ranked")
+    measure = next(known, None)
+    samples = report.samples_of({(score.sample, score.system, score.trial) for score in scores})
     settings = settings_of(report)
-    items = {
-        question.item
-        for sample in samples.values()
-        for question in (_first_asked(labels_for(measure, sample, settings)) if measure else ())
-    }
+    first = (next(labels_for(measure, one, settings), ()) for one in samples.values() if measure)
+    items = {question.item for asked in first for question in asked}  # a label program asks no more than that
     answers = Recorded(report.tables.judgements.of_items(items) if items else ())
     for score in scores:
-        sample = samples.get((score.sample, score.system, score.trial))
-        if sample is None:
-            yield "", score, ""
-        else:
-            lists = replay(labels_for(measure, sample, settings), answers.look_up)[0] if measure else ()
-            yield strip(lists, measure) if measure else "", score, sample.query
-
-
-def _first_asked(program: Program[Any]) -> Sequence[AnyQuestion]:
-    """What a program asks first; a label program asks no more than that."""
-    return next(program, ())
-
-
-def _strip_measure(report: Explainable, first: str) -> Measure | None:
-    """The measure itself if it is ranked, else the first ranked one of the report."""
-    names = (first, *(summary.type for summary in report.summaries))
-    known = (_known(name) for name in names)
-    return next((one for one in known if one is not None and one.definition.family == "ranked"), None)
+        found = samples.get((score.sample, score.system, score.trial))
+        shown = ""
+        if measure and found:
+            shown = strip(replay(labels_for(measure, found, settings), answers.look_up)[0], measure)
+        yield shown, score, found.query if found else ""
 
 
 def strip(lists: Iterable[Ranking], measure: Measure, most: int = 20) -> str:
     """One sign a place: ■ relevant, □ not, · unjudged, ? no verdict; calls are set apart by a bar."""
-    return "|".join(
-        "".join(_sign(place.label, measure) for place in ranking.places[:most]) or "-" for ranking in lists
-    )
+
+    def sign(label: Any) -> str:
+        if isinstance(label, PlaceLabel):
+            return "■" if is_relevant(label, measure) else "□"
+        return "?" if isinstance(label, Unanswered) else "·"
+
+    return "|".join("".join(sign(place.label) for place in one.places[:most]) or "-" for one in lists)
 
 
-def _sign(label: Any, measure: Measure) -> str:
-    if isinstance(label, Unanswered):
-        return "?"
-    if not isinstance(label, PlaceLabel):
-        return "·"
-    return "■" if is_relevant(label, measure) else "□"
-
-
-def explain_query(report: Explainable, query: str, measure: str | None = None) -> Facts:
+def explain_query(report: ReportData, query: str, measure: str | None = None) -> Facts:
     """Everything that is known of one sample's scores, by its id or by its query's text.
 
     Raises InputError where the report holds no such sample or measure.
     """
     sample = _find(report, query)
-    names = {measure, measure and canonical_name(measure)}
-    found = report.tables.scores.of_sample((sample.id, sample.system, sample.trial))
-    scores = [
-        score for score in found if measure is None or not names.isdisjoint({score.measure, score.type})
-    ]
-    if not scores:
-        have = ", ".join(dict.fromkeys(summary.measure for summary in report.summaries))
-        raise InputError(f"{measure} was not measured for {sample.id}", fix=f"measured: {have}")
+    scores = list(report.tables.scores.of_sample((sample.id, sample.system, sample.trial)))
+    if measure is not None:
+        name = report.reported(measure)
+        scores = [score for score in scores if score.measure == name]
+        if not scores:
+            raise InputError(f"{measure} was not measured for {sample.id}", fix="name another measure")
     return Explainer(report).facts(sample, scores)
 
 
-def _find(report: Explainable, query: str) -> Sample:
+def _find(report: ReportData, query: str) -> Sample:
     inside = []
     for sample in report.tables.samples:
         if query in {sample.id, sample.query}:
@@ -215,25 +166,22 @@ def _find(report: Explainable, query: str) -> Sample:
     if len(inside) == 1:
         return inside[0]
     if inside:
-        names = ", ".join(sample.id for sample in inside[:5])
-        raise InputError(f"{query!r} is in {len(inside)} queries", fix=f"name one by its id: {names}")
-    raise InputError(
-        f"no sample has the id or query {query!r}", fix="see the ids in the report's worst queries"
-    )
+        problem = f"{query!r} is in {len(inside)} queries"
+        raise InputError(problem, fix=f"name one by its id: {', '.join(one.id for one in inside[:5])}")
+    problem = f"no sample has the id or query {query!r}"
+    raise InputError(problem, fix="see the ids in the report's worst queries")
 
 
 def said_by(votes: Mapping[str, Json]) -> list[str]:
     """What each member of a panel said, or why it said nothing; nothing where there was no panel."""
-    failed = votes.get("failed", {}).items()
-    return [f"{name}: {said}" for name, said in votes.get("votes", {}).items()] + [
-        f"{name} failed: {why}" for name, why in failed
-    ]
+    said = [f"{name}: {answer}" for name, answer in votes.get("votes", {}).items()]
+    return said + [f"{name} failed: {why}" for name, why in votes.get("failed", {}).items()]
 
 
 class Explainer:
     """The facts behind the scores of a report's samples: labels, formulas with their numbers, what is missing."""
 
-    def __init__(self, report: Explainable) -> None:
+    def __init__(self, report: ReportData) -> None:
         self._report = report
         self._settings, self._answers = settings_of(report), recorded(report)
         self._results = results_of(report)
@@ -259,7 +207,14 @@ class Explainer:
         """
         result, outcome = self._result(score), _outcome(score)
         if result is not None:
-            return explain_graded(result, outcome), (), ()
+            graded = Explanation(
+                outcome=outcome,
+                hits=tuple(result.get("hits") or ()),
+                misses=tuple(result.get("misses") or ()),
+                reasoning=result.get("reasoning") or outcome.why or "",
+                details=freeze({**(result.get("details") or {}), "verdict": result.get("verdict")}),
+            )
+            return graded, (), ()
         if sample is None:
             raise KeyError(f"there is no sample {score.sample}")
         measure = Measure.parse(score.type)
@@ -318,7 +273,7 @@ class Explainer:
         else:
             row["numbers"] = numbers_of(measure, lists, sample, score.value)
             if changes and score.value is not None:
-                row["changes"] = list(_what_if(measure, lists, score.value))
+                row["changes"] = _what_if(measure, lists, score.value)
         row |= {"reasoning": found.reasoning, "band": found.band}
         if measure is None or measure.definition.family != "ranked":
             row |= {"hits": list(found.hits), "misses": list(found.misses)}
@@ -330,29 +285,26 @@ class Explainer:
         for question, answer in asked:
             if isinstance(question, Relevance):
                 judged.setdefault((question.query, question.passage), (question, answer))
-        questions = [question for question, _ in judged.values()]
-        votes = (
-            dict(zip(judged, votes_in(list(judged.values()), self._answers), strict=True))
-            if questions
-            else {}
-        )
+        panel = votes_in(list(judged.values()), self._answers) if judged else []
+        verdicts = {
+            place: _verdict(answer, votes)
+            for (place, (_, answer)), votes in zip(judged.items(), panel, strict=True)
+        }
         calls: dict[int, Facts] = {}
         history = turns(sample)
         for place in sample.places():
             context = place.context
             labels: list[Facts] = []
-            if sample.qrels is not None and context.id is not None and context.id in sample.qrels:
-                grade = sample.qrels[context.id]
+            gold = sample.qrels or FrozenDict()
+            if context.id is not None and (grade := gold.get(context.id)) is not None:
                 labels.append({"source": "gold", "grade": grade, "relevant": grade >= 1})
             asked_with = ((query, context.text) for query in dict.fromkeys((sample.query, place.query)))
-            labels += [_verdict(judged[one][1], votes[one]) for one in asked_with if one in judged]
+            labels += [dict(verdicts[one]) for one in asked_with if one in verdicts]
             item = relevance_item(sample.query, passage_of(context), history)
             if (label := self._people.get(item)) is not None:
                 helps = label.answer if isinstance(label.answer, bool) else label.answer >= HELPS
-                labels.append(
-                    {"source": "human", "grade": label.answer, "relevant": helps, "who": label.who,
-                     "reason": label.reason or ""}
-                )  # fmt: skip
+                said = {"who": label.who, "reason": label.reason or ""}
+                labels.append({"source": "human", "grade": label.answer, "relevant": helps, **said})
             call = calls.setdefault(place.call, {"query": place.query, "contexts": []})
             call["contexts"].append(
                 {"rank": place.rank, "id": context.id, "score": context.score, "text": context.text,
@@ -401,47 +353,29 @@ def numbers_of(measure: Measure, lists: Sequence[Ranking], sample: Sample, value
     places = rows[0].places
     top = places[: measure.cutoff] if isinstance(measure.cutoff, int) else places
     hits = [rank for rank, place in enumerate(top, 1) if is_relevant(place.label, measure)]
-    known = sum(grade >= (measure.settings.get("rel") or 1) for grade in (sample.qrels or {}).values())
-    made = _filled(measure, top, places, hits, known, sample)
-    if made is None or abs(made[0] - value) > 5e-7:
-        return None
-    return made[1]
-
-
-def _filled(
-    measure: Measure,
-    top: Sequence[LabelledPlace],
-    places: Sequence[LabelledPlace],
-    hits: Sequence[int],
-    known: int,
-    sample: Sample,
-) -> tuple[float, str] | None:
-    """The value that comes of the numbers, and how it is written."""
     k, found = measure.cutoff or len(top), len(hits)
-    precisions = [f"{n}/{rank}" for n, rank in enumerate(hits, 1)]
-    summed = sum(n / rank for n, rank in enumerate(hits, 1))
-    inverse = [f"1/{rank}" for rank in hits]
-    name = "context_relevancy" if measure.name == "SetP" else measure.name
-    if name == "nDCG":
-        return _filled_ndcg(measure, top, places, sample)
-    if name == "RR":
-        return (1 / hits[0], f"1 / {hits[0]}") if hits else (0.0, "no relevant place: 0")
-    if name == "Success":
-        return float(bool(hits)), f"{found} relevant in the top {k}: {int(bool(hits))}"
-    if name in {"AP", "context_precision"}:
-        below = known if name == "AP" else found
-        return (
-            (summed / below, f"({_sum_of(precisions)}) / {below}") if below else (0.0, "no relevant place: 0")
-        )
-    if name == "context_position" and top:
-        whole = sum(1 / rank for rank in range(1, len(top) + 1))
-        mine = sum(1 / rank for rank in hits)
-        return (
-            mine / whole,
-            f"({_sum_of(inverse)}) / (1 + 1/2 + ... + 1/{len(top)}) = {mine:.4f} / {whole:.4f}",
-        )
-    of = {"P": k, "R": known, "SetR": known, "context_relevancy": len(top)}.get(name)
-    return (found / of, f"{found} / {of}") if of else None
+    known = sum(grade >= (measure.settings.get("rel") or 1) for grade in (sample.qrels or {}).values())
+    of = {"P": k, "R": known, "SetR": known, "SetP": len(top), "context_relevancy": len(top)}
+    below = {"AP": known, "context_precision": found}.get(measure.name, 0)
+    made: tuple[float, str] | None = None
+    if measure.name == "nDCG":
+        made = _filled_ndcg(measure, top, places, sample)
+    elif measure.name == "RR":
+        made = (1 / hits[0], f"1 / {hits[0]}") if hits else (0.0, "no relevant place: 0")
+    elif measure.name == "Success":
+        made = float(bool(hits)), f"{found} relevant in the top {k}: {int(bool(hits))}"
+    elif below:
+        terms = [f"{n}/{rank}" for n, rank in enumerate(hits, 1)]
+        made = sum(n / rank for n, rank in enumerate(hits, 1)) / below, f"({_sum_of(terms)}) / {below}"
+    elif measure.name in {"AP", "context_precision"}:
+        made = 0.0, "no relevant place: 0"
+    elif measure.name == "context_position" and top:
+        mine, whole = sum(1 / rank for rank in hits), sum(1 / rank for rank in range(1, len(top) + 1))
+        inverse = _sum_of([f"1/{rank}" for rank in hits])
+        made = mine / whole, f"({inverse}) / (1 + 1/2 + ... + 1/{len(top)}) = {mine:.4f} / {whole:.4f}"
+    elif of.get(measure.name):
+        made = found / of[measure.name], f"{found} / {of[measure.name]}"
+    return made[1] if made and abs(made[0] - value) <= 5e-7 else None
 
 
 def _filled_ndcg(
@@ -457,10 +391,9 @@ def _filled_ndcg(
     sums = [sum(g / math.log2(r + 1) for r, g in enumerate(row[:k], 1)) for row in (labels, ideal)]
     if not sums[1]:
         return None
-    terms = [f"{gain:g}/log2({rank + 1})" for rank, gain in enumerate(labels[: len(top)], 1) if gain]
-    return sums[0] / sums[
-        1
-    ], f"DCG {_sum_of(terms)} = {sums[0]:.4f}; ideal {sums[1]:.4f}; {sums[0]:.4f} / {sums[1]:.4f}"
+    terms = _sum_of([f"{gain:g}/log2({rank + 1})" for rank, gain in enumerate(labels[: len(top)], 1) if gain])
+    value = sums[0] / sums[1]
+    return value, f"DCG {terms} = {sums[0]:.4f}; ideal {sums[1]:.4f}; {sums[0]:.4f} / {sums[1]:.4f}"
 
 
 def _sum_of(terms: Sequence[str]) -> str:
@@ -493,30 +426,18 @@ def lines_of(facts: Facts, width: int = 100) -> Iterator[str]:
 
 
 def _rank_table(contexts: Sequence[Facts], width: int) -> Iterator[str]:
-    rows = []
+    rows = [("rank", "", "label", "id", "score")]
     for context in contexts:
-        labels = (
-            ", ".join(f"{label['source']} {_grade_word(label)}" for label in context["labels"]) or "unjudged"
-        )
+        labels = [f"{label['source']} {_grade_word(label)}" for label in context["labels"]]
         score = "" if context["score"] is None else f"{context['score']:g}"
-        rows.append(
-            (
-                str(context["rank"]),
-                _sign_of(context["labels"]),
-                labels,
-                shorten(context["id"] or "", 24),
-                score,
-            )
-        )
-    head = ("rank", "", "label", "id", "score")
-    widths = [max(len(row[n]) for row in (head, *rows)) for n in range(5)]
-    shown = [n for n in range(5) if widths[n]]
-    left = max(width - sum(widths[n] + 2 for n in shown), 16)
-    places: list[Facts | None] = [None, *contexts]
-    for row, place in zip((head, *rows), places, strict=True):
-        cells = [row[n].rjust(widths[n]) if n in {0, 4} else row[n].ljust(widths[n]) for n in shown]
-        text = "passage" if place is None else shorten(place["text"], left)
-        yield "  ".join([*cells, text]).rstrip()
+        shown = ", ".join(labels) or "unjudged", shorten(context["id"] or "", 24), score
+        rows.append((str(context["rank"]), _sign_of(context["labels"]), *shown))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    columns = [n for n in range(5) if widths[n]]
+    left = max(width - sum(widths[n] + 2 for n in columns), 16)
+    for row, place in zip(rows, [None, *contexts], strict=True):
+        cells = [row[n].rjust(widths[n]) if n in {0, 4} else row[n].ljust(widths[n]) for n in columns]
+        yield "  ".join([*cells, "passage" if place is None else shorten(place["text"], left)]).rstrip()
         for label in place["labels"] if place else ():
             for said in filter(None, (label.get("reason"), *label.get("votes", ()))):
                 indent = " " * (widths[0] + widths[1] + 4)
@@ -562,32 +483,23 @@ def _measure_lines(row: Facts) -> Iterator[str]:
         )
 
 
-def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int = 3) -> Iterator[Facts]:
+def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int = 3) -> list[Facts]:
     """The moves that change the score most: a context one place up, or dropped."""
     changes = []
-    for what, changed in _changes(lists, depth_of(measure)):
-        new = _value(measure, changed)
-        if abs(new - value) > 1e-9:
-            changes.append(Facts(what=what, value=new, difference=new - value))
-    changes.sort(key=lambda change: -abs(change["difference"]))
-    yield from changes[:most]
-
-
-def _changes(lists: Sequence[Ranking], depth: int | None) -> Iterator[tuple[str, list[Ranking]]]:
     for number, ranking in enumerate(lists):
         places = ranking.places
         call = f" of call {number + 1}" if len(lists) > 1 else ""
-        for at in range(min(len(places), (depth or len(places)) + 1)):
+        for at in range(min(len(places), (depth_of(measure) or len(places)) + 1)):
+            moves = {f"rank {at + 1}{call} dropped": (*places[:at], *places[at + 1 :])}
             if at:
                 up = (*places[: at - 1], places[at], places[at - 1], *places[at + 1 :])
-                yield f"rank {at + 1}{call} moved up one", _with(lists, number, up)
-            yield f"rank {at + 1}{call} dropped", _with(lists, number, (*places[:at], *places[at + 1 :]))
-
-
-def _with(lists: Sequence[Ranking], number: int, places: tuple[LabelledPlace, ...]) -> list[Ranking]:
-    changed = list(lists)
-    changed[number] = lists[number]._replace(places=places)
-    return changed
+                moves[f"rank {at + 1}{call} moved up one"] = up
+            for what, moved in moves.items():
+                changed = [*lists[:number], ranking._replace(places=moved), *lists[number + 1 :]]
+                new = _value(measure, changed)
+                changes.append(Facts(what=what, value=new, difference=new - value))
+    changes.sort(key=lambda change: -abs(change["difference"]))
+    return [change for change in changes[:most] if abs(change["difference"]) > 1e-9]
 
 
 def _value(measure: Measure, lists: Sequence[Ranking]) -> float:

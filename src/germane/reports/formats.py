@@ -24,17 +24,17 @@ from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.ci import junit
 from germane.reports.correct import corrected_in_words
-from germane.reports.data import FileReport, ReportData, Slice, sliced, system_lines
+from germane.reports.data import CaseResult, FileReport, ReportData, Slice, sliced, system_lines
 from germane.reports.explain import explained, strips
-from germane.reports.gates import CaseResult, worst_exit_code
-from germane.reports.manifest import circular, spent_in_words
+from germane.reports.gates import worst_exit_code
+from germane.reports.manifest import asked_in_words, circular, spent_in_words
 from germane.reports.page.data import Pages
 from germane.reports.page.render import page_html
 from germane.reports.pairing import rankings
 from germane.reports.plots.figures import charts_of
 from germane.reports.plots.svg import document
 from germane.reports.schema import CaseRow, Document, Documents, JudgeLine, ResultRow, line_of
-from germane.reports.summary import MeasureSummary, asked_in_words, in_digits
+from germane.reports.summary import MeasureSummary, in_digits
 from germane.tables.folder import OWN
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json

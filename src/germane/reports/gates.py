@@ -1,141 +1,28 @@
-"""Cases and gates: the verdict of each case, what an evaluation must reach, and the one object that decides it."""
+"""Gates: what an evaluation must reach, and the one object that decides it."""
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby
 from math import fsum
-from operator import mul
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from germane.clean import clean, some_of
+from germane.clean import clean
 from germane.errors import InputError, Place
 from germane.measures.measure import Measure
 from germane.reports.summary import MeasureSummary, canonical_name, range_of, slices_of
 from germane.statistics.power import flip_of_mean
 from germane.tables.cases import CaseScores
-from germane.tables.scores import SampleKey, ScoreTable
+from germane.tables.scores import ScoreTable
 from germane.types import Json, Sample, Score
 
-if TYPE_CHECKING:
-    from germane.measures.scoring import Grader
-
-
 Outcome = Literal["passed", "failed", "undecided"]
-CaseVerdict = Literal["pass", "borderline", "fail", "undecided", "skipped"]
-CASE_SCORE = "score of each case"
-"""What the gate of `execution: {threshold: 0.8}` is called."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseResult:
-    """One sample's graders taken together.
-
-    `score` is their weighted mean, None where one of them could not be measured; skipped graders are left out. Where
-    lower is better, what counts is how good the value is: 1 - hallucination, 1 / (1 + leaks).
-    `failed_required` names required graders below their threshold, `undecided_required` those whose score is
-    missing.
-    """
-
-    sample: str
-    system: str = ""
-    trial: int = 0
-    score: float | None
-    verdict: CaseVerdict
-    failed_required: tuple[str, ...] = ()
-    undecided_required: tuple[str, ...] = ()
-
-
-def cases_of(
-    scores: Iterable[Score], graders_of: Callable[[SampleKey], Mapping[str, Grader]]
-) -> Iterator[CaseResult]:
-    """The cases of scores in sample order; `graders_of` gives a case's graders by their reported name."""
-    for key, mine in groupby(scores, key=lambda score: (score.sample, score.system, score.trial)):
-        yield _case(key, list(mine), graders_of(key))
-
-
-def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]) -> CaseResult:
-    from germane.measures.scoring import (  # not at the top: `germane rank` has gates and no programs
-        BORDERLINE,
-        PASS,
-        STRICT,
-    )
-
-    rows = [(score, graders.get(score.measure)) for score in scores]
-    due = [(score, grader) for score, grader in rows if score.status != "skipped"]
-    weights = [1.0 if grader is None else grader.weight for _, grader in due]
-    values = [_good(grader, score.value) for score, grader in due if score.value is not None]
-    mean = None
-    if len(values) == len(due) and fsum(weights) > 0:
-        mean = fsum(map(mul, weights, values)) / fsum(weights)
-    below = {
-        score.measure: _below(score, grader, grader.required)
-        for score, grader in rows
-        if grader is not None and grader.required is not None
-    }
-    least = next((grader.threshold for grader in graders.values() if grader.threshold is not None), None)
-    if least is not None and due:
-        below[CASE_SCORE] = None if mean is None else mean < least
-    failed = tuple(name for name, found in below.items() if found)
-    strict = any(grader and grader.strict and (score.why or "").startswith(STRICT) for score, grader in rows)
-    verdict: CaseVerdict = "undecided" if due else "skipped"
-    if failed or strict:
-        verdict = "fail"
-    elif mean is not None:
-        verdict = "pass" if mean >= PASS else "borderline" if mean >= BORDERLINE else "fail"
-    sample, system, trial = key
-    return CaseResult(
-        sample=sample,
-        system=system,
-        trial=trial,
-        score=mean,
-        verdict=verdict,
-        failed_required=failed,
-        undecided_required=tuple(name for name, found in below.items() if found is None),
-    )
-
-
-def _good(grader: Grader | None, value: float) -> float:
-    return value if grader is None else grader.measure.definition.good(value)
-
-
-def _below(score: Score, grader: Grader, least: float) -> bool | None:
-    """Whether a required score is below its threshold; None where that hangs on what is missing."""
-    ends = (score.value, score.value) if score.value is not None else score.bounds
-    if ends is None:
-        return None
-    low, high = sorted(_good(grader, end) for end in ends)
-    return True if high < least else False if low >= least else None
-
-
-def required_gates(cases: Iterable[CaseResult], required: Iterable[str]) -> list[GateResult]:
-    """One gate per required grader: every case that has it must reach its threshold."""
-    failed: dict[str, list[str]] = {name: [] for name in required}
-    undecided: dict[str, list[str]] = {name: [] for name in failed}
-    for case in cases:
-        for name in case.failed_required:
-            failed[name].append(case.sample)
-        for name in case.undecided_required:
-            undecided[name].append(case.sample)
-    results = []
-    for name, below in failed.items():
-        outcome: Outcome = "passed"
-        detail = "reached in every case"
-        if below:
-            outcome, detail = "failed", f"below its threshold in {some_of(below, 3)}"
-        elif undecided[name]:
-            outcome, detail = "undecided", f"not measured in {some_of(undecided[name], 3)}"
-        results.append(GateResult(f"required {name}", outcome, detail))
-    return results
-
-
 COMPARE: dict[str, Callable[[Any, float], Any]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip

@@ -1,19 +1,25 @@
-"""Entries of manifest.json: who judged and what that cost, and the graders of the samples."""
+"""Entries of manifest.json: who judged, how and what that cost, what that makes each mean rest on, and the graders."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from germane.encoding import now
-from germane.judges.judge import Judge
-from germane.judging.spending import Spent
-from germane.measures.labels import Settings
+from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.measures.scoring import Grader
-from germane.types import Json, freeze
+from germane.reports.summary import Basis, Source, belonging_to
+from germane.tables.folder import Tables
+from germane.types import FrozenDict, Json
 from germane.version import __version__
+
+if TYPE_CHECKING:  # `germane rank` starts without a judge
+    from germane.judges.judge import Judge
+    from germane.judging.spending import Spent
+    from germane.measures.labels import Settings
 
 
 def manifest_of(settings: Settings, judge: Judge | None, spent: Spent) -> dict[str, Json]:
@@ -36,6 +42,113 @@ def judge_entry(judge: Judge | None, spent: Spent) -> dict[str, Json]:
     }
 
 
+class Bases:
+    """The basis of each measure of an evaluation, from its manifest's counts."""
+
+    def __init__(self, manifest: Mapping[str, Json], tables: Tables) -> None:
+        self._manifest, self._tables = manifest, tables
+        self._judge: Mapping[str, Any] = manifest.get("judge") or {}
+        self._asked: Mapping[str, Any] = manifest.get("asked") or {}
+        self._reads: Mapping[str, Any] = manifest.get("reads") or {}
+
+    def of(self, canonical: str, system: str = "") -> Basis:
+        """The basis of a measure by its canonical name, over the cases of a system."""
+        source = self._source(canonical)
+        if source in {"gold", "human"}:
+            means = (self._manifest.get("beside") or {}).get(system) or {}
+            asked = {name for _, name in self._tables.scores.measures} if means else set()
+            names = [str(one) for one in belonging_to([Measure.parse(canonical)])] if means else ()
+            beside = {name: means[name] for name in names if name in means and name not in asked}
+            return Basis(source=source, beside=FrozenDict(beside))
+        kinds = self._reads.get(canonical) or (["relevance"] if source == "best" else list(self._asked))
+        counts = [self._asked[kind] for kind in kinds if kind in self._asked]
+        references = {"with_reference", "without_reference"}
+        known = [count for count in counts if references & count.keys()]
+        return Basis(
+            source=source,
+            calibrated=False,
+            models=_sum(counts, "model"),
+            modes=_sum(counts, "mode"),
+            **asked_how(counts),
+            **{name: sum(count.get(name, 0) for count in known) for name in references if known},
+            mixed=self._mixed if source == "best" else None,
+            labels=self._labelled,
+            stand_in=bool(self._judge.get("stand_in")),
+        )
+
+    def _source(self, canonical: str) -> Source:
+        try:
+            measure = Measure.parse(canonical)
+        except InputError:
+            return "judge"
+        source: Source = "judge" if measure.definition.asks else "gold"
+        if measure.definition.family == "ranked":
+            source = measure.labels
+        elif measure.definition.family == "graded" and self._reads.get(canonical):
+            source = "judge"
+        answered: dict[str, Source] = {"labels": "human", "gold": "gold"}
+        return answered.get(self._judge.get("source") or "", source) if source == "judge" else source
+
+    @cached_property
+    def _labelled(self) -> int:
+        """How many labels people gave, without those that were taken back."""
+        rows = self._tables.labels
+        answers = rows.column("answer")
+        if not any(answer is None for answer in answers):
+            return len(rows)
+        people = dict(zip(zip(rows.column("item"), rows.column("who"), strict=True), answers, strict=True))
+        return sum(answer is not None for answer in people.values())
+
+    @cached_property
+    def _mixed(self) -> float | None:
+        """The share of the places with a label whose label is a person's."""
+        labels = [label for label in self._tables.labels if label.kind == "relevance"]
+        people = len({(label.sample, label.system, label.call, label.rank) for label in labels})
+        labelled = {label.item for label in labels}
+        judged = sum(row.kind == "relevance" and row.item not in labelled for row in self._tables.items)
+        return people / (people + judged) if people + judged else None
+
+
+def asked_how(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """How many judgements shared a request, were in a list, in windows, or had no temperature."""
+    found = dict.fromkeys(_HOW, 0)
+    for count in counts:
+        found["fused"] += count.get("fused", 0)
+        found["listed"] += sum(count.get("list_size", {}).values())
+        found["windowed"] += count.get("windows", 0)
+        found["without_temperature"] += count.get("left_out", {}).get("temperature", 0)
+    return found
+
+
+def asked_in_words(manifest: Mapping[str, Json]) -> str:
+    """Which model gave how many judgements, and how it was asked for them; "" where no model was asked."""
+    counts = [*(manifest.get("asked") or {}).values()]
+    models, modes = _sum(counts, "model"), _sum(counts, "mode")
+    if not modes:
+        return ""
+    by = ", ".join(f"{model} ({times})" if len(models) > 1 else model for model, times in models.items())
+    how = [f"{times} in output mode {mode}{_UNLIKE.get(mode, '')}" for mode, times in modes.items()]
+    how += [f"{times} {_HOW[name]}" for name, times in asked_how(counts).items() if times]
+    count = sum(modes.values())
+    return f"{count} judgement{'s' * (count > 1)}{f' by {by}' if by else ''}: {', '.join(how)}"
+
+
+_UNLIKE = {"prompt": ", not constrained by a schema"}
+_HOW = {
+    "fused": "fused with others in one request",
+    "listed": "in lists",
+    "windowed": "in windows",
+    "without_temperature": "without temperature",
+}
+
+
+def _sum(counts: list[Mapping[str, Any]], field: str) -> FrozenDict:
+    total: Counter[str] = Counter()
+    for count in counts:
+        total.update(count.get(field, {}))
+    return FrozenDict(total)
+
+
 def spent_in_words(entry: Mapping[str, Json]) -> str:
     """What judging cost, from a manifest's entry: the same words wherever people read it."""
     calls, cached, shared = (entry.get(name, 0) for name in ("calls", "cached", "shared"))
@@ -51,20 +164,6 @@ def spent_in_words(entry: Mapping[str, Json]) -> str:
     if entry.get("errors"):
         words.append(f"{entry['errors']} failed")
     return ", ".join(words)
-
-
-def dump_grader(grader: Grader) -> dict[str, Json]:
-    """A grader as a JSON object with all its fields: what a stored report needs to compute cases and verdicts again.
-
-    What grades a case and is no measure comes from the eval file; its results stand in the judgements.
-    """
-    shown = {field.name: getattr(grader, field.name) for field in fields(Grader) if field.name != "by"}
-    return {**shown, "measure": str(grader.measure)}
-
-
-def load_grader(row: Mapping[str, Json]) -> Grader:
-    """The grader in a JSON object."""
-    return Grader(**{**row, "measure": Measure.remembered(row["measure"]), "options": freeze(row["options"])})
 
 
 def circular(manifest: Mapping[str, Json]) -> Iterator[str]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from germane.clean import some_of
 from germane.errors import InputError, Place
 from germane.measures.measure import Measure
-from germane.reports.data import ReportData, Slice, sliced
-from germane.reports.gates import Gate, GateResult, Verdict, check_gate, decide, required_gates
-from germane.reports.summary import Bases, MeasureSummary, summarise
+from germane.reports.data import CaseResult, ReportData, Slice, sliced
+from germane.reports.gates import Gate, GateResult, Outcome, Verdict, check_gate, decide
+from germane.reports.manifest import Bases
+from germane.reports.summary import MeasureSummary, summarise
 from germane.tables.folder import ReportFolder, Tables, read_manifest
 from germane.tables.judgements import AskedCounts, asked_json
 from germane.tables.part import Part
@@ -248,6 +250,27 @@ def _score(row: dict[str, Json]) -> Score:
     if bounds is not None:
         bounds = (bounds[0], float("inf") if bounds[1] is None else bounds[1])
     return Score(**{**row, "bounds": bounds})
+
+
+def required_gates(cases: Iterable[CaseResult], required: Iterable[str]) -> list[GateResult]:
+    """One gate per required grader: every case that has it must reach its threshold."""
+    failed: dict[str, list[str]] = {name: [] for name in required}
+    undecided: dict[str, list[str]] = {name: [] for name in failed}
+    for case in cases:
+        for name in case.failed_required:
+            failed[name].append(case.sample)
+        for name in case.undecided_required:
+            undecided[name].append(case.sample)
+    results = []
+    for name, below in failed.items():
+        outcome: Outcome = "passed"
+        detail = "reached in every case"
+        if below:
+            outcome, detail = "failed", f"below its threshold in {some_of(below, 3)}"
+        elif undecided[name]:
+            outcome, detail = "undecided", f"not measured in {some_of(undecided[name], 3)}"
+        results.append(GateResult(f"required {name}", outcome, detail))
+    return results
 
 
 def _checked(gate: Gate, report: ReportData) -> list[GateResult]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from math import isfinite
+from typing import Any, TypeAlias
 
-from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.data import ReportData
 from germane.reports.explain import Explainer, Facts
 from germane.reports.gates import Gate
 from germane.reports.manifest import spent_in_words
 from germane.reports.page.render import pack
-from germane.reports.summary import MeasureSummary
+from germane.reports.summary import MeasureSummary, higher_is_better
 from germane.tables.scores import SampleKey
 from germane.types import Json, Sample
 
@@ -28,6 +28,11 @@ _DETAILS, _TEXTS = 64, 256
 _DRAWN = 1000
 """How many places are drawn for labels at most."""
 _BINS = 20
+
+
+Place: TypeAlias = tuple[int, int, int, str]
+"""A query, its call, a rank, each from 0, and the item there."""
+_COLUMNS = ("id", "system", "trial", "query", "tags", "strip", "first", "missed", "gold", "bad")
 
 
 class Pages:
@@ -76,15 +81,7 @@ class Pages:
                 "spent": spent_in_words(judge) if judge.get("source") else "",
             },
             "settings": manifest.get("settings") or {},
-            "verdict": {
-                "word": report.verdict.word,
-                "code": report.verdict.exit_code,
-                "reasons": list(report.verdict.reasons),
-                "gates": [
-                    {"gate": one.gate, "outcome": one.outcome, "word": one.word, "detail": one.detail}
-                    for one in report.verdict.gates
-                ],
-            },
+            "verdict": {**report.verdict.as_json(), "word": report.verdict.word},
             "stopped": report.stopped,
             "systems": list(report.systems),
             "measures": [_measure(summary) | ({} if text else {"why": []}) for summary in report.summaries],
@@ -95,7 +92,7 @@ class Pages:
                 for s in file.summaries
             ],
             "names": list(report.measures),
-            "lower": [name for name in report.measures if _definition(report[name].type)[1] == "lower"],
+            "lower": [name for name in report.measures if not higher_is_better(report[name].type)],
             "queries": queries,
             "sizes": {"details": _DETAILS, "texts": _TEXTS},
             "label": _drawn(places) if text else None,
@@ -103,55 +100,50 @@ class Pages:
             **(extra or {}),
         }
 
-    def _queries(
-        self, report: ReportData
-    ) -> tuple[list[Json], dict[str, list[Json]], list[tuple[int, int, int, str]]]:
-        columns: dict[str, list[Json]] = {
-            name: []
-            for name in ("id", "system", "trial", "query", "tags", "strip", "first", "missed", "gold", "bad")
-        }
+    def _queries(self, report: ReportData) -> tuple[list[Facts], dict[str, list[Json]], list[Place]]:
+        """The details of each query, what all queries have as columns, and the places where a label may be given."""
         measures = {name: number for number, name in enumerate(report.measures)}
-        values: list[list[Json]] = [[] for _ in measures]
-        statuses: list[list[str]] = [[] for _ in measures]
         systems = {name: number for number, name in enumerate(report.systems)}
         explainer, leading = Explainer(report), _leading(report)
-        details, places = [], []
-        seen: set[tuple[str, str]] = set()
+        rows: list[dict[str, Json]] = []
+        details: list[Facts] = []
+        places: dict[tuple[str, str], Place] = {}
         for number, (sample, scores) in enumerate(_scored(report)):
             facts = explainer.facts(sample, scores, changes=False)
-            row: list[Json] = [None] * len(measures)
-            state = ["-"] * len(measures)
+            values, state = [None] * len(measures), ["-"] * len(measures)
             for score in scores:
                 at = measures[score.measure]
-                row[at] = None if score.value is None else round(score.value, 6)
+                values[at] = None if score.value is None else round(score.value, 6)
                 state[at] = score.status[0]
-            for column, value in zip(values, row, strict=True):
-                column.append(value)
-            for column, value in zip(statuses, state, strict=True):
-                column.append(value)
             strip = "|".join(
                 "".join(_sign(c["labels"], leading) for c in call["contexts"]) for call in facts["calls"]
             )
-            columns["id"].append(sample.id)
-            columns["system"].append(systems.get(sample.system, 0))
-            columns["trial"].append(sample.trial)
-            columns["query"].append(sample.query if self._text else "")
-            columns["tags"].append(list(sample.tags))
-            columns["strip"].append(strip)
-            columns["first"].append(_first(strip))
-            columns["missed"].append(len(facts["missing"]))
-            columns["gold"].append(sum(grade > 0 for grade in (sample.qrels or {}).values()))
-            columns["bad"].append(sum(score.status in {"error", "incomplete"} for score in scores))
+            rows.append(
+                {
+                    "id": sample.id,
+                    "system": systems.get(sample.system, 0),
+                    "trial": sample.trial,
+                    "query": sample.query if self._text else "",
+                    "tags": list(sample.tags),
+                    "strip": strip,
+                    "first": _first(strip),
+                    "missed": len(facts["missing"]),
+                    "gold": sum(grade > 0 for grade in (sample.qrels or {}).values()),
+                    "bad": sum(score.status in {"error", "incomplete"} for score in scores),
+                    "values": values,
+                    "status": state,
+                }
+            )
             for call_number, call in enumerate(facts["calls"]):
                 for rank, context in enumerate(call["contexts"]):
-                    key = (sample.id, context["item"])
-                    if key not in seen and context["text"].strip():
-                        seen.add(key)
-                        places.append((number, call_number, rank, context["item"]))
+                    if context["text"].strip():
+                        place = number, call_number, rank, context["item"]
+                        places.setdefault((sample.id, context["item"]), place)
             details.append(self._stored(facts))
-        columns["values"] = values
-        columns["status"] = ["".join(state) for state in statuses]
-        return details, columns, places
+        columns = {name: [row[name] for row in rows] for name in _COLUMNS}
+        columns["values"] = [[row["values"][at] for row in rows] for at in measures.values()]
+        columns["status"] = ["".join(row["status"][at] for row in rows) for at in measures.values()]
+        return details, columns, list(places.values())
 
     def _stored(self, facts: Facts) -> Facts:
         """The facts with passages as numbers, or without any text."""
@@ -159,9 +151,7 @@ class Pages:
             _without_text(facts)
         for context in (context for call in facts["calls"] for context in call["contexts"]):
             text = context.pop("text")
-            item = context.pop(
-                "item"
-            )  # 32 signs that compress to nothing less than 16 bytes: the drawn ones alone are kept
+            item = context.pop("item")  # 32 signs that hardly compress: the drawn ones alone are kept
             if context["id"] is None:
                 context["name"] = item[:8]
             if self._text:
@@ -177,15 +167,8 @@ def _without_text(facts: Facts) -> None:
         facts[name] = None
     facts["matrices"] = []
     for row in facts["measures"]:
-        for name in (
-            "why",
-            "reasoning",
-            "hits",
-            "misses",
-            "panel",
-            "details",
-        ):  # a failure's message may quote what was asked
-            row.pop(name, None)
+        for name in ("why", "reasoning", "hits", "misses", "panel", "details"):
+            row.pop(name, None)  # a failure's message may quote what was asked
     for call in facts["calls"]:
         call["query"] = ""
         for label in (label for context in call["contexts"] for label in context["labels"]):
@@ -230,41 +213,19 @@ def _first(strip: str) -> int:
 
 
 def _measure(summary: MeasureSummary) -> Json:
-    formula, better, ends = _definition(summary.type)
-    basis = summary.basis
+    known = Measure.remembered(summary.type).definition
+    low, high = known.range
     return {
+        **summary.as_json(),
         "measure": summary.measure,
         "system": summary.system,
         "words": summary.in_words(),
-        "mean": summary.mean,
-        "ends": list(summary.interval) if summary.interval else None,
-        "interval": summary.interval_in_words() if summary.interval else None,
-        "method": summary.interval_method,
-        "level": summary.level,
-        "bounds": list(summary.mean_bounds) if summary.mean_bounds else None,
-        "n": summary.n,
-        "total": summary.total,
-        "skipped": summary.skipped,
-        "incomplete": summary.incomplete,
-        "errors": summary.errors,
+        "interval_words": summary.interval_in_words() if summary.interval else None,
         "why": [list(reason) for reason in summary.why[:5]],
-        "formula": formula,
-        "better": better,
-        "range": ends,
-        "basis": basis.as_json(),
-        "corrected": summary.as_json()["corrected"],
-        "remarks": list(basis.remarks()) if summary.mean is not None else [],
+        "formula": known.formula,
+        "better": known.better,
+        "range": [low, high if isfinite(high) else None],
     }
-
-
-def _definition(canonical: str) -> tuple[str, str, list[float | None]]:
-    """A measure's formula, which end is better, and its range."""
-    try:
-        known = Measure.remembered(canonical).definition
-    except InputError:
-        return "", "higher", [0.0, 1.0]
-    low, high = known.range
-    return known.formula, known.better, [low, None if high == float("inf") else high]
 
 
 def _lines(gates: Iterable[Json]) -> Iterator[Json]:
@@ -275,7 +236,7 @@ def _lines(gates: Iterable[Json]) -> Iterator[Json]:
         yield {"measure": gate.measure, "how": how, "op": gate.op, "limit": gate.limit}
 
 
-def _drawn(places: Sequence[tuple[int, int, int, str]]) -> Json:
+def _drawn(places: Sequence[Place]) -> Json:
     """A simple random sample of the places, in random order: each is as likely as any other."""
     count = min(len(places), _DRAWN)
     drawn = random.Random(SEED).sample(range(len(places)), count)  # noqa: S311 - a sample, no secret
@@ -306,11 +267,10 @@ def _baseline(report: ReportData, baseline: ReportData, now: Sequence[Facts]) ->
         values = {score.measure: score.value for score in scores}
         row = {"places": _places(facts, leading), "values": [values.get(name) for name in measures]}
         known[sample.id, sample.system, sample.trial] = row
-    alone = (
-        baseline.systems[0] if len(baseline.systems) == 1 else None
-    )  # is beside every system, whatever its name
+    alone = len(baseline.systems) == 1  # then it is beside every system, whatever its name
     mine = [
-        (sample.id, sample.system if alone is None else alone, sample.trial) for sample in report.samples()
+        (sample.id, baseline.systems[0] if alone else sample.system, sample.trial)
+        for sample in report.samples()
     ]
     here = set(mine)
     return {

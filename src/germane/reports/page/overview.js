@@ -26,10 +26,10 @@ export function overview(main) {
 }
 
 function verdict() {
-  const kind = { 0: "good", 1: "bad" }[/** @type {0 | 1} */ (report.verdict.code)] ?? "warn";
+  const kind = { 0: "good", 1: "bad" }[/** @type {0 | 1} */ (report.verdict.exit_code)] ?? "warn";
   const glyph = { good: "✓", bad: "✗", warn: "△" }[kind];
   const reasons = report.verdict.reasons.filter((/** @type {string} */ one) => !report.verdict.gates.some((/** @type {any} */ gate) => one.includes(gate.gate)));
-  return el("p", { class: `banner ${kind}` }, el("strong", null, `${glyph} ${report.verdict.word}`), el("span", null, `exit code ${report.verdict.code}`), ...reasons.map((/** @type {string} */ one) => el("span", null, data(one))));
+  return el("p", { class: `banner ${kind}` }, el("strong", null, `${glyph} ${report.verdict.word}`), el("span", null, `exit code ${report.verdict.exit_code}`), ...reasons.map((/** @type {string} */ one) => el("span", null, data(one))));
 }
 
 /** The report at a glance. */
@@ -60,7 +60,7 @@ function row(one, columns) {
     measure: () => el("th", { scope: "row" }, data(one.measure), el("div", { class: "quiet formula wide" }, one.formula), one.better === "lower" && el("div", { class: "quiet small" }, "lower is better")),
     system: () => el("td", null, data(one.system || "–")),
     mean: () => num(el("div", null, el("strong", { class: "mean" }, one.words), fixed && el("div", { class: "small" }, `corrected ${number(fixed.mean)}`)), "wraps"),
-    "95% interval": () => el("td", { title: one.method ?? "" }, interval(one.mean, one.ends, [one.range[0], high], { gate: gate?.limit }), el("div", { class: "small quiet" }, one.interval ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
+    "95% interval": () => el("td", { title: one.interval_method ?? "" }, interval(one.mean, one.interval, [one.range[0], high], { gate: gate?.limit }), el("div", { class: "small quiet" }, one.interval_words ?? "–", gate && ` · gate ${gate.op} ${gate.limit}`)),
     over: () => num(`${one.n}/${one.total}`),
     skipped: () => num(one.skipped || "–", "quiet"),
     incomplete: () => num(one.incomplete || "–", one.incomplete ? "warn" : "quiet"),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from html import escape
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import fsum
 from pathlib import Path
 
 import numpy as np
 
-from germane.clean import clean
 from germane.errors import InputError, MissingPart
 from germane.judging.driver import replay
 from germane.measures.measure import Measure
@@ -18,6 +16,7 @@ from germane.measures.scoring import Block, Job, graders_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.explain import strips as strips_of
+from germane.reports.pairing import Compared, Pair, sides_of
 from germane.reports.plots.svg import (
     LEFT,
     RIGHT,
@@ -28,12 +27,11 @@ from germane.reports.plots.svg import (
     document,
     marker,
     polyline,
+    rect,
     tag,
     text,
 )
-from germane.reports.summary import range_of
-from germane.statistics.comparison import paired_difference
-from germane.tables.cases import CaseScores
+from germane.reports.summary import higher_is_better, in_digits
 from germane.types import Sample
 
 _DEEPEST = 20
@@ -51,79 +49,62 @@ def cutoffs(report: ReportData) -> Iterator[Chart]:
     A chart of all measures, or with several systems a chart per measure. Reports without samples (of a ranking) are drawn
     from the cut-offs that they hold.
     """
-    found = _measured_at(report)
-    curves = {
-        name: {system: points for system, points in systems.items() if len(points) > 1}
-        for name, systems in found.items()
-    }
+    curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
+    for (name, system), means in _measured_at(report).items():
+        if len(means) > 1:
+            curves.setdefault(name, {})[system] = sorted(means.items())
     if len(report.systems) > 1:
-        for name, systems in curves.items():
-            if systems:
-                yield _curves(f"{name} by cut-off", list(systems.items()))
-    elif lines := [(name, points) for name, systems in curves.items() for points in systems.values()]:
+        yield from (_curves(f"{name} by cut-off", systems) for name, systems in curves.items())
+    elif curves:
+        lines = {name: points for name, systems in curves.items() for points in systems.values()}
         yield _curves("Measures by cut-off", lines)
 
 
-def _measured_at(report: ReportData) -> dict[str, dict[str, list[tuple[int, float]]]]:
-    """(cut-off, mean) by the name of the measure without its cut-off, and by system."""
-    at: dict[str, dict[str, dict[int, float]]] = {}
-    deepest: dict[str, tuple[Measure, int]] = {}
+def _measured_at(report: ReportData) -> dict[tuple[str, str], dict[int, float]]:
+    """The mean at each cut-off, by the name of the measure without its cut-off and by system; nobody is asked."""
+    at: dict[tuple[str, str], dict[int, float]] = {}
+    deepest: dict[str, Measure] = {}
     for summary in report.summaries:
-        try:
-            measure = Measure.parse(summary.type)
-        except InputError:
-            continue
-        k = measure.cutoff
-        if measure.definition.family != "ranked" or not isinstance(k, int) or summary.mean is None:
-            continue
-        name = str(measure).rpartition("@")[0]
-        at.setdefault(name, {}).setdefault(summary.system, {})[k] = summary.mean
-        if name not in deepest or k > deepest[name][1]:
-            deepest[name] = measure, min(k, _DEEPEST)
+        measure = Measure.remembered(summary.type)
+        k, name = measure.cutoff, summary.type.rpartition("@")[0]
+        if measure.definition.family == "ranked" and isinstance(k, int) and summary.mean is not None:
+            at.setdefault((name, summary.system), {})[k] = summary.mean
+            deepest[name] = max(deepest.get(name, measure), measure, key=lambda one: one.cutoff or 0)
     samples = list(report.samples()) if deepest else []
-    if samples:
-        wanted = [measure @ k for measure, most in deepest.values() for k in _CUTOFFS if k <= most]
-        for (system, canonical), mean in _means(report, samples, wanted).items():
-            name, _, k_text = canonical.rpartition("@")
-            at[name].setdefault(system, {}).setdefault(int(k_text), mean)
-    return {name: {system: sorted(means.items()) for system, means in of.items()} for name, of in at.items()}
-
-
-def _means(
-    report: ReportData, samples: Sequence[Sample], measures: Sequence[Measure]
-) -> dict[tuple[str, str], float]:
-    """The mean of each of these measures over each system's samples, by (system, canonical name); nobody is asked."""
-    graders = graders_of(tuple(measures))
+    if not samples:
+        return at
+    wanted = [one @ k for one in deepest.values() for k in _CUTOFFS if k <= min(one.cutoff or 0, _DEEPEST)]
+    graders = graders_of(tuple(wanted))
     block = Block([Job(sample=sample, graders=graders) for sample in samples], settings_of(report))
     answers = recorded(report)
     outcomes = block.outcomes([replay(program, answers.look_up)[0] for program in block.programs])
     values: dict[tuple[str, str], dict[str, list[float]]] = {}
     for sample, row in zip(samples, outcomes, strict=True):
-        for name, outcome in row.items():
+        for canonical, outcome in row.items():
             if outcome.value is not None:
-                values.setdefault((sample.system, name), {}).setdefault(sample.id, []).append(outcome.value)
-    return {
-        key: fsum(fsum(trials) / len(trials) for trials in cases.values()) / len(cases)
-        for key, cases in values.items()
-    }
+                cases = values.setdefault((canonical, sample.system), {})
+                cases.setdefault(sample.id, []).append(outcome.value)
+    for (canonical, system), cases in values.items():
+        name, _, cut = canonical.rpartition("@")
+        mean = fsum(fsum(trials) / len(trials) for trials in cases.values()) / len(cases)
+        at.setdefault((name, system), {}).setdefault(int(cut), mean)
+    return at
 
 
-def _curves(title: str, lines: Sequence[tuple[str, Sequence[tuple[int, float]]]]) -> Chart:
-    shown = lines[:_MOST_SERIES]
-    ks = sorted({k for _, points in shown for k, _ in points})
-    top = max(1.0, *(value for _, points in shown for _, value in points))
+def _curves(title: str, lines: Mapping[str, Sequence[tuple[int, float]]]) -> Chart:
+    shown = dict(list(lines.items())[:_MOST_SERIES])
+    ks = sorted({k for points in shown.values() for k, _ in points})
+    top = max(1.0, *(value for points in shown.values() for _, value in points))
     frame = Frame((min(ks), max(ks)), (0.0, top))
     body = frame.axes("cut-off k", "mean", marks_x=_thinned(ks))
-    body += "".join(polyline(frame, points, number) for number, (_, points) in enumerate(shown))
+    body += "".join(polyline(frame, points, number) for number, points in enumerate(shown.values()))
     words = "; ".join(
         f"{name or 'system'} {', '.join(f'@{k} {value:.4f}' for k, value in points)}"
-        for name, points in shown
+        for name, points in shown.items()
     )
     left = len(lines) - len(shown)
     note = f"{left} more are not drawn" if left else ""
-    return Chart(
-        kind="cutoffs", title=title, words=words, body=body, series=_series([n for n, _ in shown]), note=note
-    )
+    return Chart(kind="cutoffs", title=title, words=words, body=body, series=_series(shown), note=note)
 
 
 def _thinned(marks: Sequence[int], most: int = 14) -> Sequence[int]:
@@ -131,7 +112,7 @@ def _thinned(marks: Sequence[int], most: int = 14) -> Sequence[int]:
     return marks if step == 1 else [*marks[:-1:step], marks[-1]]
 
 
-def _series(names: Sequence[str]) -> list[tuple[str, str]]:
+def _series(names: Iterable[str]) -> list[tuple[str, str]]:
     return [
         (tag("g", marker(0, 0, number, 4.5), color=f"s{number % len(SERIES)}"), name or "-")
         for number, name in enumerate(names)
@@ -179,7 +160,7 @@ def ranks(report: ReportData, strips: Sequence[tuple[str, str]] | None = None) -
         for number, (_, of) in enumerate(shown):
             points = [(rank, _share(count)) for rank, count in enumerate(of, 1)]
             body += polyline(frame, points, number)
-        series = _series([system for system, _ in shown])
+        series = _series(system for system, _ in shown)
         note = f"{len(counts) - len(shown)} more systems are not drawn" if len(counts) > len(shown) else ""
     words = "; ".join(
         f"{system + ' ' if system else ''}{', '.join(f'rank {rank} {_share(count):.2f}' for rank, count in enumerate(of, 1))}"
@@ -199,40 +180,22 @@ def _share(count: Counter[str]) -> float:
 
 def _bar(frame: Frame, rank: int, count: Counter[str]) -> str:
     left, right = frame.across(rank - 0.36), frame.across(rank + 0.36)
-    below, parts = 0.0, []
+    below, body = 0.0, rect(left, frame.up(1), right, frame.up(0), "none", outline=True)
     for name, colour in _SHADES:
-        share = count[name] / count.total()
-        if share:
-            y, foot = frame.up(below + share), frame.up(below)
+        if share := count[name] / count.total():
             words = f"rank {rank}: {count[name]} of {count.total()} {name}"
-            parts.append(
-                tag("rect", tag("title", escape(words)), x=left, y=y, width=right - left, height=foot - y,
-                    color=colour, fill="currentColor")
-            )  # fmt: skip
+            body += rect(left, frame.up(below + share), right, frame.up(below), colour, words)
             below += share
-    outline = tag(
-        "rect", x=left, y=frame.up(1), width=right - left, height=frame.up(0) - frame.up(1), fill="none",
-        color="none", stroke="currentColor",
-    )  # fmt: skip
-    shown = ""
     if right - left > 26 and count["relevant"]:
-        share = _share(count)
-        shown = text(
-            f"{share:.0%}",
-            (left + right) / 2,
-            frame.up(share) - 4,
-            color="ink",
-            text_anchor="middle",
-            font_size=11,
+        share, middle = _share(count), (left + right) / 2
+        body += text(
+            f"{share:.0%}", middle, frame.up(share) - 4, color="ink", text_anchor="middle", font_size=11
         )
-    return outline + "".join(parts) + shown
+    return body
 
 
 def _swatch(colour: str) -> str:
-    inside = tag("rect", x=-5, y=-5, width=10, height=10, rx=2, color=colour, fill="currentColor")
-    return inside + tag(
-        "rect", x=-5, y=-5, width=10, height=10, rx=2, fill="none", color="axis", stroke="currentColor"
-    )
+    return rect(-5, -5, 5, 5, colour, rx=2) + rect(-5, -5, 5, 5, "axis", outline=True, rx=2)
 
 
 def differences(report: ReportData, baseline: ReportData, measure: str, system: str | None = None) -> Chart:
@@ -242,72 +205,43 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     """
     system = report.systems[0] if system is None else system
     other = system if system in baseline.systems else baseline.systems[0]
-    now, before = report[measure, system], baseline[measure, other]
-    sides = [CaseScores(one.tables.scores) for one in (baseline, report)]
-    span = range_of(now.type)
-    found = [
-        side.of(name, (line.measure, line.type), span)
-        for side, name, line in zip(sides, (other, system), (before, now), strict=True)
-    ]
-    values = [
-        dict(zip((side.cases[at] for at in one.case.tolist()), one.values.tolist(), strict=True))
-        for side, one in zip(sides, found, strict=True)
-    ]
-    cases = [case for case in values[1] if case in values[0]]
-    pairs = np.array([[values[0][case], values[1][case]] for case in cases]).reshape(-1, 2)
-    known = ~np.isnan(pairs).any(axis=1)
-    pairs = pairs[known]
-    if not len(pairs):
+    before, now = sides_of([Compared(baseline), Compared(report)], [other, system])
+    pair, name = Pair(before, now), report.reported(measure)
+    ours, theirs = pair.values(name)
+    gain = theirs.values - ours.values
+    known = np.flatnonzero(~np.isnan(gain))
+    if not len(known):
         raise InputError(f"no query has {measure} in both reports", fix="compare the same queries")
-    shared = {**baseline.tables.clusters(), **report.tables.clusters()}
-    ids = [case for case, whole in zip(cases, known.tolist(), strict=True) if whole]
-    clusters = [shared.get(case, case) for case in ids] if shared else None
-    stats = paired_difference(pairs[:, 0], pairs[:, 1], clusters=clusters, value_range=span)
-    change = pairs[:, 1] - pairs[:, 0]
-    order = np.argsort(-change, kind="stable")
-    ends = stats.interval.ends or (0.0, 0.0)
-    low, high = min(float(change.min()), ends[0], 0.0), max(float(change.max()), ends[1], 0.0)
+    order = known[np.argsort(-gain[known], kind="stable")]
+    change = gain[order]
+    found = pair.compare(name)
+    ends = found.interval.ends
+    low, high = (end([*change[[0, -1]].tolist(), *(ends or ()), 0.0]) for end in (min, max))
     frame = Frame((0.0, float(len(change))), (low, high) if low < high else (-0.05, 0.05))
-    lower = Measure.remembered(now.type).definition.better == "lower"
-    step = max(
-        len(change) / _MOST_POINTS, 1.0
-    )  # of many queries every so manieth: bars thinner than a pixel say no more
-    bars = []
+    higher = higher_is_better(found.type)
+    step = max(len(change) / _MOST_POINTS, 1.0)  # bars thinner than a pixel say no more
+    body = frame.axes("queries, the largest gain first", f"difference in {name}", signed=True, marks_x=())
     for place in np.arange(0, len(change), step).astype(int).tolist():
-        by = float(change[order[place]])
-        if by:
-            x, y = frame.across(place), frame.up(max(by, 0.0))
-            wide = max(frame.across(place + step) - x - (1 if len(change) < 150 else 0), 0.5)
-            good = (by > 0) is not lower
-            words = f"{ids[int(order[place])]} {by:+.4f}"
-            bars.append(
-                tag("rect", tag("title", escape(clean(words))), x=x, y=y, width=wide,
-                    height=abs(frame.up(0) - frame.up(by)), color="good" if good else "bad", fill="currentColor")
-            )  # fmt: skip
-    mean = float(change.mean())
+        if by := float(change[place]):
+            words = f"{pair.a.of.scores.cases[int(ours.case[order[place]])]} {by:+.4f}"
+            left, right = frame.across(place), frame.across(place + step) - (1 if len(change) < 150 else 0)
+            foot, top = sorted((frame.up(0), frame.up(by)), reverse=True)
+            body += rect(
+                left, top, max(right, left + 0.5), foot, "good" if (by > 0) is higher else "bad", words
+            )
     right = WIDTH - RIGHT
-    if stats.interval.ends is not None:
+    if ends is not None:
         top, foot = frame.up(ends[1]), frame.up(ends[0])
-        bars.append(
-            tag("rect", x=LEFT, y=top, width=right - LEFT, height=max(foot - top, 1.0), color="s0",
-                fill="currentColor", fill_opacity=0.16)
-        )  # fmt: skip
-    bars.append(
-        tag("path", d=f"M{LEFT} {frame.up(mean):.1f}H{right}", color="s0", stroke="currentColor",
-            stroke_width=1.5, stroke_dasharray="6 3")
+        body += rect(LEFT, top, right, max(foot, top + 1.0), "s0", fill_opacity=0.16)
+    body += tag(
+        "path", d=f"M{LEFT} {frame.up(float(change.mean())):.1f}H{right}", color="s0", stroke="currentColor",
+        stroke_width=1.5, stroke_dasharray="6 3",
     )  # fmt: skip
-    axes = frame.axes(
-        "queries, the largest gain first", f"difference in {now.measure}", signed=True, marks_x=()
-    )
-    interval = "" if stats.interval.ends is None else f", 95% interval {ends[0]:+.4f} to {ends[1]:+.4f}"
-    words = f"mean {mean:+.4f}{interval} over {len(change)} queries; {stats.wins} up, {stats.ties} the same, {stats.losses} down"
-    return Chart(
-        kind="differences",
-        title=f"Difference per query, {now.measure}" + (f", {system}" if system else ""),
-        words=words,
-        body=axes + "".join(bars),
-        note=words,
-    )
+    interval = "" if ends is None else f", 95% interval {ends[0]:+.4f} to {ends[1]:+.4f}"
+    up, down = (found.wins, found.losses) if higher else (found.losses, found.wins)
+    words = f"mean {in_digits(found.difference, '+')}{interval} over {found.n} queries; {up} up, {found.ties} the same, {down} down"
+    title = f"Difference per query, {name}" + (f", {system}" if system else "")
+    return Chart(kind="differences", title=title, words=words, body=body, note=words)
 
 
 def tokens_of(sample: Sample) -> float | None:
@@ -333,18 +267,13 @@ _COSTS: dict[str, tuple[str, Callable[[Sample], float | None]]] = {
 
 
 def scatter(
-    report: ReportData, measure: str, cost: Callable[[Sample], float | None], *, kind: str, name: str
+    report: ReportData, measure: str, cost: Callable[[Sample], float | None], *, kind: str, what: str
 ) -> Chart | None:
     """A measure against what each query cost: a point per sample, a larger mark at each system's mean; None without any."""
-    line = report[measure]
-    mine = {n for n, (reported, _) in enumerate(report.tables.scores.measures) if reported == line.measure}
-    scores = report.tables.scores
-    keys = scores.samples
-    values = {
-        keys[sample]: value
-        for sample, number, value in zip(scores.sample.tolist(), scores.measure.tolist(), scores.value.tolist(), strict=True)
-        if number in mine and value == value  # noqa: PLR0124 - NaN
-    }  # fmt: skip
+    name, table = report[measure].measure, report.tables.scores
+    rows = table.rows_of((name, report[measure].type))
+    keys = map(table.samples.__getitem__, table.sample[rows].tolist())
+    values = dict(zip(keys, table.value[rows].tolist(), strict=True))
     points: dict[str, list[tuple[float, float]]] = {}
     for sample in report.samples():
         value, spent = values.get((sample.id, sample.system, sample.trial)), cost(sample)
@@ -355,32 +284,23 @@ def scatter(
     every = [point for of in points.values() for point in of]
     low, high = (end(x for x, _ in every) for end in (min, max))
     top = max(1.0, *(y for _, y in every))
-    frame = Frame(
-        (0.0, high * 1.02 or 1.0) if low < high / 2 else (low * 0.98, high * 1.02 or 1.0), (0.0, top)
-    )
-    body = frame.axes(name, line.measure)
-    shown = list(points.items())[:_MOST_SERIES]
-    means = []
-    for number, (_, of) in enumerate(shown):
+    frame = Frame((0.0 if low < high / 2 else low * 0.98, high * 1.02 or 1.0), (0.0, top))
+    body, words = frame.axes(what, name), []
+    shown = dict(list(points.items())[:_MOST_SERIES])
+    for number, (system, of) in enumerate(shown.items()):
+        colour = f"s{number % len(SERIES)}"
         thinned = of[:: -(-len(of) // _MOST_POINTS)]
         dots = "".join(marker(frame.across(x), frame.up(y), number, 3.2, 0.45) for x, y in thinned)
         x, y = (fsum(values) / len(of) for values in zip(*of, strict=True))
-        means.append((x, y))
-        ring = tag(
-            "g",
-            marker(frame.across(x), frame.up(y), number, 7.5),
-            stroke="currentColor",
-            color=f"s{number % len(SERIES)}",
-        )
-        halo = tag("circle", cx=frame.across(x), cy=frame.up(y), r=10.5, color="paper", fill="currentColor")
-        body += tag("g", dots, color=f"s{number % len(SERIES)}") + halo + ring
-    words = "; ".join(
-        f"{system + ' ' if system else ''}mean {line.measure} {y:.4f} at {x:,.0f}, over {len(of)} queries"
-        for (system, of), (x, y) in zip(shown, means, strict=True)
-    )
+        at = frame.across(x), frame.up(y)
+        body += tag("g", dots, color=colour)
+        body += tag("circle", cx=at[0], cy=at[1], r=10.5, color="paper", fill="currentColor")
+        body += tag("g", marker(*at, number, 7.5), stroke="currentColor", color=colour)
+        mean = f"mean {name} {y:.4f} at {x:,.0f}, over {len(of)} queries"
+        words.append(f"{system} {mean}" if system else mean)
     return Chart(
-        kind=kind, title=f"{line.measure} against {name}", words=words, body=body,
-        series=_series([system for system, _ in shown]) if len(shown) > 1 else (), note=f"large mark: {words}",
+        kind=kind, title=f"{name} against {what}", words="; ".join(words), body=body,
+        series=_series(shown) if len(shown) > 1 else (), note=f"large mark: {'; '.join(words)}",
     )  # fmt: skip
 
 
@@ -410,13 +330,9 @@ def charts_of(
     """
     if not report.measures:
         raise InputError("the report has no measure to draw")
-    chosen = measure or report.measures[0]
-    try:
-        name = report[chosen].measure
-        if baseline is not None:
-            _ = baseline[name]
-    except KeyError as error:
-        raise InputError(str(error.args[0]), fix="name one that is measured: -m NAME") from None
+    name = report.reported(measure or report.measures[0])
+    if baseline is not None:
+        baseline.reported(name)
     found: list[Chart] = []
     for kind in kinds or KINDS:
         mine = list(_charts(kind, report, strips, name, baseline))
@@ -436,19 +352,16 @@ def _charts(
     baseline: ReportData | None,
 ) -> Iterator[Chart]:
     """The charts of one kind; none where the report has nothing for it."""
-    made: Chart | None = None
     if kind == "cutoffs":
         yield from cutoffs(report)
     elif kind == "differences":
-        of = report.systems if baseline is not None else ()
-        yield from (differences(report, baseline, measure, system) for system in of if baseline is not None)
-    elif kind == "ranks":
-        made = ranks(report, strips)
+        if baseline is not None:
+            yield from (differences(report, baseline, measure, system) for system in report.systems)
     else:
-        name, cost = _COSTS[kind]
-        made = scatter(report, measure, cost, kind=kind, name=name)
-    if made is not None:
-        yield made
+        what, cost = _COSTS.get(kind, ("", None))
+        chart = scatter(report, measure, cost, kind=kind, what=what) if cost else ranks(report, strips)
+        if chart is not None:
+            yield chart
 
 
 _LACKS = {

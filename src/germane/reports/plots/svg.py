@@ -64,6 +64,24 @@ def text(words: object, x: float, y: float, *, color: str = "quiet", **more: obj
     return tag("text", shown, x=float(x), y=float(y), color=color, fill="currentColor", **more)
 
 
+def rect(
+    left: float,
+    top: float,
+    right: float,
+    foot: float,
+    color: str,
+    words: str = "",
+    *,
+    outline: bool = False,
+    **more: object,
+) -> str:
+    """A rectangle, filled or as an outline; `words` are shown where it is pointed at."""
+    paint = {"fill": "none", "stroke": "currentColor"} if outline else {"fill": "currentColor"}
+    title = [tag("title", escape(clean(words)))] if words else []
+    size = {"x": left, "y": top, "width": right - left, "height": foot - top}
+    return tag("rect", *title, **size, color=color, **paint, **more)
+
+
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Round numbers from `low` to `high`, at most so many."""
     span = high - low
