@@ -185,10 +185,8 @@ def rescore(
         _score_again(source, manifest, graders_of(tuple(measures)), answers, target)
         entry = {**(manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
         kept = {name: value for name, value in manifest.items() if name not in _OF_ROWS}
-        limit = manifest.get("max_unmeasured", 0.05)
         made = {**kept, "judge": entry, **({} if by is None else {"by": by})}
-        over = manifest.get("over", "")  # what a replayed ledger lacked, it lacks still
-        scored = Report.build(target, made, gates=parsed, max_unmeasured=limit, over=over)
+        scored = Report.build(target, made, gates=parsed)
         if answers.unknown:
             _require_verdicts(scored.summaries, source)
         if folder is not None:
@@ -264,11 +262,7 @@ def _decided_again(report: Report, gates: Sequence[Gate], by: str | None) -> Rep
     stored = {**report.manifest, **({} if by is None else {"by": by})}
     if gates:
         stored.pop("changes", None)
-    else:
-        gates = [Gate.of_stored(gate) for gate in stored.get("gates", ())]
-    limit = stored.get("max_unmeasured", 0.05)
-    over = stored.get("over", "")  # what a replayed ledger lacked, it lacks still
-    return Report.build(report.tables, stored, gates=gates, max_unmeasured=limit, over=over)
+    return Report.build(report.tables, stored, gates=gates or None)
 
 
 def _graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:

@@ -325,10 +325,6 @@ def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, samples: Iterable[Sa
     return decided[0], shown
 
 
-def _never(summary: MeasureSummary) -> bool:
-    return summary.total > 0 and summary.skipped == summary.total
-
-
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How an evaluation ended: the exit code, the sentences that explain it, and what became of its gates."""
@@ -409,7 +405,9 @@ def decide(
             f"{lost} of {due} scores could not be measured ({lost / due:.0%}, more than {max_unmeasured:.0%} allowed)"
         ]
     never = [
-        f"{s.measure} could not be computed for any sample: {s.why[0][0]}" for s in summaries if _never(s)
+        f"{s.measure} could not be computed for any sample: {s.why[0][0]}"
+        for s in summaries
+        if s.total and s.skipped == s.total
     ]
     if never:
         return Verdict(2, (*never, *unmeasured, *undecided, *failed), results)
