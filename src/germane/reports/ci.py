@@ -30,10 +30,7 @@ def junit(
     """
     root = Element("testsuites", name="germane")
     for name, report, words in reports:
-        cases = (
-            _case(report, case, words.get((case.sample, case.system, case.trial), ()))
-            for case in report.cases()
-        )
+        cases = (_case(report, case, words.get(case.key, ())) for case in report.cases())
         start = str(report.manifest.get("created") or "").partition("+")[0]
         for kind, tests in (("gates", _gates(report)), ("cases", cases)):
             suite = SubElement(root, "testsuite", name=_xml(f"{name}: {kind}" if name else kind))
@@ -62,7 +59,7 @@ def _gates(report: ReportData) -> Iterator[Element]:
 def _case(report: ReportData, case: CaseResult, words: Sequence[ResultRow]) -> Element:
     name = f"{case.sample}{f' [{case.system}]' if case.system else ''}{f' trial {case.trial}' if case.trial else ''}"
     lines = [f"verdict: {case.verdict}, score: {in_digits(case.score)}"]
-    for score in report.tables.scores.of_sample((case.sample, case.system, case.trial)):
+    for score in report.tables.scores.of_sample(case.key):
         lines.append(f"{score.measure}: {in_digits(score.value)}{f' ({score.why})' if score.why else ''}")
         lines += [f"  {remark}" for remark in report[score.measure, case.system].remarks()]
         for row in (row for row in words if row["measure"] == score.measure):
