@@ -1,4 +1,4 @@
-"""Write docs/reference/*.md and docs/schema/evalfile.schema.json: what eval files, targets, gates and germane.toml may say.
+"""Write docs/reference/*.md and the schemas of samples and eval files (docs/schema): what eval files, targets, gates and germane.toml may say.
 
 The keys, their spellings, values and defaults are those of the models; what a key means stands in the model's docstring
 under `Attributes:`. Run it after a change there: `.venv/bin/python scripts/reference_pages.py`.
@@ -28,13 +28,23 @@ from germane.graders.tool_trajectory import ExpectedCall
 from germane.measures.measure import definitions
 from germane.reports.gates import _IN_WORDS, FUNCTIONS
 from germane.samples.evalfile import CaseEntry, EvalFile, Execution
-from germane.samples.models import sample_schema
+from germane.samples.models import (
+    PASSAGE_SPELLINGS,
+    SPELLINGS,
+    CallLine,
+    EvidenceLine,
+    MessageLine,
+    PassageLine,
+    SampleLine,
+    spellings,
+)
 from germane.samples.yamltext import YamlModel
 from germane.targets.target import Models
 from germane.targets.targetsfile import PROVIDERS
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCHEMA = DOCS / "schema" / "evalfile.schema.json"
+SAMPLE_SCHEMA = DOCS / "schema" / "sample.schema.json"
 MADE = "<!-- made by scripts/reference_pages.py of the models: change them, then run it -->\n"
 Schema = dict[str, Any]
 
@@ -191,6 +201,69 @@ def grader_types() -> dict[str, list[str]]:
     for other, name in ALIASES.items():
         found[name] += spelled(other)
     return found
+
+
+def sample_schema() -> Schema:
+    """The JSON Schema of one line of a samples file, aliases and camelCase included.
+
+    What it cannot say: ids that must differ, counts that must agree, two spellings of one field, and that a grade
+    is within `grade_scale`.
+    """
+    schema = SampleLine.model_json_schema()
+    definitions = schema.pop("$defs")
+    for model in (PassageLine, CallLine, EvidenceLine, MessageLine):
+        _with_spellings(definitions[model.__name__], model, f"#/$defs/{model.__name__}")
+    _with_spellings(schema, SampleLine, "#")
+    passage, evidence = definitions["PassageLine"], definitions["EvidenceLine"]
+    there = {"not": _NULL}
+    names = [spelling for spelling, name in PASSAGE_SPELLINGS.items() if name in {"text", "id"}]
+    passage["anyOf"] = [{"required": [name], "properties": {name: there}} for name in names]
+    passage["not"] = {"required": ["grade", "relevant"], "properties": {"grade": there, "relevant": there}}
+    evidence["anyOf"] = [_filled("quote"), _filled("doc", "start", "end")]
+    graded = {"items": {"properties": {"grade": {"enum": [0, 1, 2, 3, None]}}}}
+    lists = {spelling: graded for spelling, name in SPELLINGS.items() if name == "contexts"}
+    scaled = [{"required": [name], "properties": {name: there}} for name in ("grade_scale", "gradeScale")]
+    queries = [spelling for spelling, name in SPELLINGS.items() if name == "query"]
+    del schema["required"]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "germane sample",
+        "anyOf": [{"required": [query], "properties": {query: {"type": "string"}}} for query in queries],
+        "if": {"anyOf": scaled},
+        "else": {"properties": {**lists, "calls": {"items": {"properties": {"contexts": graded}}}}},
+        "$defs": definitions,
+    }
+
+
+_NULL = {"type": "null"}
+_OMITTED = {"title", "default"}
+
+
+def _with_spellings(schema: Schema, model: type[BaseModel], at: str) -> None:
+    """Null is the same as absent, and each other spelling of a field refers to it."""
+    properties: Schema = {}
+    for spelling, name in spellings(model).items():
+        if spelling != name:
+            properties[spelling] = {"$ref": f"{at}/properties/{name}"}
+            continue
+        found = {key: value for key, value in schema["properties"][name].items() if key not in _OMITTED}
+        about = {key: found.pop(key) for key in ("description", "examples") if key in found}
+        shapes = found["anyOf"] if found.keys() == {"anyOf"} else [found]
+        needed = name in schema.get("required", ()) and model is not SampleLine
+        if found and not needed and _NULL not in shapes:
+            shapes = [*shapes, _NULL]
+        properties[name] = {**about, **({"anyOf": shapes} if len(shapes) > 1 else found)}
+    schema["properties"] = properties
+    schema.pop("title", None)
+    if schema.get("additionalProperties"):
+        del schema["additionalProperties"]
+
+
+def _filled(*names: str) -> Schema:
+    """The schema of an object in which all these are present, and none is null or empty."""
+    filled = {"not": {"enum": [None, ""]}}
+    return {"required": list(names), "properties": dict.fromkeys(names, filled)}
 
 
 def evalfile_schema() -> Schema:
@@ -476,6 +549,7 @@ def _words(schema: Schema) -> str:
 
 def pages() -> Iterator[tuple[Path, str]]:
     """Every file that is made here."""
+    yield SAMPLE_SCHEMA, json.dumps(sample_schema(), indent=2, ensure_ascii=False) + "\n"
     yield SCHEMA, json.dumps(evalfile_schema(), ensure_ascii=False, indent=1) + "\n"
     yield DOCS / "reference" / "evalfile.md", evalfile_page()
     yield DOCS / "reference" / "targets.md", targets_page()

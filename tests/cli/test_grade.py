@@ -90,7 +90,7 @@ def test_nothing_retrieved_is_zero_and_nobody_is_asked(inside: Cli) -> None:
         ("", "not one JSON document"),
         ("[1]", "one JSON object"),
         (json.dumps({**OLDER, "candidate_answer": "just prose"}), "no contexts found"),
-        (json.dumps({**OLDER, "question": "", "input_messages": []}), "query"),
+        (json.dumps({**OLDER, "question": "", "input_messages": []}), "<stdin>: query is"),
     ],
 )
 def test_unusable_input_is_exit_2_with_nothing_on_stdout(inside: Cli, stdin: str, why: str) -> None:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from scripts.reference_pages import sample_schema
 
 from germane.errors import InputError
 from germane.samples import samples_from
-from germane.samples.models import sample_schema
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "schema" / "sample.schema.json"
 SCHEMA = Draft202012Validator(sample_schema())

@@ -157,7 +157,7 @@ def test_queries_with_an_empty_list_are_there(tmp_path: Path) -> None:
         ("nan", "q1 Q0 a 1 2 t\n\nq1 Q0 b 1 NaN t\n", r"nan:3: the score of document b in query q1 is NaN"),
         ("bytes", b"q1 Q0 a 1 2 t\nq1 Q0 \xff 1 2 t\n", r"bytes:2:7: the byte 0xff is not UTF-8"),
         ("wide", "q1 Q0 a 1 2 t\n".encode("utf-16"), r"wide: this file is UTF-16; save it as UTF-8"),
-        ("half.gz", gzip.compress(TREC.encode(), mtime=0)[:40], r"half.gz: the gzip file is damaged"),
+        ("half.gz", gzip.compress(TREC.encode(), mtime=0)[:40], r"half.gz: the packed file is damaged"),
         (
             "row.tsv",
             "qid\tdoc\tscore\nq1\ta\t1\nq1\tb\n",

@@ -14,7 +14,16 @@ from germane.questions.script import ScriptGrade, ScriptResult
 from germane.samples.evalfile import Case
 from germane.samples.files import Notice, fold, nearest
 from germane.samples.validation import Number
-from germane.samples.yamltext import JsonMapping, Node, Texts, WholeNumber, for_model, plain, plain_value
+from germane.samples.yamltext import (
+    JsonMapping,
+    Node,
+    Texts,
+    WholeNumber,
+    folder_of,
+    for_model,
+    plain,
+    plain_value,
+)
 from germane.types import FrozenDict, freeze
 
 MAX_CALLS = 50
@@ -54,7 +63,7 @@ class CodeGrader(CaseGrader):
         """Its folder starts from the eval file's; every key without a meaning goes to `config`, as AgentV has it."""
         context = info.context or {}
         warn = context.get("warn") or (lambda _: None)
-        values["cwd"] = str((context["folder"] / values.get("cwd", "")).resolve())
+        values["cwd"] = str((folder_of(info) / values.get("cwd", "")).resolve())
         if "target" in others and (calls := _lent(others["target"])) is not None:
             del others["target"]
             values["max_calls"], node.spelt["max_calls"] = calls, "target"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import fsum
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
-from pydantic import BeforeValidator, ConfigDict, Field, InstanceOf, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_validator
 
 from germane.errors import InputError
 from germane.graders.code_grader import result_of
@@ -16,10 +16,10 @@ from germane.graders.grader import CaseGrader, Command, GraderResult, Numbers, V
 from germane.graders.llm_grader import FreeForm, PromptText, prompt_text
 from germane.questions.asking import Missing, Program, ask
 from germane.questions.script import ScriptGrade
-from germane.samples.evalfile import Case, grader_nodes, specs_of_assertions
+from germane.samples.evalfile import Case, assertions_in
 from germane.samples.files import fold
 from germane.samples.validation import Wrong
-from germane.samples.yamltext import Flag, Node, Share, YamlModel
+from germane.samples.yamltext import Flag, Node, Share, YamlModel, folder_of
 from germane.types import FrozenDict, Json, freeze
 
 RESULTS = "EVALUATOR_RESULTS_JSON"
@@ -46,7 +46,6 @@ class Aggregator(YamlModel):
         cwd: Where the script starts.
     """
 
-    model_config = ConfigDict(extra="forbid")
     what = "the aggregator"
     text_field = "type"
     aliases: ClassVar = {"path": ("script", "command")}
@@ -66,7 +65,7 @@ class Aggregator(YamlModel):
     ) -> None:
         """Its folder starts from the eval file's."""
         super().complete(values, others, node, info)
-        values["cwd"] = str(((info.context or {})["folder"] / values.get("cwd", "")).resolve())
+        values["cwd"] = str((folder_of(info) / values.get("cwd", "")).resolve())
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -82,9 +81,7 @@ def _members(value: Any, info: ValidationInfo) -> Any:
     context = info.context or {}
     if "grader_of" not in context:
         return value
-    return tuple(
-        context["grader_of"](spec.node) for spec in specs_of_assertions(tuple(grader_nodes(value, info)))
-    )
+    return tuple(context["grader_of"](spec.node) for spec in assertions_in(value, info))
 
 
 class Composite(CaseGrader):

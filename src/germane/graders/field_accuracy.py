@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from math import fsum, isfinite
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from germane.graders.evidence import ABSENT, answer_of, json_in, plain_number, reference_of, same, value_at
 from germane.graders.grader import DirectGrader, GraderResult, Number
@@ -31,7 +31,6 @@ class FieldRule(YamlModel):
         formats: Formats of dates that are tried first: `DD/MM/YYYY`, `YYYY-MM-DD`, `DD-MMM-YYYY`.
     """
 
-    model_config = ConfigDict(extra="forbid")
     what = "a field"
 
     path: Annotated[str, Field(min_length=1)]

@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import (
     AfterValidator,
-    ConfigDict,
     Field,
     PlainValidator,
     ValidationError,
@@ -153,7 +152,6 @@ class CaseGrader(YamlModel, ABC):
         InputError: A parameter cannot be used.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     type: ClassVar[str]
     """What an eval file calls it."""
     computed: ClassVar[tuple[str, ...]] = ("compatibility",)

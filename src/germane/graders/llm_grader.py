@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeAlias, 
 
 from pydantic import (
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     StrictStr,
@@ -48,6 +47,7 @@ from germane.samples.yamltext import (
     Share,
     Texts,
     YamlModel,
+    folder_of,
     for_model,
     plain,
 )
@@ -237,7 +237,6 @@ _Tenth = Annotated[int, Field(ge=0, le=10), plain]
 class ScoreRange(YamlModel):
     """What the scores from `score_range[0]` to `score_range[1]` mean."""
 
-    model_config = ConfigDict(extra="forbid")
     what = "a score range"
 
     score_range: tuple[_Tenth, _Tenth]
@@ -269,7 +268,6 @@ class RubricItem(YamlModel):
         operator: `contradiction` only asks that the answer does not contradict the description.
     """
 
-    model_config = ConfigDict(extra="forbid")
     what = "an item of the rubric"
     text_field = "description"
     aliases: ClassVar = {"description": ("outcome", "criteria", "criterion")}
@@ -324,7 +322,7 @@ def _prompt_file(value: Any, info: ValidationInfo) -> Any:
     """A prompt of an eval file: itself, or the text of the file that `file://` or a name with .md or .txt names."""
     if not isinstance(value, Scalar):
         return value
-    name, folder = value.removeprefix("file://").strip(), (info.context or {})["folder"]
+    name, folder = value.removeprefix("file://").strip(), folder_of(info)
     named = name.endswith((".md", ".txt", ".prompt")) and not any(c.isspace() for c in name)
     if not named and not value.startswith("file://"):
         return str(value)
@@ -348,7 +346,6 @@ class PromptCommand(YamlModel):
         config: What the document holds under `config`.
     """
 
-    model_config = ConfigDict(extra="forbid")
     what = "a prompt"
     aliases: ClassVar = {"command": ("script",)}
 
@@ -363,7 +360,7 @@ class PromptCommand(YamlModel):
     ) -> None:
         """It starts in the eval file's folder; a list where its last word is a file, as AgentV has it."""
         super().complete(values, others, node, info)
-        folder = (info.context or {})["folder"].resolve()
+        folder = folder_of(info).resolve()
         values["cwd"] = str(folder)
         if isinstance(command := values.get("command"), list) and command and isinstance(command[-1], str):
             file = folder / command[-1]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from germane.errors import InputError
 from germane.graders.evidence import ABSENT, plain_number, same, tool_calls, trace_summary, value_at
@@ -30,7 +30,6 @@ class ExpectedCall(YamlModel):
             call's duration is not known.
     """
 
-    model_config = ConfigDict(extra="forbid")
     what = "an expected call"
     aliases: ClassVar = {"tool": ("name",), "args": ("input",)}
 

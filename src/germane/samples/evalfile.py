@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationInfo
 
 from germane.errors import InputError, Place
 from germane.samples.contexts import only_contexts
@@ -39,6 +39,7 @@ from germane.samples.yamltext import (
     Texts,
     YamlModel,
     as_list,
+    folder_of,
     node_of,
     parse_yaml,
     read_model,
@@ -53,18 +54,13 @@ _NAMES = re.compile(r"(?:[^\s()]|\([^()]*\))+")
 def _below(value: Any, info: ValidationInfo) -> Path:
     if not isinstance(value, str | Path):
         raise Wrong(f"is {say(value)}", "write a path")
-    return (_folder(info) / without_scheme(str(value))).resolve()
-
-
-def _folder(info: ValidationInfo) -> Path:
-    folder: Path = (info.context or {}).get("folder", Path())
-    return folder
+    return (folder_of(info) / without_scheme(str(value))).resolve()
 
 
 def _existing(value: Any, info: ValidationInfo) -> Path:
     path = _below(value, info)
     if not path.exists():
-        raise Wrong(f"is wrong: there is no file {str(value)!r} in {_folder(info)}", "check the path")
+        raise Wrong(f"is wrong: there is no file {str(value)!r} in {folder_of(info)}", "check the path")
     return path
 
 
@@ -105,21 +101,12 @@ def _spec(node: Node) -> GraderSpec:
     return GraderSpec(name=name or usual, named=name is not None, node=node)
 
 
-def _node(value: Any) -> Node:
-    if isinstance(value, Scalar):
-        return value.node
-    if not isinstance(value, Node):
-        raise Wrong(f"is {say(value)}", "write type: context_precision@5")
-    return value
-
-
-def _measures(nodes: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
+def _measures(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
     """Texts are names of measures, several in one text too."""
     found: list[GraderSpec] = []
-    for node in nodes:
+    for node in grader_nodes(value, info):
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
-        found += [GraderSpec(name=name, node=replace(node, text=name)) for name in names]
-        found += [] if names else [_spec(node)]
+        found += [GraderSpec(name=name, node=replace(node, text=name)) for name in names] or [_spec(node)]
     return tuple(found)
 
 
@@ -131,16 +118,17 @@ def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
     return GraderSpec(name="rubrics", node=Node(place, pairs=pairs, keys=dict.fromkeys(pairs, place)))
 
 
-def _rubrics(items: Any) -> tuple[GraderSpec, ...]:
-    nodes = [_node(item) for item in as_list(items or [])]
+def _rubrics(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
+    nodes = grader_nodes(value, info)
     return (_rubric(nodes),) if nodes else ()
 
 
-def specs_of_assertions(nodes: tuple[Node, ...]) -> tuple[GraderSpec, ...]:
+def assertions_in(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
     """In the newer generation's list a text is no measure's name, but something that must be true.
 
     All of them are one rubric in the place of the first, which weighs as much as they are many.
     """
+    nodes = grader_nodes(value, info)
     stated = [node for node in nodes if node.pairs is None]
     kept = (node for node in nodes if node.pairs is not None or node is stated[0])
     return tuple(_rubric(stated, len(stated)) if node.pairs is None else _spec(node) for node in kept)
@@ -153,13 +141,11 @@ _DEEPEST = 3
 
 def grader_nodes(value: Any, info: ValidationInfo) -> list[Node]:
     """The nodes of a list of graders, those of the files that it includes in their places."""
-    nodes = []
-    for number, item in enumerate(as_list(value)):
-        try:
-            nodes.append(_node(item))
-        except Wrong as wrong:
-            raise wrong.under(number) from None
-    return _included(nodes, _folder(info))
+    items = [item.node if isinstance(item, Scalar) else item for item in as_list(value)]
+    for number, item in enumerate(items):
+        if not isinstance(item, Node):
+            raise Wrong(f"is {say(item)}", "write type: context_precision@5", number)
+    return _included(items, folder_of(info))
 
 
 def _included(nodes: Iterable[Node], folder: Path, above: tuple[Path, ...] = ()) -> list[Node]:
@@ -204,9 +190,10 @@ def _template(name: str, folder: Path, above: tuple[Path, ...], place: Place) ->
     raise InputError(problem, fix="check the name", place=place)
 
 
-_Items = tuple[Annotated[Any, PlainValidator(_node, json_schema_input_type=str | dict[str, Any])], ...]
-Graders = Annotated[_Items, BeforeValidator(grader_nodes), AfterValidator(_measures)]
-Assertions = Annotated[_Items, BeforeValidator(grader_nodes), AfterValidator(specs_of_assertions)]
+_WRITTEN = tuple[str | dict[str, Any], ...]
+Graders = Annotated[tuple[GraderSpec, ...], PlainValidator(_measures, json_schema_input_type=_WRITTEN)]
+Assertions = Annotated[tuple[GraderSpec, ...], PlainValidator(assertions_in, json_schema_input_type=_WRITTEN)]
+Rubrics = Annotated[tuple[GraderSpec, ...], PlainValidator(_rubrics, json_schema_input_type=_WRITTEN)]
 
 
 class GraderLists(YamlModel):
@@ -434,7 +421,7 @@ class EvalFile(GraderLists):
     contexts_from: Literal["auto", "text"] = "auto"
     doc_id: str | None = None
     columns: Columns = FrozenDict()
-    execution: Execution = Execution()
+    execution: Execution = Field(default_factory=Execution)
     targets: tuple[str, ...] = ()
     defaults: Annotated[Any, BeforeValidator(_defaults)] = None
     vars: JsonMapping = FrozenDict()
@@ -465,7 +452,7 @@ def read_eval_file(
         return with_environment(parse_yaml(read_text(file), str(file)), known, strict=faults is None)
 
     root = parsed(path)
-    inline, listed, replaced = _where_cases_are(root, folder, parsed)
+    root, inline, replaced = _cases_apart(root, folder, parsed)
     file = read_model(EvalFile, root, faults, folder=folder, warn=warn)
     graders = by_name((*file.graders(faults), *file.execution.graders(faults)), faults)
     file = file.model_copy(
@@ -475,7 +462,6 @@ def read_eval_file(
             "target": file.target or file.execution.target,
             "targets": file.execution.targets or tuple(filter(None, [file.target or file.execution.target])),
             "trials": file.trials or file.execution.trials,
-            "data": (*(_existing_at(node, folder) for node in listed), *file.data),
         }
     )
     found = []
@@ -492,24 +478,28 @@ def read_eval_file(
     return file.model_copy(update={"cases": cases})
 
 
-def _where_cases_are(
-    root: Node, folder: Path, parsed: Callable[[Path], Node]
-) -> tuple[list[Node], list[Node], bool]:
-    """The cases, the nodes that name data, and whether a case's graders replace the file's.
+def _cases_apart(root: Node, folder: Path, parsed: Callable[[Path], Node]) -> tuple[Node, list[Node], bool]:
+    """The file, with `data` where its cases are a file of samples; else its cases; whether their graders replace the file's.
 
     Cases stand in the file, or in files that it names.
     """
-    pairs = {fold(key): inner for key, inner in (root.pairs or {}).items() if not inner.is_null()}
-    found = {name: inner for name, inner in pairs.items() if name in _CASES}
+    pairs = {key: inner for key, inner in (root.pairs or {}).items() if not inner.is_null()}
+    found = [key for key in pairs if fold(key) in _CASES]
     if len(found) > 1:
-        second = list(found.values())[1]
-        raise InputError("the file has two lists of cases", fix="keep one of them", place=second.place)
-    name, node = next(iter(found.items()), ("", None))
-    if node is None:
-        return [], [], False
+        place = pairs[found[1]].place
+        raise InputError("the file has two lists of cases", fix="keep one of them", place=place)
+    if not found:
+        return root, [], False
+    node, replaced = pairs[found[0]], fold(found[0]) == "evalcases"
     if node.text is not None:
-        cases = _cases_in(node, folder, parsed) if name != "samples" else None
-        return ([], [node], False) if cases is None else (cases, [], name == "evalcases")
+        cases = _cases_in(node, folder, parsed) if fold(found[0]) != "samples" else None
+        if cases is not None:
+            return root, cases, replaced
+        if "data" in pairs:
+            fix = "name all of them under data: [...]"
+            raise InputError("the file names samples twice", fix=fix, place=node.place)
+        keys = {**root.keys, "data": root.keys[found[0]]}
+        return replace(root, pairs={**pairs, "data": node}, keys=keys), [], False
     if node.items is None:
         raise InputError(f"the cases are {node.kind}", fix="write a list: - id: ...", place=node.place)
     inline: list[Node] = []
@@ -520,7 +510,7 @@ def _where_cases_are(
             fix = "write data: FILE for samples"
             raise InputError(f"{item.text} holds no cases", fix=fix, place=item.place)
         inline += cases
-    return inline, [], name == "evalcases"
+    return root, inline, replaced
 
 
 def _cases_in(node: Node, folder: Path, parsed: Callable[[Path], Node]) -> list[Node] | None:
@@ -557,14 +547,6 @@ def _json(path: Path, number: int, line: str) -> Json:
         return decode(line.strip())
     except JsonFault as fault:
         raise fault.error(path, line, number) from None
-
-
-def _existing_at(node: Node, folder: Path) -> Path:
-    path = (folder / without_scheme(node.text or "")).resolve()
-    if not path.exists():
-        problem = f"there is no file {node.text!r} in {folder}"
-        raise InputError(problem, fix="check the path", place=node.place)
-    return path
 
 
 class CaseEntry(GraderLists):
@@ -606,9 +588,7 @@ class CaseEntry(GraderLists):
     reference_answer: str | None = None
     conversation_id: str | None = None
     target: str | None = None
-    rubrics: Annotated[
-        tuple[GraderSpec, ...], PlainValidator(_rubrics, json_schema_input_type=list[str | dict[str, Any]])
-    ] = ()
+    rubrics: Rubrics = ()
     metadata: JsonMapping = FrozenDict()
     vars: JsonMapping = FrozenDict()
     input_files: Texts = ()

@@ -73,7 +73,8 @@ def opened(path: str | Path, *, limited: bool = True) -> Iterator[BinaryIO]:
     """
     name = shown_name(path)
     try:
-        with _raw(path) as raw:
+        piped = str(path) == "-"
+        with open(sys.stdin.fileno() if piped else path, "rb", closefd=not piped) as raw:
             stream = _unpacked(raw, name)
             if limited:
                 stream = io.BufferedReader(_LimitedLines(stream, name), _BUFFER)
@@ -83,8 +84,8 @@ def opened(path: str | Path, *, limited: bool = True) -> Iterator[BinaryIO]:
             if start == _BOM:
                 stream.read(3)
             yield stream
-    except (gzip.BadGzipFile, EOFError, zlib.error) as fault:
-        problem = f"the gzip file is damaged: {fault}"
+    except _damage() as fault:
+        problem = f"the packed file is damaged: {fault}"
         raise InputError(problem, fix="make it again", place=Place(name)) from None
     except OSError as fault:
         fix = "check the path" if isinstance(fault, FileNotFoundError) else ""
@@ -104,7 +105,13 @@ def _unpacked(raw: io.BufferedReader, name: str) -> io.BufferedReader:
     except ImportError:
         fix = "pip install 'germane[tables]', or unpack it"
         raise InputError("reading .zst needs zstandard", fix=fix, place=Place(name)) from None
-    return io.BufferedReader(_Zstandard(zstandard.ZstdDecompressor().stream_reader(raw), zstandard.ZstdError))
+    return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw))
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    """What a packed file raises whose bytes are not what they should be."""
+    zstandard = sys.modules.get("zstandard")
+    return (gzip.BadGzipFile, EOFError, zlib.error, *([zstandard.ZstdError] if zstandard else []))
 
 
 def line_limit() -> int:
@@ -197,32 +204,6 @@ class BadRows:
     def _listed(self) -> str:
         more = self.count - len(self._first)
         return "\n".join(f"  {line}" for line in (*self._first, *[f"and {more} more"] * bool(more)))
-
-
-class _Zstandard(io.RawIOBase):
-    """A Zstandard stream whose damage is an OSError as that of other files is."""
-
-    def __init__(self, reader: BinaryIO, damage: type[Exception]) -> None:
-        self._reader, self._damage = reader, damage
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill the buffer; OSError where the file is damaged."""
-        try:
-            data = self._reader.read(len(buffer))
-        except self._damage as fault:
-            raise OSError(f"the zst file is damaged: {fault}") from None
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def _raw(path: str | Path) -> io.BufferedReader:
-    if str(path) == "-":
-        return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
-    return Path(path).open("rb")
 
 
 def numbered_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:

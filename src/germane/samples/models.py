@@ -117,7 +117,7 @@ class PassageLine(BaseModel):
             raise Wrong("has both grade and relevant: they are two scales", "keep one of them")
         metadata = dict(self.metadata)
         for key, value in (self.__pydantic_extra__ or {}).items():
-            name = _PASSAGE_SPELLINGS.get(key)
+            name = PASSAGE_SPELLINGS.get(key)
             if name is None:
                 metadata[key] = value
             elif str(value) != str(getattr(self, name)):
@@ -134,7 +134,7 @@ class PassageLine(BaseModel):
         )
 
 
-_PASSAGE_SPELLINGS = spellings(PassageLine)
+PASSAGE_SPELLINGS = spellings(PassageLine)
 _EXAMPLE = '{"id": "d7", "text": "..."}'
 _NOTHING = FrozenDict()
 _SET_TEXT, _SET_ID, _SET_SCORE, _SET_GRADE, _SET_RELEVANT, _SET_METADATA = (
@@ -359,66 +359,3 @@ class SampleLine(BaseModel):
 
 
 SPELLINGS = spellings(SampleLine)
-
-
-def sample_schema() -> dict[str, Json]:
-    """The JSON Schema of one line of a samples file, aliases and camelCase included.
-
-    What it cannot say: ids that must differ, counts that must agree, two spellings of one field, and that a grade
-    is within `grade_scale`.
-    """
-    schema = SampleLine.model_json_schema()
-    definitions = schema.pop("$defs")
-    for model in (PassageLine, CallLine, EvidenceLine, MessageLine):
-        _complete(definitions[model.__name__], model, f"#/$defs/{model.__name__}")
-    _complete(schema, SampleLine, "#")
-    passage, evidence = definitions["PassageLine"], definitions["EvidenceLine"]
-    there = {"not": _NULL}
-    names = [spelling for spelling, name in _PASSAGE_SPELLINGS.items() if name in {"text", "id"}]
-    passage["anyOf"] = [{"required": [name], "properties": {name: there}} for name in names]
-    passage["not"] = {"required": ["grade", "relevant"], "properties": {"grade": there, "relevant": there}}
-    evidence["anyOf"] = [_filled("quote"), _filled("doc", "start", "end")]
-    graded = {"items": {"properties": {"grade": {"enum": [0, 1, 2, 3, None]}}}}
-    lists = {spelling: graded for spelling, name in SPELLINGS.items() if name == "contexts"}
-    scaled = [{"required": [name], "properties": {name: there}} for name in ("grade_scale", "gradeScale")]
-    queries = [spelling for spelling, name in SPELLINGS.items() if name == "query"]
-    del schema["required"]
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **schema,
-        "title": "germane sample",
-        "anyOf": [{"required": [query], "properties": {query: {"type": "string"}}} for query in queries],
-        "if": {"anyOf": scaled},
-        "else": {"properties": {**lists, "calls": {"items": {"properties": {"contexts": graded}}}}},
-        "$defs": definitions,
-    }
-
-
-_NULL = {"type": "null"}
-_OMITTED = {"title", "default"}
-
-
-def _complete(schema: dict[str, Json], model: type[BaseModel], at: str) -> None:
-    """Null is the same as absent, and each other spelling of a field refers to it."""
-    properties: dict[str, Json] = {}
-    for spelling, name in spellings(model).items():
-        if spelling != name:
-            properties[spelling] = {"$ref": f"{at}/properties/{name}"}
-            continue
-        found = {key: value for key, value in schema["properties"][name].items() if key not in _OMITTED}
-        about = {key: found.pop(key) for key in ("description", "examples") if key in found}
-        shapes = found["anyOf"] if found.keys() == {"anyOf"} else [found]
-        needed = name in schema.get("required", ()) and model is not SampleLine
-        if found and not needed and _NULL not in shapes:
-            shapes = [*shapes, _NULL]
-        properties[name] = {**about, **({"anyOf": shapes} if len(shapes) > 1 else found)}
-    schema["properties"] = properties
-    schema.pop("title", None)
-    if schema.get("additionalProperties"):
-        del schema["additionalProperties"]
-
-
-def _filled(*names: str) -> dict[str, Json]:
-    """The schema of an object in which all these are present, and none is null or empty."""
-    filled = {"not": {"enum": [None, ""]}}
-    return {"required": list(names), "properties": dict.fromkeys(names, filled)}

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import yaml
@@ -338,6 +339,12 @@ def plain_value(value: Any) -> Json:
     return value.json() if isinstance(value, Node) else value
 
 
+def folder_of(info: ValidationInfo) -> Path:
+    """The folder that paths in the file are relative to."""
+    folder: Path = (info.context or {}).get("folder", Path())
+    return folder
+
+
 def as_list(value: Any) -> Any:
     """A single value as a list of one."""
     return list(value) if isinstance(value, list | tuple) else [value]
@@ -369,7 +376,7 @@ class YamlModel(BaseModel):
     has `folder`, which paths are relative to, and `warn`, which gets a Notice for every unknown key.
     """
 
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
     what: ClassVar[str] = "this"
     aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     text_field: ClassVar[str] = ""
