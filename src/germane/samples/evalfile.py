@@ -85,6 +85,10 @@ class GraderSpec:
         """What is written, as JSON; what names something stays a text."""
         return freeze(self.node.json()) if self.node.text is None else self.node.text
 
+    def equals(self, other: GraderSpec) -> bool:
+        """Whether both say the same, wherever they stand."""
+        return self is other or self.spec == other.spec
+
 
 def _spec(node: Node) -> GraderSpec:
     if node.pairs is None:
@@ -279,7 +283,7 @@ def by_name(graders: Iterable[GraderSpec], faults: list[InputError] | None = Non
     listed = tuple(graders)
     written: dict[str, GraderSpec] = {}
     for grader in listed:
-        if grader.named and written.setdefault(grader.name, grader).spec != grader.spec:
+        if grader.named and not written.setdefault(grader.name, grader).equals(grader):
             problem = f"two graders are named {grader.name!r}"
             fault = InputError(problem, fix="give one of them another name", place=grader.place)
             if str(fault) not in map(str, faults or ()):
@@ -287,7 +291,7 @@ def by_name(graders: Iterable[GraderSpec], faults: list[InputError] | None = Non
     found: dict[str, GraderSpec] = {}
     for grader in listed:
         name, number = grader.name, 1
-        while not grader.named and (found.get(name) or written.get(name, grader)).spec != grader.spec:
+        while not grader.named and not (found.get(name) or written.get(name, grader)).equals(grader):
             number += 1
             name = f"{grader.name}-{number}"
         found.setdefault(name, grader if name == grader.name else replace(grader, name=name))

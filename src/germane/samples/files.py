@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import functools
 import gzip
 import io
 import json
@@ -309,6 +310,7 @@ class Notices:
         return len(self._seen)
 
 
+@functools.lru_cache(maxsize=4096)
 def fold(name: str) -> str:
     """A name without case, underscores, dashes and blanks: `expectedRelevantCount` is `expected_relevant_count`."""
     return name.replace("_", "").replace("-", "").replace(" ", "").casefold()

@@ -170,7 +170,8 @@ def with_environment(node: Node, environ: Mapping[str, str], *, strict: bool = T
                 raise InputError(problem, fix=fix, place=scalar.place)
             return environ.get(found[1], found[0])
 
-        return replace(scalar, text=_VARIABLE.sub(value, scalar.text or ""))
+        text = scalar.text or ""
+        return replace(scalar, text=_VARIABLE.sub(value, text)) if "${{" in text else scalar
 
     return node.changed(filled)
 
