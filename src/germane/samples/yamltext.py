@@ -182,25 +182,35 @@ def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
     A text that is nothing but one of them becomes its value.
     """
 
-    def value_of(slot: re.Match[str]) -> Json:
-        value: Json = values
-        for step in slot[1].split("."):
-            value = value.get(step) if isinstance(value, Mapping) else None
-        return value
-
-    def shown(slot: re.Match[str]) -> str:
-        value = value_of(slot)
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return slot[0] if value is None else text
-
-    def filled(scalar: Node) -> Node:
+    def changed(scalar: Node) -> Node:
         text = scalar.text or ""
         whole = _SLOT.fullmatch(text.strip())
-        if whole and (value := value_of(whole)) is not None:
+        if whole and (value := _value_of(whole, values)) is not None:
             return node_of(value, scalar.place)
-        return replace(scalar, text=_SLOT.sub(shown, text))
+        return replace(scalar, text=filled(text, values))
 
-    return node.changed(filled)
+    return node.changed(changed)
+
+
+def filled(text: str, values: Mapping[str, Json], quote: Callable[[str], str] = str) -> str:
+    """The text with every `{{name}}` that `values` hold replaced, in one pass: no value is a slot."""
+
+    def shown(slot: re.Match[str]) -> str:
+        value = _value_of(slot, values)
+        return slot[0] if value is None else quote(as_text(value))
+
+    return _SLOT.sub(shown, text)
+
+
+def _value_of(slot: re.Match[str], values: Json) -> Json:
+    for step in slot[1].split("."):
+        values = values.get(step) if isinstance(values, Mapping) else None
+    return values
+
+
+def as_text(value: Json) -> str:
+    """A text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def parse_yaml(text: str, file: str) -> Node:
