@@ -15,7 +15,6 @@ from germane.errors import InputError, Place
 from germane.samples.contexts import only_contexts
 from germane.samples.files import (
     JsonFault,
-    Notice,
     Notices,
     Warn,
     decode,
@@ -33,6 +32,7 @@ from germane.samples.yamltext import (
     Count,
     Flag,
     JsonMapping,
+    Keys,
     Node,
     Scalar,
     Share,
@@ -600,21 +600,22 @@ class CaseEntry(GraderLists):
     others: dict[str, Node] = Field(default_factory=dict)
 
     @classmethod
-    def complete(
-        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
-    ) -> None:
+    def complete(cls, keys: Keys) -> None:
         """Unknown keys are fields of a sample, else metadata with a warning."""
-        values["others"] = others
-        warn = (info.context or {}).get("warn")
-        for key in others:
+        keys.values["others"] = keys.others
+        for key in keys.others:
+            place = keys.node.keys[key]
             if fold(key) == "turns":
                 fix = "write a case for each turn, with the messages before it under input:"
-                raise InputError(_TURNS, fix=fix, place=node.keys[key])
-            if key not in SPELLINGS and key != "note" and warn is not None:
+                raise InputError(_TURNS, fix=fix, place=place)
+            if key not in SPELLINGS and key != "note":
                 near = nearest(key, [*SPELLINGS, *cls.spellings()])
                 fix = f"did you mean {near!r}?" if near else "put it under metadata:"
-                fix = cls.unread.get(fold(key), fix)
-                warn(Notice(f"a case has no key {key!r}: it is kept as metadata", fix, node.keys[key]))
+                keys.warn(
+                    f"a case has no key {key!r}: it is kept as metadata",
+                    cls.unread.get(fold(key), fix),
+                    place,
+                )
 
 
 def _case(
