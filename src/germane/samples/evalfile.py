@@ -73,6 +73,7 @@ class GraderSpec:
 
     name: str
     node: Node
+    spec: Json
     named: bool = False
 
     @property
@@ -80,29 +81,20 @@ class GraderSpec:
         """Where it starts."""
         return self.node.place
 
-    @property
-    def spec(self) -> Json:
-        """What is written, as JSON; what names something stays a text."""
-        return freeze(self.node.json()) if self.node.text is None else self.node.text
-
-    def equals(self, other: GraderSpec) -> bool:
-        """Whether both say the same, wherever they stand."""
-        return self is other or self.spec == other.spec
-
 
 def _spec(node: Node) -> GraderSpec:
     if node.pairs is None:
         if node.text is None or node.is_null():
             fix = "write type: context_precision@5"
             raise InputError(f"a grader is {node.kind}", fix=fix, place=node.place)
-        return GraderSpec(name=node.text, node=node)
+        return GraderSpec(name=node.text, node=node, spec=node.text)
     pairs = node.pairs.items()
     known = {fold(key): inner.text for key, inner in pairs if inner.text and not inner.is_null()}
     kind = known.get("type")
     name = known.get("name") or (known.get("metric") if kind else None)
     usual = kind or known.get("measure") or known.get("metric") or "code_judge"
     usual = f"{usual}-{known['value']}" if "value" in known else usual
-    return GraderSpec(name=name or usual, named=name is not None, node=node)
+    return GraderSpec(name=name or usual, named=name is not None, node=node, spec=freeze(node.json()))
 
 
 def _measures(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
@@ -110,7 +102,9 @@ def _measures(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
     found: list[GraderSpec] = []
     for node in grader_nodes(value, info):
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
-        found += [GraderSpec(name=name, node=replace(node, text=name)) for name in names] or [_spec(node)]
+        found += [GraderSpec(name=name, node=replace(node, text=name), spec=name) for name in names] or [
+            _spec(node)
+        ]
     return tuple(found)
 
 
@@ -119,7 +113,7 @@ def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
     place = nodes[0].place
     pairs = node_of({"type": "rubrics", "name": "rubrics", "weight": weight}, place).pairs or {}
     pairs["rubrics"] = Node(place, items=list(nodes))
-    return GraderSpec(name="rubrics", node=Node(place, pairs=pairs, keys=dict.fromkeys(pairs, place)))
+    return _spec(Node(place, pairs=pairs, keys=dict.fromkeys(pairs, place)))
 
 
 def _rubrics(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
@@ -283,7 +277,7 @@ def by_name(graders: Iterable[GraderSpec], faults: list[InputError] | None = Non
     listed = tuple(graders)
     written: dict[str, GraderSpec] = {}
     for grader in listed:
-        if grader.named and not written.setdefault(grader.name, grader).equals(grader):
+        if grader.named and written.setdefault(grader.name, grader).spec != grader.spec:
             problem = f"two graders are named {grader.name!r}"
             fault = InputError(problem, fix="give one of them another name", place=grader.place)
             if str(fault) not in map(str, faults or ()):
@@ -291,7 +285,7 @@ def by_name(graders: Iterable[GraderSpec], faults: list[InputError] | None = Non
     found: dict[str, GraderSpec] = {}
     for grader in listed:
         name, number = grader.name, 1
-        while not grader.named and not (found.get(name) or written.get(name, grader)).equals(grader):
+        while not grader.named and (found.get(name) or written.get(name, grader)).spec != grader.spec:
             number += 1
             name = f"{grader.name}-{number}"
         found.setdefault(name, grader if name == grader.name else replace(grader, name=name))
@@ -725,7 +719,7 @@ def _graders(
         own = (*(grader for grader in file.measures if grader.name not in names), *own)
     found = by_name((*own, *entry.rubrics), faults)
     if not found and entry.criterion:  # AgentV asks a model whether the answer does what the case says
-        return (GraderSpec(name="llm_judge", node=node_of({"type": "llm_judge"}, place)),)
+        return (_spec(node_of({"type": "llm_judge"}, place)),)
     return found
 
 
