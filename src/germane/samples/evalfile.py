@@ -133,8 +133,6 @@ def assertions_in(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
 
 
 _MEMBERS = ("evaluators", "assertions", "assert", "graders", "members")
-_DEEPEST = 3
-"""Files of assertions that may include each other, one in the other."""
 
 
 def grader_nodes(value: Any, info: ValidationInfo) -> list[Node]:
@@ -173,19 +171,16 @@ def _template(name: str, folder: Path, above: tuple[Path, ...], place: Place) ->
     bare = not name.startswith(".") and not any(sign in name for sign in "/\\")
     names = [f".agentv/templates/{name}{suffix}" for suffix in (".yaml", ".yml")] if bare else [name]
     root = repository_root(folder)
-    folders = [*(file.parent for file in above[-1:]), folder, *folder.parents]
-    for one in folders:
-        for path in (one / spelt for spelt in names):
-            if path.is_file():
-                if path in above or len(above) == _DEEPEST:
-                    chain = " -> ".join(map(str, (*above, path)))
-                    fix = f"include each file once, and no more than {_DEEPEST} one in the other"
-                    raise InputError(f"the included files go round: {chain}", fix=fix, place=place)
-                return path
-        if one == root:
-            break
-    problem = f"there is no {names[0]} to include, in {folder} or above"
-    raise InputError(problem, fix="check the name", place=place)
+    upwards = (one for one in (folder, *folder.parents) if one.is_relative_to(root))
+    places = (*(file.parent for file in above[-1:]), *upwards)
+    path = next((path for one in places for spelt in names if (path := one / spelt).is_file()), None)
+    if path is None:
+        problem = f"there is no {names[0]} to include, in {folder} or above"
+        raise InputError(problem, fix="check the name", place=place)
+    if path in above:
+        chain = " -> ".join(map(str, (*above, path)))
+        raise InputError(f"the included files go round: {chain}", fix="include each file once", place=place)
+    return path
 
 
 _WRITTEN = tuple[str | dict[str, Any], ...]
