@@ -9,6 +9,7 @@ import polars
 import pytest
 
 from germane import Report
+from germane.testing import ModelServer
 
 from .conftest import Cli, write_jsonl
 
@@ -171,6 +172,20 @@ def test_an_untrusted_file_reads_no_variable(
     ran = inside("run", "one.yaml", "--untrusted")
     assert (ran.code, "variable TOKEN is not set" in ran.err) == (2, True)
     assert inside("run", "one.yaml", "--untrusted", "--allow", "TOKEN").code == 0
+
+
+def test_an_untrusted_file_sends_no_text_to_a_url_of_its_own(inside: Cli, tmp_path: Path) -> None:
+    """Named by a flag it may; a judge without a URL stays the file's to name."""
+    with ModelServer() as server:
+        judge = f"openai:test@{server.url}"
+        (tmp_path / "one.yaml").write_text(ONE.replace("labels", judge), "utf-8")
+        ran = inside("run", "one.yaml", "--untrusted")
+        assert (ran.code, f"--judge {judge}" in ran.err) == (2, True), ran.err
+        assert server.count == 0
+        inside("run", "one.yaml", "--untrusted", "--judge", judge)
+        assert server.count > 0
+    (tmp_path / "one.yaml").write_text(ONE, "utf-8")
+    assert inside("run", "one.yaml", "--untrusted").code == 0
 
 
 def test_several_targets_of_a_file_are_compared(inside: Cli, tmp_path: Path) -> None:

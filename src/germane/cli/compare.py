@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
 
 from typer import Argument, Exit, Option
 
@@ -14,35 +13,30 @@ from germane.cli.values import print_document, say
 
 
 def compare(
-    reports: Annotated[
-        list[Path],
-        Argument(
-            metavar="A B...",
-            help="Report folders, --json documents, or folders of reports (the latest); one alone: its systems.",
-        ),
-    ],
-    systems: Annotated[
-        Words, Option("--systems", help="Systems of one report, or the one to take of each; repeatable.")
-    ] = None,
-    measure: Annotated[Words, measures_option("Default: all in common.")] = None,
-    primary: Annotated[
-        Words, Option("--primary", help="Measures that the finding rests on (Holm); default: all compared.")
-    ] = None,
-    margin: Annotated[
-        Words, Option("--margin", help="The loss that is acceptable, e.g. 'nDCG@10: 0.02'; repeatable.")
-    ] = None,
-    across_judges: Annotated[
-        bool,
-        Option("--across-judges", help="Compare what different judges judged; says what is the judge's."),
-    ] = False,
-    cluster: Annotated[
-        Text, Option("--cluster", help="The metadata field that names the queries' cluster.")
-    ] = None,
+    reports: list[Path] = Argument(
+        ...,
+        metavar="A B...",
+        help="Report folders, --json documents, or folders of reports (the latest); one alone: its systems.",
+    ),
+    systems: Words = Option(
+        None, "--systems", help="Systems of one report, or the one to take of each; repeatable."
+    ),
+    measure: Words = measures_option("Default: all in common."),
+    primary: Words = Option(
+        None, "--primary", help="Measures that the finding rests on (Holm); default: all compared."
+    ),
+    margin: Words = Option(
+        None, "--margin", help="The loss that is acceptable, e.g. 'nDCG@10: 0.02'; repeatable."
+    ),
+    across_judges: bool = Option(
+        False, "--across-judges", help="Compare what different judges judged; says what is the judge's."
+    ),
+    cluster: Text = Option(None, "--cluster", help="The metadata field that names the queries' cluster."),
     by: By = None,
-    seed: Annotated[int, Option("--seed", help="Of the random flips of the test.")] = 0,
-    output: Annotated[
-        Files, Option("-o", "--output", help="Write a file: .json .csv .md .tex .txt; repeatable.")
-    ] = None,
+    seed: int = Option(0, "--seed", help="Of the random flips of the test."),
+    output: Files = Option(
+        None, "-o", "--output", help="Write a file: .json .csv .md .tex .txt; repeatable."
+    ),
     json: AsJson = False,
 ) -> None:
     """Compare systems over the same queries, each against the first: paired differences, tests, what moved.
@@ -80,15 +74,13 @@ def compare(
 
 
 def power(
-    report: Annotated[Path, Argument(metavar="REPORT", help="A report folder, or a --json document.")],
-    other: Annotated[
-        File, Argument(metavar="[OTHER]", help="A second system: its differences are measured.")
-    ] = None,
-    measure: Annotated[Words, measures_option("Default: all.")] = None,
-    detect: Annotated[float, Option("--detect", help="The difference to detect.")] = 0.02,
-    correlation: Annotated[
-        float, Option("--correlation", help="Of one system alone: how its scores go with those of the next.")
-    ] = 0.5,
+    report: Path = Argument(..., metavar="REPORT", help="A report folder, or a --json document."),
+    other: File = Argument(None, metavar="[OTHER]", help="A second system: its differences are measured."),
+    measure: Words = measures_option("Default: all."),
+    detect: float = Option(0.02, "--detect", help="The difference to detect."),
+    correlation: float = Option(
+        0.5, "--correlation", help="Of one system alone: how its scores go with those of the next."
+    ),
     json: AsJson = False,
 ) -> None:
     """How many queries would show a difference, and the smallest one that these can show, at 0.05 with power 0.8."""
@@ -109,10 +101,10 @@ def power(
 
 
 def overlap(
-    a: Annotated[Path, Argument(metavar="A", help="A run (TREC, TSV, CSV, JSONL), or a report folder.")],
-    b: Annotated[Path, Argument(metavar="B", help="Another one over the same queries.")],
-    k: Annotated[int, Option("-k", help="How many first places are compared.", min=1)] = 10,
-    p: Annotated[float, Option("-p", help="The persistence of rank-biased overlap.")] = 0.9,
+    a: Path = Argument(..., metavar="A", help="A run (TREC, TSV, CSV, JSONL), or a report folder."),
+    b: Path = Argument(..., metavar="B", help="Another one over the same queries."),
+    k: int = Option(10, "-k", help="How many first places are compared.", min=1),
+    p: float = Option(0.9, "-p", help="The persistence of rank-biased overlap."),
     json: AsJson = False,
 ) -> None:
     """Compare the lists of two systems: rank-biased overlap, overlap@k, and which queries differ at all."""

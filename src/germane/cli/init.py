@@ -5,9 +5,8 @@ from __future__ import annotations
 import shlex
 import shutil
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from germane.cli.options import File
 from germane.errors import InputError
@@ -16,11 +15,9 @@ _LEFT_OUT = {"__pycache__", ".germane", "germane-reports"}
 
 
 def init(
-    folder: Annotated[File, typer.Argument(metavar="[DIR]", help="Where to write it.")] = None,
-    skill: Annotated[
-        bool, typer.Option("--skill", help="Write the skill for coding agents instead: SKILL.md.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
+    folder: File = Argument(None, metavar="[DIR]", help="Where to write it."),
+    skill: bool = Option(False, "--skill", help="Write the skill for coding agents instead: SKILL.md."),
+    force: bool = Option(False, "--force", help="Overwrite files that are there."),
 ) -> None:
     """Write out a runnable example: eval files, a small RAG system, labels, a grading script.
 

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from typer import Option
 
@@ -45,27 +45,22 @@ _KEYS = ("u  unsure: not counted, not asked again", "z  undo the last answer", "
 
 def label(
     folder: Stored,
-    who: Annotated[Text, Option("--who", help="Your name; else the user's.")] = None,
-    budget: Annotated[Count, Option("--budget", help="How many labels; else all.", min=1)] = None,
-    design: Annotated[
-        str, Option("--design", help="passages: some of every query; queries: whole queries.")
-    ] = "passages",
-    queue: Annotated[str, Option("--queue", help="random | stratified | targeted.")] = "random",
-    seed: Annotated[int, Option("--seed", help="Of the random draw.")] = 0,
-    kind: Annotated[
-        str,
-        Option("--kind", help="relevance of passages, support of claims by them, or their sufficiency."),
-    ] = "relevance",
-    scale: Annotated[Text, Option("--scale", help="graded (0-3) | binary (y, n); else as judged.")] = None,
-    guideline: Annotated[
-        File, Option("--guideline", help="What labellers were told: shown by ?, kept as a hash.")
-    ] = None,
-    take: Annotated[
-        File, Option("--import", help="Add labels from a file: .jsonl, .csv or TREC qrels.")
-    ] = None,
-    give: Annotated[
-        File, Option("--export", help="Write the labels to a file: .jsonl, .csv or TREC qrels.")
-    ] = None,
+    who: Text = Option(None, "--who", help="Your name; else the user's."),
+    budget: Count = Option(None, "--budget", help="How many labels; else all.", min=1),
+    design: str = Option(
+        "passages", "--design", help="passages: some of every query; queries: whole queries."
+    ),
+    queue: str = Option("random", "--queue", help="random | stratified | targeted."),
+    seed: int = Option(0, "--seed", help="Of the random draw."),
+    kind: str = Option(
+        "relevance", "--kind", help="relevance of passages, support of claims by them, or their sufficiency."
+    ),
+    scale: Text = Option(None, "--scale", help="graded (0-3) | binary (y, n); else as judged."),
+    guideline: File = Option(
+        None, "--guideline", help="What labellers were told: shown by ?, kept as a hash."
+    ),
+    take: File = Option(None, "--import", help="Add labels from a file: .jsonl, .csv or TREC qrels."),
+    give: File = Option(None, "--export", help="Write the labels to a file: .jsonl, .csv or TREC qrels."),
 ) -> None:
     """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once."""
     from germane.labelling.files import export_labels, import_labels
@@ -246,8 +241,8 @@ def _presses() -> Iterator[str]:
 def audit(
     folder: Stored,
     json: AsJson = False,
-    output: Annotated[File, Option("-o", "--output", help="Write it as Markdown.")] = None,
-    every: Annotated[bool, Option("--all", help="Count labels that were not drawn at random, too.")] = False,
+    output: File = Option(None, "-o", "--output", help="Write it as Markdown."),
+    every: bool = Option(False, "--all", help="Count labels that were not drawn at random, too."),
 ) -> None:
     """Hold the judge against people, against itself, and against how it was asked; corrected means; warnings."""
     from germane.labelling.audit import audit_judge, audit_lines

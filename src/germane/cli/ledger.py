@@ -41,10 +41,10 @@ def stats(ledger: AtLedger = None, json: AsJson = False) -> None:
 
 @app.command("export")
 def export(
-    output: Annotated[File, Option("-o", "--output", help="The file to write; without it, stdout.")] = None,
+    output: File = Option(None, "-o", "--output", help="The file to write; without it, stdout."),
     judge: OfJudge = None,
     kind: OfKind = None,
-    since: Annotated[Text, Option("--since", help="Only answers from this date on.")] = None,
+    since: Text = Option(None, "--since", help="Only answers from this date on."),
     ledger: AtLedger = None,
 ) -> None:
     """Write answers as JSON lines: the shape of a report's judgements.jsonl."""
@@ -66,7 +66,7 @@ def export(
 
 @app.command("import")
 def import_(
-    files: Annotated[list[Path], Argument(help="Exports, or reports' judgements.jsonl.")],
+    files: list[Path] = Argument(..., help="Exports, or reports' judgements.jsonl."),
     ledger: AtLedger = None,
 ) -> None:
     """Read answers from JSON lines. An answer that is there already stays; failed ones are left out."""
@@ -85,9 +85,9 @@ def import_(
 def prune(
     judge: OfJudge = None,
     kind: OfKind = None,
-    prompt: Annotated[Text, Option("--prompt", help="Only this prompt hash (see stats).")] = None,
-    before: Annotated[Text, Option("--before", help="Only answers from before this date.")] = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say how many.")] = False,
+    prompt: Text = Option(None, "--prompt", help="Only this prompt hash (see stats)."),
+    before: Text = Option(None, "--before", help="Only answers from before this date."),
+    dry_run: bool = Option(False, "--dry-run", help="Only say how many."),
     ledger: AtLedger = None,
 ) -> None:
     """Delete answers. They cost money again if they are asked for again; export them first."""
@@ -121,7 +121,7 @@ def prune(
 def check(ledger: AtLedger = None, json: AsJson = False) -> None:
     """Is every page and every answer intact? Exit code 0: yes; 1: no, with the command that saves what can be read."""
     from germane.ledger import upkeep
-    from germane.ledger.files import recovery
+    from germane.ledger.store import recovery
 
     path = _file(ledger)
     sound, problems = upkeep.check(path)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
+from typer import Option
 
 from germane.cli.options import Text
 from germane.cli.values import say
@@ -13,28 +13,23 @@ from germane.errors import InputError
 
 
 def liverag(
-    results: Annotated[
-        Path, typer.Option("--results", help="What was retrieved: TSV, JSON or JSONL with qid and doc_ids.")
-    ],
-    reference: Annotated[
-        Path, typer.Option("--reference", help="Gold: TSV, JSON or JSONL with qid and document_ids.")
-    ],
-    evaluator: Annotated[
-        str, typer.Option("--evaluator", help="ContextRecall, alone or at the end of a module path.")
-    ] = "ContextRecall",
-    output_dir: Annotated[Path, typer.Option("--output-dir", help="Where the two files are written.")] = Path(
-        "data/evaluation_results"
+    results: Path = Option(
+        ..., "--results", help="What was retrieved: TSV, JSON or JSONL with qid and doc_ids."
     ),
-    output_prefix: Annotated[
-        Text, typer.Option("--output-prefix", help="A name in the files'; default: the evaluator's.")
-    ] = None,
-    output_format: Annotated[
-        Literal["tsv", "jsonl"], typer.Option("--output-format", help="Of the two files.")
-    ] = "tsv",
-    parity: Annotated[
-        Literal["liverag"] | None,
-        typer.Option("--parity", help="Compute as the original does, to its last quirk."),
-    ] = None,
+    reference: Path = Option(..., "--reference", help="Gold: TSV, JSON or JSONL with qid and document_ids."),
+    evaluator: str = Option(
+        "ContextRecall", "--evaluator", help="ContextRecall, alone or at the end of a module path."
+    ),
+    output_dir: Path = Option(
+        Path("data/evaluation_results"), "--output-dir", help="Where the two files are written."
+    ),
+    output_prefix: Text = Option(
+        None, "--output-prefix", help="A name in the files'; default: the evaluator's."
+    ),
+    output_format: Literal["tsv", "jsonl"] = Option("tsv", "--output-format", help="Of the two files."),
+    parity: Literal["liverag"] | None = Option(
+        None, "--parity", help="Compute as the original does, to its last quirk."
+    ),
 ) -> None:
     """Recall, precision, F1 and nDCG@10 of LiveRAG results against gold documents; writes .aggregated and .rows."""
     from germane.integrations.liverag import ContextRecall

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json as jsonlib
-from typing import Annotated
+from typer import Argument
 
-import typer
-
-from germane.cli.options import Text
+from germane.cli.options import AsJson, Text
+from germane.cli.values import print_document
 
 
 def measures(
-    name: Annotated[
-        Text, typer.Argument(metavar="[MEASURE]", help="One measure in full; also FILE.py:NAME.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
+    name: Text = Argument(None, metavar="[MEASURE]", help="One measure in full; also FILE.py:NAME."),
+    json: AsJson = False,
 ) -> None:
     """List every measure: formula, what it needs, what it costs in judge calls, where it comes from."""
     from germane.measures import Measure  # noqa: F401 - importing them all is what defines them
@@ -25,7 +21,7 @@ def measures(
     install_all()
     chosen = definitions() if name is None else (named(name, lenient=True).definition,)
     if json:
-        print(jsonlib.dumps([as_json(definition) for definition in chosen], ensure_ascii=False, indent=1))
+        print_document([as_json(definition) for definition in chosen])
     else:
         one = chosen[0]
         print(listing(chosen) if name is None else f"{one.heading}  {one.described()}")

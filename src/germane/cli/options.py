@@ -27,7 +27,11 @@ def finite(value: Number) -> Number:
 def measures_option(default: str) -> Any:
     """The measures of a verb; `default` says what holds without them."""
     return Option(
-        "-m", "--measure", "--metric", help=f"Measures, separated by spaces; repeatable. {default}".strip()
+        None,
+        "-m",
+        "--measure",
+        "--metric",
+        help=f"Measures, separated by spaces; repeatable. {default}".strip(),
     )
 
 

@@ -24,12 +24,15 @@ as trec_eval does. Lists without scores keep their order."""
 _FORMATS = ("trec", "tsv", "csv", "jsonl", "json", "parquet")
 
 
-def _parser() -> argparse.ArgumentParser:
-    """The options. argparse and not typer, which takes longer to load than a hundred queries take to rank."""
+def _parser(width: int | None) -> argparse.ArgumentParser:
+    """The options. argparse and not typer, which takes longer to load than a hundred queries take to rank.
+
+    `width` of the help; None = the terminal's, for which argparse imports more.
+    """
     parser = argparse.ArgumentParser(
         "germane rank",
         description=ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=width),
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -94,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def rank(words: Sequence[str]) -> int:
     """Do what the words after `germane rank` say, and return the exit code."""
-    chosen = _parser().parse_intermixed_args(words)
+    chosen = _parser(None if {"-h", "--help"} & set(words) else 100).parse_intermixed_args(words)
     if chosen.max_line:
         os.environ["GERMANE_MAX_LINE"] = chosen.max_line
     # numpy starts in half the time without threads nobody uses

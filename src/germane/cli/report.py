@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from typing import Annotated
 
 from typer import Argument, Option
 
@@ -15,19 +14,16 @@ from germane.errors import InputError
 
 def report(
     folder: Latest = None,
-    output: Annotated[
-        Files,
-        Option(
-            "-o", "--output", help="Write a file: .html .json .jsonl .csv .md .txt .xml .svg; repeatable."
-        ),
-    ] = None,
+    output: Files = Option(
+        None, "-o", "--output", help="Write a file: .html .json .jsonl .csv .md .txt .xml .svg; repeatable."
+    ),
     by: By = None,
-    baseline: Annotated[
-        File, Option("--baseline", metavar="REPORT", help="Another report to show beside it (.html .md).")
-    ] = None,
-    no_text: Annotated[
-        bool, Option("--no-text", help="Leave queries, passages, references and reasons out of the .html.")
-    ] = False,
+    baseline: File = Option(
+        None, "--baseline", metavar="REPORT", help="Another report to show beside it (.html .md)."
+    ),
+    no_text: bool = Option(
+        False, "--no-text", help="Leave queries, passages, references and reasons out of the .html."
+    ),
     json: AsJson = False,
 ) -> None:
     """Print a stored report, or write it as one HTML page, JSON, JSON lines, CSV, Markdown, text, JUnit XML or SVG.
@@ -51,18 +47,16 @@ def report(
 
 def plot(
     folder: Latest = None,
-    output: Annotated[Files, Option("-o", "--output", help="The picture: .svg or .png; repeatable.")] = None,
-    kind: Annotated[
-        Words,
-        Option(
-            "--kind",
-            help="cutoffs | ranks | differences | tokens | latency; repeatable. Without it all that there is.",
-        ),
-    ] = None,
-    measure: Annotated[
-        Text, Option("-m", "--measure", help="What is compared and set against costs; else the first.")
-    ] = None,
-    baseline: Annotated[File, Option("--baseline", metavar="REPORT", help="What differences are to.")] = None,
+    output: Files = Option(None, "-o", "--output", help="The picture: .svg or .png; repeatable."),
+    kind: Words = Option(
+        None,
+        "--kind",
+        help="cutoffs | ranks | differences | tokens | latency; repeatable. Without it all that there is.",
+    ),
+    measure: Text = Option(
+        None, "-m", "--measure", help="What is compared and set against costs; else the first."
+    ),
+    baseline: File = Option(None, "--baseline", metavar="REPORT", help="What differences are to."),
 ) -> None:
     """Draw measures by cut-off, relevance by rank, differences per query, and a measure against what it costs.
 
@@ -94,8 +88,8 @@ def plot(
 
 def explain(
     folder: Stored,
-    query: Annotated[str, Argument(help="A sample's id, its query, or a part of it.")],
-    measure: Annotated[Text, Argument(help="One measure; else all.")] = None,
+    query: str = Argument(..., help="A sample's id, its query, or a part of it."),
+    measure: Text = Argument(None, help="One measure; else all."),
     json: AsJson = False,
 ) -> None:
     """Print each place with its labels, each formula with this query's numbers, and what would change the score."""

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
 from germane.cli.options import (
     Against,
@@ -39,154 +39,121 @@ if TYPE_CHECKING:
 
 
 def run(
-    paths: Annotated[
-        Words,
-        typer.Argument(
-            help="Eval files (YAML), samples (JSONL, JSON, CSV, Parquet), folders; - is JSONL on stdin."
-        ),
-    ] = None,
-    measures: Annotated[Words, measures_option("Replaces a file's own.")] = None,
-    judge: Annotated[
-        Words,
-        Option(
-            "--judge",
-            help="labels | gold | lexical | openai:gpt-4o-mini | ...; several are a panel and vote.",
-        ),
-    ] = None,
-    labels: Annotated[
-        File,
-        Option(
-            "--labels",
-            metavar="FILE",
-            help="People's labels, for --judge labels and labels=human: .jsonl, .csv, TREC qrels, or a report.",
-        ),
-    ] = None,
-    repeat: Annotated[
-        int, Option("--repeat", help="Ask each judge so many times; the answers vote.", min=1)
-    ] = 1,
-    vote: Annotated[str, Option("--vote", help="How a panel votes: majority | mean.")] = "majority",
+    paths: Words = Argument(
+        None, help="Eval files (YAML), samples (JSONL, JSON, CSV, Parquet), folders; - is JSONL on stdin."
+    ),
+    measures: Words = measures_option("Replaces a file's own."),
+    judge: Words = Option(
+        None,
+        "--judge",
+        help="labels | gold | lexical | openai:gpt-4o-mini | ...; several are a panel and vote.",
+    ),
+    labels: File = Option(
+        None,
+        "--labels",
+        metavar="FILE",
+        help="People's labels, for --judge labels and labels=human: .jsonl, .csv, TREC qrels, or a report.",
+    ),
+    repeat: int = Option(1, "--repeat", help="Ask each judge so many times; the answers vote.", min=1),
+    vote: str = Option("majority", "--vote", help="How a panel votes: majority | mean."),
     base_url: BaseUrl = None,
-    headers: Annotated[
-        Words,
-        Option("--header", help="NAME=VALUE for the judge's endpoint; repeatable, written down nowhere."),
-    ] = None,
-    parameters: Annotated[
-        Words, Option("--model-parameter", help="NAME=VALUE in the request, e.g. seed=7; repeatable.")
-    ] = None,
-    temperature: Annotated[
-        Number, Option("--temperature", help="The model's; 0.1 without this.", min=0.0, callback=finite)
-    ] = None,
-    reasoning: Annotated[
-        Text, Option("--reasoning", help="How much the model may reason: off | low | ..., where it takes it.")
-    ] = None,
-    rpm: Annotated[
-        Number, Option("--rpm", help="Judge requests per minute at most, in all.", min=0.01, callback=finite)
-    ] = None,
-    tpm: Annotated[
-        Number, Option("--tpm", help="Judge tokens per minute at most, in all.", min=1.0, callback=finite)
-    ] = None,
-    timeout: Annotated[
-        Number,
-        Option(
-            "--timeout", help="Seconds that one answer may take; 120 without this.", min=0.1, callback=finite
-        ),
-    ] = None,
-    output: Annotated[
-        Files,
-        Option(
-            "-o",
-            "--output",
-            help="A report file (.html .json .jsonl .csv .md .txt .xml .svg) or the report folder; repeatable.",
-        ),
-    ] = None,
-    targets: Annotated[Words, Option("--target", help="The system to ask; several are compared.")] = None,
-    targets_file: Annotated[File, Option("--targets", help="The targets file.")] = None,
-    trials: Annotated[
-        Count, Option("--trials", help="How often each target is asked each case.", min=1)
-    ] = None,
-    untrusted: Annotated[
-        bool, Option("--untrusted", help="Refuse everything that an eval file would run or send.")
-    ] = False,
-    allowed: Annotated[
-        Words,
-        Option(
-            "--allow", metavar="NAME", help="With --untrusted: a grader or target that may run; repeatable."
-        ),
-    ] = None,
+    headers: Words = Option(
+        None, "--header", help="NAME=VALUE for the judge's endpoint; repeatable, written down nowhere."
+    ),
+    parameters: Words = Option(
+        None, "--model-parameter", help="NAME=VALUE in the request, e.g. seed=7; repeatable."
+    ),
+    temperature: Number = Option(
+        None, "--temperature", help="The model's; 0.1 without this.", min=0.0, callback=finite
+    ),
+    reasoning: Text = Option(
+        None, "--reasoning", help="How much the model may reason: off | low | ..., where it takes it."
+    ),
+    rpm: Number = Option(
+        None, "--rpm", help="Judge requests per minute at most, in all.", min=0.01, callback=finite
+    ),
+    tpm: Number = Option(
+        None, "--tpm", help="Judge tokens per minute at most, in all.", min=1.0, callback=finite
+    ),
+    timeout: Number = Option(
+        None,
+        "--timeout",
+        help="Seconds that one answer may take; 120 without this.",
+        min=0.1,
+        callback=finite,
+    ),
+    output: Files = Option(
+        None,
+        "-o",
+        "--output",
+        help="A report file (.html .json .jsonl .csv .md .txt .xml .svg) or the report folder; repeatable.",
+    ),
+    targets: Words = Option(None, "--target", help="The system to ask; several are compared."),
+    targets_file: File = Option(None, "--targets", help="The targets file."),
+    trials: Count = Option(None, "--trials", help="How often each target is asked each case.", min=1),
+    untrusted: bool = Option(
+        False, "--untrusted", help="Refuse everything that an eval file would run or send."
+    ),
+    allowed: Words = Option(
+        None, "--allow", metavar="NAME", help="With --untrusted: a grader or target that may run; repeatable."
+    ),
     against: Against = None,
     scale: Scale = None,
-    rubric: Annotated[
-        Text, Option("--rubric", help="What the grades mean: trec (UMBRELA) | usefulness.")
-    ] = None,
-    reading: Annotated[
-        str, Option("--reading", help="fused: one request a text; single: one a question.")
-    ] = "fused",
-    batch: Annotated[int, Option("--batch", help="Passages of one query in one request.", min=1)] = 1,
-    prompts: Annotated[Words, Option("--prompt", help="KIND=FILE: your own wording; repeatable.")] = None,
+    rubric: Text = Option(None, "--rubric", help="What the grades mean: trec (UMBRELA) | usefulness."),
+    reading: str = Option("fused", "--reading", help="fused: one request a text; single: one a question."),
+    batch: int = Option(1, "--batch", help="Passages of one query in one request.", min=1),
+    prompts: Words = Option(None, "--prompt", help="KIND=FILE: your own wording; repeatable."),
     gates: FailUnder = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
     by: By = None,
-    max_unmeasured: Annotated[
-        float, Option("--max-unmeasured", help="Share of scores that may be missing.", min=0.0, max=1.0)
-    ] = 0.05,
-    resume: Annotated[File, Option("--resume", metavar="REPORT", help="Continue this evaluation.")] = None,
-    retry_errors: Annotated[
-        bool, Option("--retry-errors", help="With --resume: ask again what the judge failed at.")
-    ] = False,
+    max_unmeasured: float = Option(
+        0.05, "--max-unmeasured", help="Share of scores that may be missing.", min=0.0, max=1.0
+    ),
+    resume: File = Option(None, "--resume", metavar="REPORT", help="Continue this evaluation."),
+    retry_errors: bool = Option(
+        False, "--retry-errors", help="With --resume: ask again what the judge failed at."
+    ),
     ledger: AtLedger = None,
-    replay: Annotated[
-        Text,
-        Option(
-            "--replay",
-            metavar="LEDGER",
-            help="Ask no judge: answers come from this ledger, or an export of one; a missing one is exit code 3.",
-        ),
-    ] = None,
-    max_cost: Annotated[
-        Number,
-        Option(
-            "--max-cost",
-            metavar="USD",
-            help="Stop when the judge would cost more; can be continued.",
-            min=0.0,
-            callback=finite,
-        ),
-    ] = None,
-    max_calls: Annotated[
-        Count,
-        Option(
-            "--max-calls", help="Stop before more questions are put to the judge; can be continued.", min=0
-        ),
-    ] = None,
-    price: Annotated[
-        Text,
-        Option(
-            "--price", metavar="IN/OUT", help="US dollars for a million tokens of the judge, e.g. 0.15/0.60."
-        ),
-    ] = None,
+    replay: Text = Option(
+        None,
+        "--replay",
+        metavar="LEDGER",
+        help="Ask no judge: answers come from this ledger, or an export of one; a missing one is exit code 3.",
+    ),
+    max_cost: Number = Option(
+        None,
+        "--max-cost",
+        metavar="USD",
+        help="Stop when the judge would cost more; can be continued.",
+        min=0.0,
+        callback=finite,
+    ),
+    max_calls: Count = Option(
+        None, "--max-calls", help="Stop before more questions are put to the judge; can be continued.", min=0
+    ),
+    price: Text = Option(
+        None,
+        "--price",
+        metavar="IN/OUT",
+        help="US dollars for a million tokens of the judge, e.g. 0.15/0.60.",
+    ),
     no_cache: NoCache = False,
-    force: Annotated[
-        bool, Option("--force", help="Overwrite the report of another evaluation in the folder of -o.")
-    ] = False,
-    jobs: Annotated[
-        Count, Option("-j", "--jobs", help="Judge requests in flight at most, in all.", min=1)
-    ] = None,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Count calls, tokens and price; ask neither judge nor target.")
-    ] = False,
-    columns: Annotated[
-        Words, Option("--columns", help="query=Query,contexts=Context: names in the data.")
-    ] = None,
-    doc_id: Annotated[
-        Text, Option("--doc-id", metavar="REGEX", help="The document id inside a chunk id.")
-    ] = None,
-    wanted: Annotated[Text, Option("--filter", metavar="GLOB", help="Cases whose id or tag matches.")] = None,
-    limit: Annotated[Count, Option("--limit", help="The first N cases.", min=1)] = None,
-    sample: Annotated[Count, Option("--sample", help="N cases drawn at random.", min=1)] = None,
-    seed: Annotated[int, Option("--seed", help="For --sample.")] = 0,
+    force: bool = Option(
+        False, "--force", help="Overwrite the report of another evaluation in the folder of -o."
+    ),
+    jobs: Count = Option(None, "-j", "--jobs", help="Judge requests in flight at most, in all.", min=1),
+    dry_run: bool = Option(
+        False, "--dry-run", help="Count calls, tokens and price; ask neither judge nor target."
+    ),
+    columns: Words = Option(None, "--columns", help="query=Query,contexts=Context: names in the data."),
+    doc_id: Text = Option(None, "--doc-id", metavar="REGEX", help="The document id inside a chunk id."),
+    wanted: Text = Option(None, "--filter", metavar="GLOB", help="Cases whose id or tag matches."),
+    limit: Count = Option(None, "--limit", help="The first N cases.", min=1),
+    sample: Count = Option(None, "--sample", help="N cases drawn at random.", min=1),
+    seed: int = Option(0, "--seed", help="For --sample."),
     json: AsJson = False,
-    quiet: Annotated[bool, Option("-q", "--quiet", help="Print only what failed.")] = False,
+    quiet: bool = Option(False, "-q", "--quiet", help="Print only what failed."),
 ) -> None:
     """Evaluate: ask the targets, judge what came back, score it, and say whether it is good enough.
 

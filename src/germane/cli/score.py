@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 from typer import Argument, Option
 
@@ -24,8 +23,8 @@ from germane.errors import InputError
 
 def score(
     folder: Stored,
-    measure: Annotated[Words, measures_option("Without them only the gates are decided anew.")] = None,
-    output: Annotated[Files, Option("-o", "--output", help="A report file, or a new report folder.")] = None,
+    measure: Words = measures_option("Without them only the gates are decided anew."),
+    output: Files = Option(None, "-o", "--output", help="A report file, or a new report folder."),
     fail_under: FailUnder = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
@@ -63,9 +62,7 @@ def _refuse_source(output: Path, folder: Path) -> None:
 
 
 def sweep(
-    path: Annotated[
-        Path, Argument(metavar="SAMPLES", help="Samples with retriever scores, or a report folder.")
-    ],
+    path: Path = Argument(..., metavar="SAMPLES", help="Samples with retriever scores, or a report folder."),
     json: AsJson = False,
 ) -> None:
     """Sweep a floor over the retriever's scores: false hits on unanswerable questions against recall kept."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from typer import Argument, Option
 
 from germane.clean import clean
 from germane.cli.init import shipped
@@ -16,16 +18,14 @@ from germane.errors import InputError, Place
 
 if TYPE_CHECKING:
     from germane.samples.evalfile import EvalFile
+    from germane.samples.files import Warn
 
 
 def validate(
-    paths: Annotated[
-        Files,
-        typer.Argument(metavar="PATH...", help="Eval files, or folders of them; targets.yaml; samples."),
-    ] = None,
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of eval files, for editors.")
-    ] = False,
+    paths: Files = Argument(
+        None, metavar="PATH...", help="Eval files, or folders of them; targets.yaml; samples."
+    ),
+    schema: bool = Option(False, "--schema", help="Print the JSON Schema of eval files, for editors."),
 ) -> None:
     """Say everything that is wrong in eval files, each with its line and column. Nothing in them is imported or run.
 
@@ -59,79 +59,61 @@ def _place(fault: InputError) -> tuple[str, int, int]:
     return ("", 0, 0) if place is None else (place.file, place.line or 0, place.column or 0)
 
 
-def faults_of(path: Path, warn: Callable[..., None]) -> Iterator[InputError]:
+@contextmanager
+def _noting(faults: list[InputError]) -> Iterator[None]:
+    """A fault that is raised is one more."""
+    try:
+        yield
+    except InputError as fault:
+        faults.append(fault)
+
+
+def faults_of(path: Path, warn: Warn) -> list[InputError]:
     """Every fault of one file: an eval file with its graders, gates, targets and data, a targets file, or samples."""
     from germane.samples.evalfile import read_eval_file
     from germane.samples.reading import faults_in
 
     if path.suffix not in {".yaml", ".yml"}:
-        yield from faults_in(path)
-        return
-    if path.stem == "targets":
-        yield from _of_targets_file(path, warn)
-        return
+        return faults_in(path)
     faults: list[InputError] = []
-    try:
-        file = read_eval_file(path, warn=warn, faults=faults)
-    except InputError as fault:
-        yield from (*faults, fault)
-        return
-    yield from faults
-    names: set[str] = set()
-    yield from _of_graders(file, names, warn)
-    yield from _of_gates(file, names)
-    yield from _of_targets(file, warn)
-    for data in file.data:
-        yield from faults_in(data, dict(file.columns))
+    with _noting(faults):
+        if path.stem == "targets":
+            _check_targets_file(path, warn, faults)
+        else:
+            _check_eval_file(read_eval_file(path, warn=warn, faults=faults), warn, faults)
+    return faults
 
 
-def _of_graders(file: EvalFile, names: set[str], warn: Callable[..., None]) -> Iterator[InputError]:
+def _check_eval_file(file: EvalFile, warn: Warn, faults: list[InputError]) -> None:
     from germane.graders.specs import code_in, graders_of_specs
     from germane.measures.labels import Settings
+    from germane.reports.gates import Gate
+    from germane.samples.reading import faults_in
+    from germane.targets.targetsfile import check_target
 
-    specs = {
-        id(spec): spec for spec in (*file.measures, *(one for case in file.cases for one in case.graders))
-    }
-    for spec in specs.values():
+    names: set[str] = set()
+    specs = (*file.measures, *(one for case in file.cases for one in case.graders))
+    for spec in {id(spec): spec for spec in specs}.values():
         if ".py:" in code_in(spec.spec):  # it would have to be imported
             names.add(spec.name)
             continue
-        faults: list[InputError] = []
         made = graders_of_specs([spec], file, Settings(), warn, faults)
-        yield from faults
         names |= {name for one in made for name in (one.name, str(one.measure))} or {spec.name}
-
-
-def _of_gates(file: EvalFile, names: set[str]) -> Iterator[InputError]:
-    from germane.reports.gates import Gate
-
     for text, place in file.gates:
-        try:
+        with _noting(faults):
             gate = Gate.parse(text, place)
             if names:
                 gate.check_named(names)
-        except InputError as fault:
-            yield fault
-
-
-def _of_targets(file: EvalFile, warn: Callable[..., None]) -> Iterator[InputError]:
-    from germane.targets.targetsfile import check_target
-
     where = file.targets_file or file.path.resolve().parent
-    for name in dict.fromkeys([*file.targets, *(case.target for case in file.cases)]):
-        faults: list[InputError] = []
+    for name in filter(None, dict.fromkeys([*file.targets, *(case.target for case in file.cases)])):
         try:
-            if name:
-                check_target(name, where, warn=warn, faults=faults)
-            yield from faults
+            check_target(name, where, warn=warn, faults=faults)
         except InputError as fault:
-            yield from faults
             inside = fault.place is not None and fault.place.line
-            yield (
-                fault
-                if inside
-                else InputError(fault.problem, fix=fault.fix, place=_asked_at(file, name or ""))
-            )
+            at = fault.place if inside else _asked_at(file, name)
+            faults.append(InputError(fault.problem, fix=fault.fix, place=at))
+    for data in file.data:
+        faults += faults_in(data, dict(file.columns))
 
 
 def _asked_at(file: EvalFile, name: str) -> Place:
@@ -151,23 +133,15 @@ def _asked_at(file: EvalFile, name: str) -> Place:
     return Place(str(file.path))
 
 
-def _of_targets_file(path: Path, warn: Callable[..., None]) -> Iterator[InputError]:
-    """Every fault of a targets file, one entry after the other."""
+def _check_targets_file(path: Path, warn: Warn, faults: list[InputError]) -> None:
+    """One entry after the other."""
     from germane.samples.files import read_text
     from germane.samples.yamltext import parse_yaml
     from germane.targets.targetsfile import check_target
 
-    try:
-        listed = (parse_yaml(read_text(path), str(path)).pairs or {}).get("targets")
-    except InputError as fault:
-        yield fault
-        return
+    listed = (parse_yaml(read_text(path), str(path)).pairs or {}).get("targets")
     entries = (listed.items if listed is not None else None) or []
     names = [entry.pairs["name"].text for entry in entries if entry.pairs and "name" in entry.pairs]
     for name in names or [""]:
-        faults: list[InputError] = []
-        try:
+        with _noting(faults):
             check_target(name or "", path, warn=warn, faults=faults)
-        except InputError as fault:
-            faults.append(fault)
-        yield from faults

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 from germane.cli.compare import compare, overlap, power
@@ -83,12 +84,10 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; also after the verb.")
-    ] = False,
+    _version: bool = Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+    debug: bool = Option(False, "--debug", help="Show the traceback of an error; also after the verb."),
 ) -> None:
     if debug:
         os.environ["GERMANE_DEBUG"] = "1"

@@ -26,7 +26,7 @@ from germane.judging.pool import Pool
 from germane.judging.recorded import Recorded, RecordedRows
 from germane.judging.spending import Budget, Spent, check_price
 from germane.ledger.replay import missing_in_words, open_for_replay
-from germane.ledger.store import Ledger, open_ledger
+from germane.ledger.store import Ledger, SQLiteLedger
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
@@ -117,7 +117,7 @@ async def aevaluate(
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
     opened = open_for_replay(replay) if replay is not None else None
     if isinstance(ledger, str | Path):
-        opened = open_ledger(ledger)
+        opened = SQLiteLedger(ledger)
     store = opened if ledger is None or isinstance(ledger, str | Path) else ledger
     missing = ""
     try:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
+from types import UnionType
 from typing import TYPE_CHECKING
 
 from germane.errors import InputError, JudgeError, Place
@@ -49,6 +51,12 @@ _OURS = {
 _FOLDED = {fold(spelt): name for name, others in _OURS.items() for spelt in (name, *others)}
 _ON_TOP = ("strict", "expected_relevant_count")
 """Options that may stand beside the answer too, as in the input schema of AgentV's design note."""
+_TYPES: tuple[tuple[str, type | UnionType, float, str], ...] = (
+    ("strict", bool, 1, "write true or false"),
+    ("expected_relevant_count", int, inf, "write a whole number from 0"),
+    ("threshold", int | float, 1, "write a number from 0 to 1"),
+)
+"""Options that are no texts: their types, the most that they may be, and what to write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,36 +67,36 @@ class Graded:
     error: str | None = None
 
 
-def options_of(document: Mapping[str, Json], warn: Warn | None = None) -> dict[str, Json]:
-    """The options of a measure in the document's `config`, or beside it; `warn` gets a Notice for each that is not known."""
-    given = document.get("config")
-    config = given if isinstance(given, Mapping) else {}
+def options_of(
+    document: Mapping[str, Json], given: Mapping[str, Json], warn: Warn | None = None
+) -> dict[str, Json]:
+    """The options of a measure that are `given`, or stand in the document's `config` or beside it.
+
+    For a measure `warn` gets a Notice for each that is not known, and an InputError says which has a wrong type.
+    """
+    config = document.get("config")
     found: dict[str, Json] = {}
     for key, value in document.items():
         if (name := _FOLDED.get(fold(key))) in _ON_TOP:
             found[name] = value
-    for key, value in config.items():
+    for key, value in {**(config if isinstance(config, Mapping) else {}), **given}.items():
         if (name := _FOLDED.get(fold(key))) is not None:
             found[name] = value
         elif warn is not None:
             near = nearest(key, _FOLDED)
             fix = f"did you mean {_FOLDED[near]!r}?" if near else f"known: {', '.join(_OURS)}"
             warn(Notice(f"config has no key {key!r} for a measure: it is ignored", fix))
+    if warn is not None:
+        _check_types(found)
     return found
 
 
-def check_options(options: Mapping[str, Json]) -> None:
-    """InputError where an option of a measure has another type than it should have."""
-    strict, expected = options.get("strict"), options.get("expected_relevant_count")
-    if strict is not None and not isinstance(strict, bool):
-        raise InputError(f"strict is {strict!r}", fix="write true or false")
-    if expected is not None and (isinstance(expected, bool) or not isinstance(expected, int) or expected < 0):
-        raise InputError(f"expected_relevant_count is {expected!r}", fix="write a whole number from 0")
-    least = options.get("threshold")
-    if least is not None and (
-        isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1
-    ):
-        raise InputError(f"threshold is {least!r}", fix="write a number from 0 to 1")
+def _check_types(options: Mapping[str, Json]) -> None:
+    for name, kinds, most, fix in _TYPES:
+        value = options.get(name)
+        wrong = not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool)
+        if value is not None and (wrong or not 0 <= value <= most):
+            raise InputError(f"{name} is {value!r}", fix=fix)
 
 
 def document_sample(document: Json, options: Mapping[str, Json]) -> Sample:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -33,7 +33,7 @@ from germane.measures.scoring import Grader, Job, applicable, graders_of
 from germane.reports.gates import Gate
 from germane.reports.summary import sample_slices
 from germane.samples.contexts import compile_rule
-from germane.samples.evalfile import Case, EvalFile, GraderSpec, read_eval_file
+from germane.samples.evalfile import Case, EvalFile, read_eval_file
 from germane.samples.files import Notice, Notices, Warn, without_scheme
 from germane.samples.reading import data_files, read_rows
 from germane.samples.rows import PlainRow
@@ -80,36 +80,31 @@ class Suite:
         chosen: Iterable[PlannedCase | PlainRow] = self.matching(plain=plain)
         if self.options.sample is not None:
             chosen = _drawn(chosen, self.options.sample, self.options.seed)
-        count = 0
-        for count, planned in enumerate(chosen, 1):
+        some = False
+        for planned in islice(chosen, self.options.limit):
+            some = True
             yield planned
-            if count == self.options.limit:
-                return
-        if not count and self.options.wanted is not None:
+        if not some and self.options.wanted is not None:
             raise _no_case(self.options.wanted)
 
     def matching(self, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
         """The cases that `--filter` leaves, which may be none."""
-        seen: dict[int, int] = {}
         several = len(self.paths) + sum(len(file.data) for file in self.files.values()) > 1
-        for number, path in enumerate(self.paths):
+        seen: dict[int, Path] = {}
+        for path in self.paths:
             for planned in self._of(path, plain=plain):
                 sample = planned if isinstance(planned, PlainRow) else planned.sample
-                if self.options.wanted is None or _matches(sample, self.options.wanted):
-                    if several:  # within one file the reader has checked it
-                        self._once(sample, number, seen)
-                    yield planned
-
-    def _once(self, sample: Sample | PlainRow, number: int, seen: dict[int, int]) -> None:
-        known = len(seen)
-        first = seen.setdefault(hash((sample.id, sample.system, sample.trial)), number)
-        if len(seen) == known:
-            path, other = self.paths[number], self.paths[first]
-            where = f"in {other} and in {path}" if first != number else f"twice in what {path} names"
-            raise _NamedTwice(
-                f"the id {sample.id!r} stands {where}",
-                fix="give each file's samples a `system`, or run the files one by one",
-            )
+                if self.options.wanted is not None and not _matches(sample, self.options.wanted):
+                    continue
+                # within one file the reader has checked it
+                if several and (key := hash((sample.id, sample.system, sample.trial))) in seen:
+                    first = seen[key]
+                    where = f"twice in what {path} names" if first == path else f"in {first} and in {path}"
+                    fix = "give each file's samples a `system`, or run the files one by one"
+                    raise _NamedTwice(f"the id {sample.id!r} stands {where}", fix=fix)
+                if several:
+                    seen[key] = path
+                yield planned
 
     def document_ids(self) -> Callable[[Sample], Sample]:
         """The rule that makes document ids of chunk ids: by flag, else the files' own."""
@@ -117,36 +112,26 @@ class Suite:
 
     def _of(self, path: Path, *, plain: bool) -> Iterator[PlannedCase | PlainRow]:
         file = self.files.get(path)
-        if file is None:
-            if not (self.measures or self.usual):
-                raise InputError(
-                    f"{path}: no measure was asked for", fix='name one: -m "context_precision@5 nDCG@10"'
-                )
-            yield from self._data(path, None, path, plain=plain)
-            return
-        for case in file.cases:
-            yield from self._case(file, case)
-        for data in file.data:
+        for case in file.cases if file else ():
+            graders = self.graders(file, case)
+            if not graders and not (self.dry and case.graders):
+                fix = "name evaluators, or measures"
+                raise InputError("this case is graded by nothing", fix=fix, place=case.place)
+            yield from self._planned(case.sample, graders, file, path, case)
+        for data in file.data if file else (path,):
             yield from self._data(data, file, path, plain=plain)
-
-    def _case(self, file: EvalFile, case: Case) -> Iterator[PlannedCase]:
-        graders = (
-            graders_of(self.measures) if self.measures else self.graders(case.graders, file, case.threshold)
-        )
-        if not graders and not (self.dry and case.graders):
-            raise InputError(
-                "this case is graded by nothing", fix="name evaluators, or measures", place=case.place
-            )
-        yield from self._planned(case.sample, graders, file, file.path, case)
 
     def _data(
         self, data: Path, file: EvalFile | None, path: Path, *, plain: bool
     ) -> Iterator[PlannedCase | PlainRow]:
-        graders = self._of_data(file)
+        graders = self.graders(file)
         if not graders:
-            raise InputError(
-                f"{path}: no measure was asked for", fix="write measures: [...] in the file, or -m"
+            fix = (
+                "write measures: [...] in the file, or -m"
+                if file
+                else 'name one: -m "context_precision@5 nDCG@10"'
             )
+            raise InputError(f"{path}: no measure was asked for", fix=fix)
         columns = {**(dict(file.columns) if file else {}), **dict(self.options.columns)}
         samples: Iterable[Sample | PlainRow] = self.stdin
         if str(data) != "-" or not self.stdin:
@@ -159,21 +144,6 @@ class Suite:
             else:
                 yield from self._planned(sample, graders, file, path)
 
-    def _of_data(self, file: EvalFile | None) -> tuple[Grader, ...]:
-        """The graders of the data that a file names, or of a file of data itself (None)."""
-        replacing = self.measures or (self.usual if file is None else ())
-        if replacing or file is None:
-            return graders_of(replacing)
-        return self.graders(file.measures, file, file.execution.threshold)
-
-    def graders_of_all(self) -> tuple[Grader, ...]:
-        """The graders of all data of the one path, where none of it is asked for live; () where there is more."""
-        path, *others = self.paths
-        file = self.files.get(path)
-        if others or self.asks_targets or (file is not None and file.cases):
-            return ()
-        return self._of_data(file)
-
     def _planned(
         self,
         sample: Sample,
@@ -185,11 +155,8 @@ class Suite:
         """One planned case per system to ask; only several systems need telling apart by name."""
         declared = (case.target,) if case and case.target else file.targets if file else ()
         targets = self.options.targets or declared
-        trials = (
-            (self.options.trials or (file.trials.count if file and file.trials else None) or 1)
-            if targets
-            else 1
-        )
+        declared_trials = file.trials.count if file and file.trials else 1
+        trials = (self.options.trials or declared_trials) if targets else 1
         several = len(targets) > 1 or (
             not self.options.targets and file is not None and len(file.targets) > 1
         )
@@ -208,13 +175,19 @@ class Suite:
                 contexts_from=file.contexts_from if file else "auto",
             )
 
-    def graders(
-        self, specs: Iterable[GraderSpec], file: EvalFile, threshold: float | None
-    ) -> tuple[Grader, ...]:
-        """The graders that these entries of a file describe, and the least score of their cases; made once, so that cases share them."""
+    def graders(self, file: EvalFile | None, case: Case | None = None) -> tuple[Grader, ...]:
+        """The graders of a case of an eval file, or of its data (None), with the least score of the case.
+
+        Measures that flags name replace them; data of no eval file have these, or what the config names. Graders are made
+        once, so that cases share them.
+        """
+        if self.measures or file is None:
+            return graders_of(self.measures or self.usual)
         from germane.graders.specs import code_in, graders_of_specs
 
-        specs = tuple(specs)
+        specs, threshold = file.measures, file.execution.threshold
+        if case is not None:
+            specs, threshold = case.graders, case.threshold
         key = (threshold, *map(id, specs))
         if key not in self._made:
             for spec in specs if self.dry else ():
@@ -225,6 +198,22 @@ class Suite:
             made = graders_of_specs(specs, file, self.settings, self.warn)
             self._made[key] = tuple(replace(one, threshold=threshold) for one in made)
         return self._made[key]
+
+    def graders_of_files(self, files: Iterable[EvalFile | None]) -> tuple[Grader, ...]:
+        """Every grader that any case of these files has (None = data of no eval file); no data is read for it."""
+        cases = ((file, case) for file in files for case in (None, *(file.cases if file else ())))
+        return tuple(dict.fromkeys(one for file, case in cases for one in self.graders(file, case)))
+
+    def all_graders(self) -> tuple[Grader, ...]:
+        """Every grader that any case has."""
+        return self.graders_of_files(map(self.files.get, self.paths))
+
+    def graders_of_all(self) -> tuple[Grader, ...]:
+        """The graders of all data of the one path, where none of it is asked for live; () where there is more."""
+        file = self.files.get(self.paths[0])
+        if len(self.paths) > 1 or self.asks_targets or (file is not None and file.cases):
+            return ()
+        return self.graders(file)
 
     @property
     def gates(self) -> tuple[Gate, ...]:
@@ -260,24 +249,6 @@ class Suite:
             if kind.live and target not in names:
                 problem = f"the target {target} runs or sends something, and its file is not trusted"
                 raise InputError(problem, fix=f"look at it, then: --allow {target}", place=place)
-
-    def all_graders(self) -> tuple[Grader, ...]:
-        """Every grader that any case has; nothing of the data is read for it."""
-        if self.measures:
-            return graders_of(self.measures)
-        plain = len(self.files) < len(self.paths)
-        found = dict.fromkeys(graders_of(self.usual)) if plain else {}
-        for file in self.files.values():
-            found.update(dict.fromkeys(self.graders_of_file(file)))
-        return tuple(found)
-
-    def graders_of_file(self, file: EvalFile) -> tuple[Grader, ...]:
-        """Every grader that any case of one eval file has."""
-        if self.measures:
-            return graders_of(self.measures)
-        lists = [(file.measures, file.execution.threshold)]
-        lists += [(case.graders, case.threshold) for case in file.cases]
-        return tuple(dict.fromkeys(one for specs, least in lists for one in self.graders(specs, file, least)))
 
     @property
     def targets_file(self) -> Path | None:
@@ -366,23 +337,19 @@ def _suite_of(options: Options, warn: Warn, *, dry: bool = False) -> Suite:
     environ = {name: os.environ[name] for name in options.allowed if name in os.environ}
     # a file that is not trusted reads no secret into a question
     paths, files = load_suite(options.paths, warn, environ=environ if options.untrusted else None)
+    usual = read_config().words("measures")
+    if options.untrusted and (code := next((name for name in usual if ".py:" in name), None)):
+        problem = f"the config names the measure {code!r}, which is code, and nothing here is trusted"
+        raise InputError(problem, fix="name it yourself: -m")
     return Suite(
         paths=paths,
         files=files,
         options=options,
         measures=parse_measures(options.measures),
-        usual=_usual(options),
+        usual=parse_measures(usual),
         dry=dry,
         warn=warn,
     )
-
-
-def _usual(options: Options) -> tuple[Measure, ...]:
-    names = read_config().words("measures")
-    if options.untrusted and (code := next((name for name in names if ".py:" in name), None)):
-        problem = f"the config names the measure {code!r}, which is code, and nothing here is trusted"
-        raise InputError(problem, fix="name it yourself: -m")
-    return parse_measures(names)
 
 
 def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
@@ -455,27 +422,30 @@ def _names_of(graders: Iterable[Grader]) -> set[str]:
 
 
 class Feasibility:
-    """Which measures can be computed for at least one sample of each system, by the samples alone."""
+    """What the samples alone say: which measures can be computed for one of each system, and whether gates have slices."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, gates: Iterable[Gate] = ()) -> None:
         self._settings = settings
         self._missing: dict[tuple[str, str], str] = {}
         self._possible: set[tuple[str, str]] = set()
+        self._without_slices = [gate for gate in gates if gate.by]
 
     def look(self, job: Job) -> None:
         """Take one more sample and its graders into account."""
+        sample = job.sample
+        self._without_slices = [one for one in self._without_slices if not sample_slices(sample, one.by)]
         for grader in job.graders:
-            name = (job.sample.system, grader.name)
+            name = (sample.system, grader.name)
             if name in self._possible:
                 continue
-            refusal = None if grader.by else applicable(grader.measure, job.sample, self._settings)
+            refusal = None if grader.by else applicable(grader.measure, sample, self._settings)
             if refusal is not None and refusal.status == "skipped":
                 self._missing.setdefault(name, refusal.why or "")
             else:
                 self._possible.add(name)
 
     def check(self) -> None:
-        """InputError where a measure cannot be computed for any sample of a system."""
+        """InputError where a measure cannot be computed for any sample of a system, or a gate is on slices of none."""
         for (system, measure), why in self._missing.items():
             if (system, measure) not in self._possible:
                 of = f"sample of {system}" if system else "sample"
@@ -483,6 +453,8 @@ class Feasibility:
                     f"{measure} cannot be computed for any {of}: {why}",
                     fix="leave the measure out, or give the samples what it needs; nothing was asked",
                 )
+        if self._without_slices and (self._missing or self._possible):
+            raise self._without_slices[0].no_slices()
 
 
 class Plan:
@@ -515,7 +487,7 @@ class Plan:
             self._refuse_outputs()
         against = self.options.against or self.suite.setting("against")
         self.settings = self.suite.settings = Settings.of(against, self.options.scale, self.options.rubric)
-        self.gates = (*self.suite.gates, *map(Gate.parse, self.options.gates))
+        self.gates = self._checked_gates(self.suite.all_graders())
         self.judge = self._judge()
         """Who judges; None where no measure asks."""
         check_price(self.judge, self.options.max_cost)
@@ -541,25 +513,22 @@ class Plan:
             answers = LabelledRows(self.judge, self.settings.asked)
         return PlainMeasures.of(self.suite.graders_of_all(), self.settings, answers)
 
+    def feasibility(self) -> Feasibility:
+        """What is to be told each sample before anything is paid."""
+        return Feasibility(self.settings, self.gates)
+
     def check(self, jobs: Iterable[Job] | None, look: Callable[[Job], None] = lambda _: None) -> None:
         """InputError for a bad line of data, or a measure that no sample can have: before anything is paid.
 
         None reads the jobs from the files, unless these are too large to be read twice. `look` sees each of them.
         """
-        feasibility = Feasibility(self.settings)
+        feasibility = self.feasibility()
         if jobs is None:
-            cases = self.suite.cases() if self.suite.size <= _CHECKED_BYTES else iter(())
-            jobs = map(self.job, cases)
-        without, seen = [gate for gate in self.gates if gate.by], False
+            jobs = map(self.job, self.suite.cases()) if self.suite.size <= _CHECKED_BYTES else ()
         for job in jobs:
             feasibility.look(job)
             look(job)
-            seen = True
-            if without:
-                without = [gate for gate in without if not sample_slices(job.sample, gate.by)]
         feasibility.check()
-        if seen and without:
-            raise without[0].no_slices()
 
     def _refuse_outputs(self) -> None:
         """InputError where a continued report names files to write that stand outside of it and that no flag names."""
@@ -570,43 +539,38 @@ class Plan:
                 problem = f"the report {self.options.folder} names the output {output}, and it is not trusted"
                 raise InputError(problem, fix=f"name it yourself: -o {output}")
 
+    def _checked_gates(self, graders: Sequence[Grader]) -> tuple[Gate, ...]:
+        """The gates, whose names are checked; those of a file on measures that -m does not ask for are dropped aloud."""
+        kept, names = list[Gate](), _names_of(graders)
+        for gate in (*self.suite.gates, *map(Gate.parse, self.options.gates)):
+            if self.suite.measures and gate.place is not None and gate.measure not in names:
+                problem = f"the gate {gate} is dropped: -m does not ask for {gate.measure}"
+                self.notices(Notice(problem, "", gate.place))
+                continue
+            kept.append(gate)
+            own = [
+                file for file in self.suite.files.values() if gate.place and str(file.path) == gate.place.file
+            ]
+            if graders:
+                gate.check_named(_names_of(self.suite.graders_of_files(own)) if own else names)
+        return tuple(kept)
+
     def _judge(self) -> Judge | None:
-        """The judge, where the graders need one; the names in the gates are checked on the way."""
-        graders = self.suite.all_graders()
-        names = _names_of(graders)
-        if self.suite.measures:
-            self.gates = tuple(gate for gate in self.gates if self._is_asked_for(gate, names))
-        for gate in self.gates if graders else ():
-            own = gate.place and next(
-                (f for f in self.suite.files.values() if str(f.path) == gate.place.file), None
-            )
-            gate.check_named(_names_of(self.suite.graders_of_file(own)) if own else names)
-        needed = needs_judge(graders)
+        """The judge that is named first, where the graders need one."""
         in_files = {name: self.suite.setting(name) for name in ASKED}
         self.options = filled(self.options, in_files, read_config().values)
-        flag, in_file, url = self._named()
+        flag, in_file, url = self._flags.judge, None, self._flags.base_url
+        if flag is None:
+            # what a resumed folder's manifest says counts as written in a file: a URL in it gets no key
+            in_file = self.options.judge or self.suite.setting("judge")
+            if in_file and url is None and self.options.base_url:
+                in_file = at_url(in_file, self.options.base_url)
+        needed = needs_judge(self.suite.all_graders())
+        words, trusted = judge_words(flag, in_file)
+        if needed and self.options.untrusted and not trusted and "@" in words:
+            problem = f"the judge {words} is named in a file that is not trusted, and gets every text"
+            raise InputError(problem, fix=f"look at it, then: --judge {words}")
         found = pick_judge(flag, in_file, options=replace(self.options, base_url=url), needed=needed)
         if found is not None and self.options.judge is None:
-            self.options = replace(self.options, judge=judge_words(flag, in_file)[0])
+            self.options = replace(self.options, judge=words)
         return found if needed else None
-
-    def _is_asked_for(self, gate: Gate, names: set[str]) -> bool:
-        """Whether a gate stays: one of a file, on a measure that -m does not ask for, is dropped aloud."""
-        dropped = gate.place is not None and gate.measure not in names
-        if dropped:
-            self.notices(
-                Notice(f"the gate {gate} is dropped: -m does not ask for {gate.measure}", "", gate.place)
-            )
-        return not dropped
-
-    def _named(self) -> tuple[str | None, str | None, str | None]:
-        """The judge by flag, the judge in a file, and the base URL by flag.
-
-        What a resumed folder's manifest says counts as written in a file: a URL in it gets no key.
-        """
-        in_file = None if self._flags.judge else self.suite.setting("judge")
-        if self._flags.judge is None:
-            in_file = self.options.judge or in_file
-            if in_file and self._flags.base_url is None and self.options.base_url:
-                in_file = at_url(in_file, self.options.base_url)
-        return self._flags.judge, in_file, self._flags.base_url

@@ -27,21 +27,20 @@ from germane.evaluation.answers import PlannedCase, answered, answers_at_hand, m
 from germane.evaluation.choice import Router
 from germane.evaluation.forecast import Expectation, Forecast, Forecaster
 from germane.evaluation.options import Options, Watch
-from germane.evaluation.plan import Feasibility, Plan, separate
+from germane.evaluation.plan import Plan, separate
 from germane.evaluation.session import Session, answers_so_far, ledger_of, new_folder, read_stored
 from germane.evaluation.unit import evaluated, plan
-from germane.judges.judge import Judge, members_of
+from germane.judges.judge import members_of
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, Receipts, Spent
 from germane.ledger.replay import missing_in_words, open_for_replay
-from germane.ledger.store import is_there, open_ledger
+from germane.ledger.store import Ledger, SQLiteLedger, is_there
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
 from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
 from germane.samples.rows import PlainRow
-from germane.tables.folder import ReportFolder
 from germane.types import Json
 
 
@@ -75,7 +74,7 @@ def run_each(options: Options, watch: Watch | None = None) -> Iterator[tuple[str
     budget = Budget(options.max_cost, options.max_calls)
     for path, one in list(plans.items()):
         try:
-            yield path, _Run(one, watch, {}, None, retry_errors=False, budget=budget).go()
+            yield path, _Run(one, watch, budget=budget).go()
         except GermaneError:
             del plans[path]
             if plans:
@@ -100,13 +99,13 @@ def forecast(
     place = ledger_of(options, resume, stored)
     receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else None
     known = answers_so_far(resume, stored, errors=not retry_errors)
-    reading = contextlib.nullcontext()
-    if options.replay:
-        reading = contextlib.closing(open_for_replay(options.replay))  # type: ignore[assignment]
-    elif place is not None and is_there(place):
-        reading = contextlib.closing(open_ledger(place, reading=True))  # type: ignore[assignment]
-    feasibility = Feasibility(plan.settings)
-    with reading as ledger:
+    feasibility = plan.feasibility()
+    with contextlib.ExitStack() as opened:
+        ledger: Ledger | None = None
+        if options.replay:
+            ledger = opened.enter_context(contextlib.closing(open_for_replay(options.replay)))
+        elif place is not None and is_there(place):
+            ledger = opened.enter_context(contextlib.closing(SQLiteLedger(place, reading=True)))
         forecaster = Forecaster(plan.judge, plan.settings, known, ledger, receipts)
         cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
         if plan.suite.asks_targets:
@@ -131,14 +130,14 @@ class _Run:
         self,
         plan: Plan,
         watch: Watch,
-        stored: dict[str, Json],
-        resume: Path | None,
+        stored: dict[str, Json] | None = None,
+        resume: Path | None = None,
         *,
-        retry_errors: bool,
+        retry_errors: bool = False,
         budget: Budget | None = None,
     ) -> None:
         self.plan, self.watch, self.options = plan, watch, plan.options
-        self.stored, self.resume, self.retry_errors = stored, resume, retry_errors
+        self.stored, self.resume, self.retry_errors = stored or {}, resume, retry_errors
         self.budget = budget or Budget(self.options.max_cost, self.options.max_calls)
         self.spent = Spent()
         self.missing: Mapping[str, AnyQuestion] = {}
@@ -154,9 +153,8 @@ class _Run:
         cases = list(self.plan.suite.cases()) if self.plan.suite.asks_targets else None
         self.models = models_of(cases or ())
         folder = self.resume or new_folder(self.options, self.plan.suite.paths)
-        session = Session(
-            self.options, folder, self.stored, retry_errors=self.retry_errors, recall=self.plan.plain is None
-        )
+        recall = self.plan.plain is None
+        session = Session(self.options, folder, self.stored, retry_errors=self.retry_errors, recall=recall)
         try:
             session.write("running", self._made(session))
             asyncio.run(self._work(cases, session))
@@ -165,10 +163,8 @@ class _Run:
             self._discard(session, asked=cases is not None)  # nothing was judged: a bad line came first
             raise
         except (Interrupted, JudgeError, LedgerError, OSError) as failure:
-            known = self.spent.calls or self.spent.cached
-            if isinstance(failure, MissingKey) and self._discard(
-                session, asked=cases is not None or bool(known)
-            ):
+            asked = cases is not None or bool(self.spent.calls or self.spent.cached)
+            if isinstance(failure, MissingKey) and self._discard(session, asked=asked):
                 raise
             raise self._stopped(failure, session) from None
         else:
@@ -213,10 +209,9 @@ class _Run:
         if not self.watch.wants_forecast:
             self.plan.check(jobs)
             return
-        forecaster = Forecaster(
-            self.plan.judge, self.plan.settings, session.known, session.ledger, session.receipts
+        expectation = Expectation(
+            Forecaster(self.plan.judge, self.plan.settings, session.known, session.ledger, session.receipts)
         )
-        expectation = Expectation(forecaster)
         self.plan.check(jobs, expectation.look)
         if (total := expectation.total()) is not None:
             self.watch.expects(total)
@@ -240,34 +235,31 @@ class _Run:
         self.watch.warn("interrupted: what is in flight is finished and kept; once more gives it up")
 
     def _report(self, session: Session) -> Report:
-        total = session.total(self.spent)
-        manifest = session.manifest(manifest_of(self.plan.settings, self.plan.judge, total))
+        plan, judge = self.plan, self.plan.judge
+        missing = ""
+        if self.missing:  # of a ledger that is replayed
+            replay = self.options.replay or ""
+            missing = missing_in_words(session.ledger, replay, self.missing, session.folder.items)
         report = Report.build(
             session.folder,
             {
-                **manifest,
+                **session.manifest(manifest_of(plan.settings, judge, session.total(self.spent))),
+                **self._input(),
                 **({"targets": self.models} if self.models else {}),
-                **self._warnings(),
-                **self._files(),
-                "places": self.plan.suite.places(),
+                "places": plan.suite.places(),
                 "by": self.options.by,
             },
-            gates=self.plan.gates,
+            gates=plan.gates,
             max_unmeasured=self.options.max_unmeasured,
-            over=self.budget.exceeded or self._unknown(session),
+            over=self.budget.exceeded or missing,
         )
         settle_changes(report, self.baseline, every=self.options.fail_on_regression)
         report.finish()
-        asked = self.plan.judge is not None and not self.options.replay and _costs(self.plan.judge)
-        if asked and _has_failures(session.folder):
+        asked = judge and not self.options.replay and any(one.stored for one in members_of(judge))
+        # a question without an answer, or a member of a panel that gave none
+        if asked and any(field in {"errors", "failed"} for _, field, _ in session.folder.asked):
             self.watch.failed(session.command("--retry-errors"))
         return report
-
-    def _unknown(self, session: Session) -> str:
-        """Which answers a replayed ledger does not hold; "" where it has them all, or none is replayed."""
-        if not self.missing:
-            return ""
-        return missing_in_words(session.ledger, self.options.replay or "", self.missing, session.folder.items)
 
     def _stopped(self, failure: BaseException, session: Session) -> GermaneError:
         """Write down and show what is known; the error says how the run is continued."""
@@ -293,28 +285,18 @@ class _Run:
 
     def _made(self, session: Session) -> dict[str, Json]:
         """What a manifest says before the report is complete."""
-        judge = judge_entry(self.plan.judge, session.total(self.spent))
-        return {"judge": judge, **self._files(), **self._warnings()}
+        return {"judge": judge_entry(self.plan.judge, session.total(self.spent)), **self._input()}
 
-    def _files(self) -> dict[str, Json]:
-        """How many cases each path gave, where one of several is an eval file: they have means of their own."""
-        suite = self.plan.suite
-        if len(suite.paths) < 2 or not suite.files:
-            return {}
-        return {"eval_files": [[str(path), self.counts[path]] for path in suite.paths]}
+    def _input(self) -> dict[str, Json]:
+        """What a manifest says of the input: its warnings, and how many cases each of several paths gave.
 
-    def _warnings(self) -> dict[str, Json]:
-        notices = self.plan.notices
-        return {"warnings": [str(notice) for notice in notices]} if len(notices) else {}
-
-
-def _has_failures(folder: ReportFolder) -> bool:
-    """Whether a question has no answer, or a member of a panel gave none."""
-    return any(field in {"errors", "failed"} for _, field, _ in folder.asked)
-
-
-def _costs(judge: Judge) -> bool:
-    return any(member.stored for member in members_of(judge))
+        Where one of these is an eval file, they have means of their own.
+        """
+        suite, warnings = self.plan.suite, list(map(str, self.plan.notices))
+        said: dict[str, Json] = {"warnings": warnings} if warnings else {}
+        if len(suite.paths) > 1 and suite.files:
+            said["eval_files"] = [[str(path), self.counts[path]] for path in suite.paths]
+        return said
 
 
 async def _interruptibly(work: Any) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -81,6 +79,9 @@ class ReportFolder:
 
         The samples and labels are those of the `source`, where all samples have the same graders.
         """
+        import shutil  # not at the top, as below: `germane rank` starts without them
+        import tempfile
+
         folder = cls(tempfile.mkdtemp(prefix="germane-"))
         folder.scratch = True
         folder._source = source if len(source.graders) < 2 else None
@@ -273,6 +274,8 @@ class ReportFolder:
 
     def _set_aside(self) -> None:
         """Append the judgements of a killed session to those of earlier ones: the next begins the file anew."""
+        import shutil
+
         part = self.path / f"judgements.jsonl{_PART}"
         if part.exists():
             with part.open("rb") as left, (self.path / f"judgements.jsonl{_EARLIER}").open("ab") as kept:
