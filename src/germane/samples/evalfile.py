@@ -113,7 +113,8 @@ def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
     place = nodes[0].place
     pairs = node_of({"type": "rubrics", "name": "rubrics", "weight": weight}, place).pairs or {}
     pairs["rubrics"] = Node(place, items=list(nodes))
-    return _spec(Node(place, pairs=pairs, keys=dict.fromkeys(pairs, place)))
+    node = Node(place, pairs=pairs, keys=dict.fromkeys(pairs, place))
+    return GraderSpec(name="rubrics", node=node, spec=freeze(node.json()))
 
 
 def _rubrics(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
