@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.measures.outcome import Item, complement, ok, proportion, share, skipped
+from germane.measures.outcome import Item, complement, ok, proportion, skipped
 from germane.questions.asking import Unanswered
 
 verdicts = st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=7)
@@ -56,7 +56,7 @@ def test_order_changes_nothing(held, random):
 @given(st.lists(st.booleans(), min_size=1, max_size=6), st.integers(0, 30), st.integers(0, 30))
 def test_a_missing_list_can_be_anything(known, yes, no):
     """However many statements a hidden list holds, the share lies within its bounds, and these are not too wide."""
-    outcome = share([Item("x", one) for one in known], [Unanswered("y")], nothing="")
+    outcome = proportion([Item("x", one) for one in known], hidden=[Unanswered("y")])
     assert outcome.bounds == (0.0, 1.0)
     whole = proportion([*known, *[True] * yes, *[False] * no])
     assert whole.value is not None
@@ -65,8 +65,8 @@ def test_a_missing_list_can_be_anything(known, yes, no):
 
 def test_a_list_that_is_missing_alone():
     """With nothing counted there is nothing to bound."""
-    assert share([], [Unanswered("y")], nothing="").status == "error"
-    assert share([], [], nothing="nothing there") == skipped("nothing there")
+    assert proportion([], hidden=[Unanswered("y")]).status == "error"
+    assert proportion([], nothing="nothing there") == skipped("nothing there")
 
 
 @given(verdicts)

@@ -15,7 +15,7 @@ from germane import evaluate
 from germane.errors import InputError, MeasureError
 from germane.judges import FakeJudge, Reply
 from germane.measures import Measure, declaration, parse_measures
-from germane.measures.measure import definition, definitions
+from germane.measures.measure import definitions
 from germane.reports.report import Report
 
 FIRST_HIT = '''
@@ -78,7 +78,7 @@ class TestAFile:
         report = evaluate(SAMPLES, [f"{path}:first_hit", f"{path}:first_hit(least=2)"])
         assert report[name].mean == 0.5
         assert report[f"{name}(least=2)"].mean == 0.0
-        assert definition(name).doc.startswith("1 if the first context")
+        assert Measure(name).definition.doc.startswith("1 if the first context")
 
     def test_a_plain_function(self, tmp_path):
         """Even without the decorator."""

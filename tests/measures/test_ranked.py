@@ -13,7 +13,7 @@ import germane.measures as public
 from germane.errors import MeasureError
 from germane.measures import AP, Measure, P, context_precision, context_relevance, nDCG, parse_measures
 from germane.measures.kernel import RankedLabels
-from germane.measures.measure import definition, definitions
+from germane.measures.measure import definitions
 from germane.measures.ranked import values
 
 RANKED = [known for known in definitions() if known.family == "ranked"]
@@ -188,7 +188,7 @@ def test_defaults_follow_the_kind_of_measure() -> None:
     assert nDCG.labels == "gold"
     assert context_precision.labels == "judge"
     assert context_relevance.labels == "judge"
-    assert definition("context_relevance").when == {"unit": "context"}
+    assert Measure("context_relevance").definition.when == {"unit": "context"}
 
 
 def test_settings_fill_in_the_defaults() -> None:

@@ -120,7 +120,7 @@ def test_designs_cover_the_mean_of_the_set(design: str) -> None:
         else:
             places = np.flatnonzero(np.isin(queries, rng.choice(60, 15, replace=False)))
             options["clusters"] = queries
-        found = corrected_mean(judge, labelled(people, places), value_range=(0, 3), **options)  # type: ignore[arg-type]
+        found = corrected_mean(judge, labelled(people, places), value_range=(0, 3), **options)
         low, high = ends(found)
         held += low <= people.mean() <= high
         errors.append((found.mean or 0) - people.mean())

@@ -28,10 +28,10 @@ def ends(interval: Interval) -> tuple[float, float]:
 def test_student_t_equals_scipy() -> None:
     """Many regular scores: Student's t, named, over cases."""
     x = np.random.default_rng(0).beta(3, 3, 80)
-    found = mean_interval(x, value_range=RANGE, level=0.9)
-    expected = stats.t.interval(0.9, 79, x.mean(), stats.sem(x))
+    found = mean_interval(x, value_range=RANGE)
+    expected = stats.t.interval(0.95, 79, x.mean(), stats.sem(x))
     assert ends(found) == pytest.approx(expected)
-    assert (found.method, found.level, found.units, found.n) == ("Student t", 0.9, "cases", 80)
+    assert (found.method, found.level, found.units, found.n) == ("Student t", 0.95, "cases", 80)
     assert found.mean == pytest.approx(x.mean())
 
 
@@ -201,9 +201,9 @@ def test_incomplete_scores_widen_the_interval_over_both_bounds() -> None:
 
 def test_imbens_manski_solves_its_equation() -> None:
     """The constant falls from the two-sided to the one-sided quantile as the set grows."""
-    assert imbens_manski(0, 30, 0.95) == pytest.approx(stats.t.ppf(0.975, 30))
-    assert imbens_manski(50, 30, 0.95) == pytest.approx(stats.t.ppf(0.95, 30), abs=1e-6)
-    c = imbens_manski(0.7, 30, 0.95)
+    assert imbens_manski(0, 30) == pytest.approx(stats.t.ppf(0.975, 30))
+    assert imbens_manski(50, 30) == pytest.approx(stats.t.ppf(0.95, 30), abs=1e-6)
+    c = imbens_manski(0.7, 30)
     assert stats.t.cdf(c + 0.7, 30) - stats.t.cdf(-c, 30) == pytest.approx(0.95)
 
 
@@ -226,7 +226,6 @@ def test_weights_give_the_ratio_mean() -> None:
         ([0.5, 1.5], {"value_range": RANGE}, "outside its range"),
         ([0.5, 0.6], {"clusters": [1]}, "one cluster per value"),
         ([0.5, np.nan], {"bounds": ([0, 1], [1, 0])}, "lower bound"),
-        ([0.5, 0.6], {"level": 1}, "confidence level"),
         ([[0.5]], {}, "one score per case"),
         ([0.5, 0.5], {"value_range": (1, 1)}, "outside|empty"),
         ([0.5, 0.5], {"weights": [1, 0]}, "weights"),

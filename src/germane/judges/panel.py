@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.questions.reading import replica_number
 from germane.questions.voting import check_vote
-from germane.types import FrozenDict, Json, Judgement, Usage, freeze
+from germane.types import FrozenDict, Json, Judgement, freeze
 
 
 class Replica(Judge):
@@ -29,18 +29,14 @@ class Replica(Judge):
         self.name, self.stored, self.stand_in = judge.name, judge.stored, judge.stand_in
         replica = {"replica": number} if number > 1 else {}
         self.identity = freeze({**judge.identity, **replica})
-        if hasattr(judge, "forecast"):
-            self.forecast: Callable[[tuple[AnyQuestion, ...]], Usage] = judge.forecast
+
+    def __getattr__(self, name: str) -> Any:  # forecast and price, where the judge has them
+        return getattr(self.judge, name)
 
     @property
     def concurrency(self) -> int:  # type: ignore[override]
         """The judge's own."""
         return self.judge.concurrency
-
-    @property
-    def price(self) -> Any:
-        """The judge's own; None = unknown."""
-        return getattr(self.judge, "price", None)
 
     def prompt_hash(self, question: AnyQuestion) -> str:
         """The judge's own."""

@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from germane.errors import AnswerError
@@ -43,7 +44,7 @@ class ScriptJudge(LocalJudge):
 
     def __init__(self, concurrency: int = 4, ask: AskJudge | None = None) -> None:
         self.concurrency, self.ask = concurrency, ask
-        self._threads = self._started()
+        self._threads: ThreadPoolExecutor | None = None
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """One process per question."""
@@ -55,12 +56,9 @@ class ScriptJudge(LocalJudge):
 
     async def close(self) -> None:
         """Let go of the threads; it can be used again."""
-        self._threads.shutdown(wait=False)
-        self._threads = self._started()
-
-    def _started(self) -> ThreadPoolExecutor:
-        """Threads that wait for programs; one starts when it is needed."""
-        return ThreadPoolExecutor(self.concurrency, thread_name_prefix="germane-script")
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
+        self._threads = None
 
     async def _run(self, question: AnyQuestion) -> Reply:
         if not isinstance(question, Script):
@@ -74,12 +72,7 @@ class ScriptJudge(LocalJudge):
         if lent.stopped is not None:  # its score would rest on questions that nobody answered
             raise lent.stopped
         calls = {"call_count": lent.calls, "max_calls": question.max_calls}
-        return Reply(
-            payload=reply.payload,
-            error=reply.error,
-            ms=reply.ms,
-            provenance=FrozenDict({**reply.provenance, "target_proxy": FrozenDict(calls)}),
-        )
+        return replace(reply, provenance=FrozenDict({**reply.provenance, "target_proxy": FrozenDict(calls)}))
 
     async def _start(self, question: AnyScript, own: Mapping[str, str]) -> Reply:
         document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
@@ -87,10 +80,11 @@ class ScriptJudge(LocalJudge):
         try:
             child = ChildProcess(question.argv, cwd=question.cwd, env=environment, stdin=document)
         except OSError as fault:
-            why = (
-                f"could not start `{shlex.join(question.argv)}` in {question.cwd}: {fault.strerror or fault}"
-            )
-            return _failed(question, why, f"{fault.strerror or fault}")
+            theirs = str(fault.strerror or fault)
+            why = f"could not start `{shlex.join(question.argv)}` in {question.cwd}: {theirs}"
+            return _failed(question, why, theirs)
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix="germane-script")
         return _reply(question, await child.finished(question.timeout, self._threads))
 
 
@@ -98,13 +92,8 @@ def _reply(question: AnyScript, finished: Finished) -> Reply:
     """What a program that has ended says, or what was wrong with it."""
     command, stderr = shlex.join(question.argv), finished.tail(TAIL)
     if finished.timed_out:
-        why = f"`{command}` was stopped after {question.timeout:g} s"
-        return _failed(
-            question,
-            f"{why}: {stderr}" if stderr else why,
-            f"timed out after {question.timeout:g} s",
-            finished,
-        )
+        why = f"`{command}` was stopped after {question.timeout:g} s{stderr and f': {stderr}'}"
+        return _failed(question, why, f"timed out after {question.timeout:g} s", finished)
     if finished.flooded:
         why = f"`{command}` was stopped: it printed more than {MAX_STDOUT // 1_000_000} MB"
         return _failed(question, why, "stdout is too long", finished)

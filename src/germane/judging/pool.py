@@ -102,8 +102,12 @@ class Pool:
             await self._finish()
             raise
         finally:
-            for queue in self._queues.values():
-                await _close(queue.judge)
+            for judge in [queue.judge for queue in self._queues.values()]:
+                try:
+                    await judge.close()
+                except Exception as fault:  # noqa: BLE001 - somebody's own judge; its answers are stored all the same
+                    why = f"{type(fault).__name__}: {fault}"
+                    _log.warning("the judge %s failed to close: %s", judge.name, why)
 
     async def _finish(self) -> None:
         """Wait for what is in flight."""
@@ -171,7 +175,8 @@ class Pool:
     ) -> list[Answer] | None:
         answers: list[Answer] = []
         for key, question, _ in asked:
-            if (answer := self._standing(key, question, found)) is None:
+            judgement = found.get(key)
+            if judgement is None or not (answer := self._read(question, judgement)).holds:
                 return None
             answers.append(answer)
         for (key, question, judge), answer in zip(asked, answers, strict=True):
@@ -189,12 +194,6 @@ class Pool:
         if keys and self._ledger is not None:
             found.update(self._ledger.find(list(keys)))
         return found
-
-    def _standing(self, key: str, question: AnyQuestion, found: Mapping[str, Judgement]) -> Answer | None:
-        """What stands without asking anybody; None where nothing was found, or it is of no use."""
-        judgement = found.get(key)
-        answer = None if judgement is None else self._read(question, judgement)
-        return answer if answer is not None and answer.holds else None
 
     def _read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
         answer = answered(question, judgement)
@@ -240,12 +239,12 @@ class Pool:
             found = self._find([(one.key, one.judge) for one in arrived])
             missing: dict[int, list[Pending]] = {}
             for one in arrived:
-                if (answer := self._standing(one.key, one.question, found)) is not None:
-                    self._receipts.known(one.key, one.judge, one.question, answer)
-                    self._settle(one, answer)
-                    continue
-                if one.key in found:
-                    self._unusable[one.key] = found[one.key]  # the next answer takes its place
+                if (judgement := found.get(one.key)) is not None:
+                    if (answer := self._read(one.question, judgement)).holds:
+                        self._receipts.known(one.key, one.judge, one.question, answer)
+                        self._settle(one, answer)
+                        continue
+                    self._unusable[one.key] = judgement  # the next answer takes its place
                 self._receipts.first(one.key)
                 missing.setdefault(id(one.judge), []).append(one)
             for some in missing.values():
@@ -408,10 +407,3 @@ class Pool:
         self.answered += 1
         if not one.future.done():
             one.future.set_result(answer)
-
-
-async def _close(judge: Judge) -> None:
-    try:
-        await judge.close()
-    except Exception as error:  # noqa: BLE001 - somebody's own judge; its answers are stored all the same
-        _log.warning("the judge %s failed to close: %s: %s", judge.name, type(error).__name__, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations, zip_longest
 from math import isnan, nan
 from typing import Any, TypeAlias
@@ -23,7 +23,6 @@ from germane.statistics.agreement import (
     krippendorff_alpha,
     spread_between,
 )
-from germane.statistics.intervals import Interval
 from germane.statistics.ranking import kendall_tau, top_half_tau
 from germane.tables.labels import Label, LabelBook, by_people
 from germane.types import Json, Judgement
@@ -151,7 +150,22 @@ def _kinds(kind: str, graded: Grades, read: AuditedJudge) -> Iterator[dict[str, 
             queries=queries,
             weights=None if np.isnan(heavy).any() else heavy,
         )
-        yield {**_line(kind, scale, found), "between_systems": _systems(items, judge - people, read)}
+        between, bias = found.between_queries, found.bias
+        yield {
+            "kind": kind,
+            "scale": scale,
+            **_agreed(found),
+            "queries": found.queries,
+            "base_rate": found.base_rate,
+            "confusion": {
+                "grades": list(found.confusion.grades),
+                "people_by_judge": found.confusion.table.tolist(),
+            },
+            "bias": {"mean": bias.mean, "interval": bias.ends and list(bias.ends)},
+            "between_queries": between and asdict(between),
+            "illegal": {f"{grade:g}": count for grade, count in found.illegal.items()},
+            "between_systems": _systems(items, judge - people, read),
+        }
 
 
 def _legal(scale: str, *grades: Iterable[float]) -> tuple[float, ...]:
@@ -173,29 +187,6 @@ def _weights(labels: Iterable[Label], graded: Grades) -> dict[str, float]:
     return {item: sizes[name] / len(items) for name, items in strata.items() for item in items}
 
 
-def _line(kind: str, scale: str, found: JudgeAgreement) -> dict[str, Json]:
-    between = found.between_queries
-    return {
-        "kind": kind,
-        "scale": scale,
-        "queries": found.queries,
-        "base_rate": found.base_rate,
-        **_agreed(found),
-        "confusion": {
-            "grades": list(found.confusion.grades),
-            "people_by_judge": found.confusion.table.tolist(),
-        },
-        "bias": {"mean": found.bias.mean, "interval": _ends(found.bias)},
-        "between_queries": between
-        and {"deviation": between.deviation, "low": between.low, "high": between.high},
-        "illegal": {f"{grade:g}": count for grade, count in found.illegal.items()},
-    }
-
-
-def _ends(interval: Interval) -> list[float] | None:
-    return list(interval.ends) if interval.ends else None
-
-
 def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Json:
     """The judge's bias on each system, and how much that differs beyond chance; None where there is one system."""
     rows = [
@@ -208,7 +199,7 @@ def _systems(items: Sequence[str], error: Any, read: AuditedJudge) -> Json:
         return None
     spread = spread_between([wrong for _, wrong in rows], [system for system, _ in rows])
     means = {name: float(np.mean([wrong for system, wrong in rows if system == name])) for name in names}
-    return {"deviation": spread.deviation, "low": spread.low, "high": spread.high, "bias": means}
+    return {**asdict(spread), "bias": means}
 
 
 def _people(labels: Iterable[Label]) -> Iterator[dict[str, Json]]:

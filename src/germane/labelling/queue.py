@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from germane.errors import InputError
 from germane.measures.labels import HELPS, turns
 from germane.measures.measure import Measure
+from germane.questions.relevance import Relevance
 from germane.reports.correct import JudgedThing, things_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.statistics.sampling import chances_of_rounds, neyman_allocation
-from germane.tables.labels import passage_of, relevance_item
+from germane.tables.labels import passage_of
 from germane.types import FrozenDict, Sample
 
 Ints: TypeAlias = NDArray[np.intp]
@@ -81,7 +82,8 @@ def label_tasks(report: ReportData, kind: str = "relevance") -> list[LabelTask]:
                 if thing.question.kind == kind and (sample.id, thing.item) not in found:
                     found[sample.id, thing.item] = _task(thing, sample, agreed.get(thing.question.item))
     if not found and kind == "relevance":
-        found = {(one.case, one.item): one for sample in report.samples() for one in _unjudged(sample)}
+        unjudged = ((sample, thing) for sample in report.samples() for thing in _unjudged(sample))
+        found = {(sample.id, thing.item): _task(thing, sample, None) for sample, thing in unjudged}
     if not found:
         if kind not in _NOTHING:
             raise InputError(f"--kind {kind} is not known", fix=f"write {', '.join(_NOTHING)}")
@@ -116,23 +118,13 @@ def _task(thing: JudgedThing, sample: Sample, agreement: float | None) -> LabelT
     )
 
 
-def _unjudged(sample: Sample) -> Iterable[LabelTask]:
-    history = turns(sample)
+def _unjudged(sample: Sample) -> Iterable[JudgedThing]:
+    """Every passage of a sample of which no judge was asked."""
     for place in sample.places():
         if place.context.text.strip():
-            text = passage_of(place.context)
-            yield LabelTask(
-                item=relevance_item(sample.query, text, history),
-                kind="relevance",
-                case=sample.id,
-                query=sample.query,
-                passages=(text,),
-                history=history,
-                sample=sample.id,
-                system=sample.system,
-                call=place.call,
-                rank=place.rank,
-            )
+            passage, history = passage_of(place.context), turns(sample)
+            question = Relevance(query=sample.query, passage=passage, history=history)
+            yield JudgedThing(item=question.item, question=question, call=place.call, rank=place.rank)
 
 
 class DrawnTask(NamedTuple):

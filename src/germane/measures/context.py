@@ -17,7 +17,7 @@ from germane.measures.gold import NO_GOLD, NO_IDS, TOGETHER, documents, relevant
 from germane.measures.kernel import Column, alpha_ndcg, covered
 from germane.measures.labels import Settings, distinct, distinct_contexts, rankings, same, texts_of, turns
 from germane.measures.measure import Param, one_of
-from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, share, skipped
+from germane.measures.outcome import NO_CONTEXT, Item, Outcome, error, ok, proportion, skipped
 from germane.measures.ranked import OVER, UNIT
 from germane.questions.asking import Program, Unanswered, ask, ask_all
 from germane.questions.listing import Claims, Entities
@@ -147,14 +147,14 @@ def context_relevancy(sample: Sample, *, unit: str, k: int | None, settings: Set
         StatementRelevance(query=sample.query, passage=text, history=turns(sample), **beside)
         for text in texts_of(contexts)
     )
-    return share(
+    return proportion(
         [
             Item(one.text, one.relevant, f"context {place}")
             for place, statements in enumerate(answers, 1)
             if not isinstance(statements, Unanswered)
             for one in statements
         ],
-        [answer for answer in answers if isinstance(answer, Unanswered)],
+        hidden=[answer for answer in answers if isinstance(answer, Unanswered)],
         nothing="the contexts state nothing",
         what="statements relevant",
         lacking="not relevant",

@@ -154,7 +154,7 @@ def _check(rank: int, place: LabelledPlace, measure: Measure, call: int, votes: 
     if place.context.id is not None:
         check["id"] = place.context.id
     if isinstance(label, PlaceLabel):
-        grade = label.gain if label.binary else max(label.level, 0.0)
+        grade = label.gain if label.scale == "binary" else max(label.level, 0.0)
         check |= {"grade": grade if grade % 1 else int(grade), "source": label.source}
     if 0 <= place.verdict < len(votes):
         check |= votes[place.verdict]

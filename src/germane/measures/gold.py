@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import fsum, inf
 
 from germane.measures.declaration import MeasureOptions, measure
@@ -59,12 +60,12 @@ def relevant(sample: Sample, rel: int) -> list[str]:
     return [document for document, grade in graded if grade >= rel]
 
 
-def _of_sets(sample: Sample, rel: int, over: str, one: Callable[[list[str], list[str]], Outcome]) -> Outcome:
-    """The outcome of the gold documents and those that came back, or its mean over the lists that are measured."""
-    gold, lists = relevant(sample, rel), documents(sample, over)
-    if not gold or lists is None:
-        return skipped(NO_IDS if gold else NO_GOLD)
-    found = [one(gold, ids) for ids in lists or [[]]]
+def _over_lists(sample: Sample, over: str, k: int | None, one: Callable[[list[str]], Outcome]) -> Outcome:
+    """The outcome of the documents that came back, or its mean over the lists that are measured."""
+    lists = documents(sample, over, k)
+    if lists is None:
+        return skipped(NO_IDS)
+    found = [one(ids) for ids in lists or [[]]]
     if len(found) == 1:
         return found[0]
     items = [
@@ -74,6 +75,11 @@ def _of_sets(sample: Sample, rel: int, over: str, one: Callable[[list[str], list
     ]
     mean = fsum(outcome.value or 0.0 for outcome in found) / len(found)
     return ok(mean, items=items, what=f"{found[0].what}, counted in each call")
+
+
+def _of_sets(sample: Sample, rel: int, over: str, one: Callable[[list[str], list[str]], Outcome]) -> Outcome:
+    gold = relevant(sample, rel)
+    return _over_lists(sample, over, None, lambda ids: one(gold, ids)) if gold else skipped(NO_GOLD)
 
 
 def _found(gold: Sequence[str], ids: Sequence[str]) -> Outcome:
@@ -110,18 +116,10 @@ def id_f1(sample: Sample, *, rel: int, over: str) -> Outcome:
     return _of_sets(sample, rel, over, _both)
 
 
-def _of_groups(sample: Sample, over: str, k: int | None, one: Callable[[Outcome], float]) -> Outcome:
-    """The mean over the lists that are measured of what `one` makes of the share of groups hit."""
-    lists = documents(sample, over, k)
-    if lists is None:
-        return skipped(NO_IDS)
-    found = []
-    for ids in lists or [[]]:
-        hits = ((group, [document for document in group if document in ids]) for group in sample.gold or ())
-        items = [Item(" or ".join(group), bool(hit), f"by {hit[0]}" if hit else "") for group, hit in hits]
-        found.append(proportion(items, what="gold groups hit"))
-    items = [item for outcome in found for item in outcome.items]
-    return ok(fsum(map(one, found)) / len(found), items=items, what="gold groups hit")
+def _groups_hit(sample: Sample, ids: Sequence[str]) -> Outcome:
+    hits = ((group, [document for document in group if document in ids]) for group in sample.gold or ())
+    items = [Item(" or ".join(group), bool(hit), f"by {hit[0]}" if hit else "") for group, hit in hits]
+    return proportion(items, what="gold groups hit")
 
 
 @measure(
@@ -131,7 +129,7 @@ def _of_groups(sample: Sample, over: str, k: int | None, one: Callable[[Outcome]
 )
 def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     """Share of the needed facts that came back, where several documents may hold the same one (any of a group will do)."""
-    return _of_groups(sample, over, k, lambda hit: hit.value or 0.0)
+    return _over_lists(sample, over, k, lambda ids: _groups_hit(sample, ids))
 
 
 @measure(
@@ -141,7 +139,12 @@ def group_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
 )
 def full_recall(sample: Sample, *, over: str, k: int | None) -> Outcome:
     """Whether everything that is needed came back: all gold groups, or nothing counts."""
-    return _of_groups(sample, over, k, lambda hit: float(hit.value == 1.0))
+
+    def whole(ids: Sequence[str]) -> Outcome:
+        hit = _groups_hit(sample, ids)
+        return replace(hit, value=float(hit.value == 1.0))
+
+    return _over_lists(sample, over, k, whole)
 
 
 @measure(

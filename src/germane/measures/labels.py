@@ -145,11 +145,6 @@ class PlaceLabel(NamedTuple):
     source: str = "gold"
     scale: str = "graded"
 
-    @property
-    def binary(self) -> bool:
-        """Whether it is a yes or no."""
-        return self.scale == "binary"
-
 
 class LabelledPlace(NamedTuple):
     """One place of a ranking: its context, and its label, None (unjudged) or Unanswered (the judge failed).
@@ -271,7 +266,10 @@ def _on_one_scale(lists: Sequence[tuple[str, Sequence[LabelledPlace]]]) -> tuple
     A yes has no place among the grades: worth 1, a perfect ranking with it above a 3 would not score 1. Thresholds
     hold on both scales, so what is relevant stays as it is.
     """
-    if len({p.label.binary for _, one in lists for p in one if isinstance(p.label, PlaceLabel)}) < 2:
+    if (
+        len({p.label.scale == "binary" for _, one in lists for p in one if isinstance(p.label, PlaceLabel)})
+        < 2
+    ):
         return tuple(Ranking(query, tuple(places)) for query, places in lists)
 
     def worth(place: LabelledPlace) -> LabelledPlace:

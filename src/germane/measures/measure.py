@@ -260,26 +260,6 @@ def definitions() -> tuple[Definition, ...]:
     return tuple(sorted(known, key=place))
 
 
-def definition(name: str, params: Mapping[str, Value] | None = None) -> Definition:
-    """The definition behind a name or alias and its parameters; MeasureError names the nearest where there is none."""
-    only = _REGISTRY.get(name)
-    if only is not None and len(only) == 1 and not only[0].when:
-        return only[0]  # most are found so, many times per sample
-    canonical, preset = _resolve(name)
-    given = {**preset, **(params or {})}
-    # the same name may be defined elsewhere too, for another value of the parameter
-    for find in (str, _find_more):
-        find(canonical)
-        known = _REGISTRY[canonical]
-        if found := next((one for one in known if one.covers(given)), None):
-            return found
-    for key in known[0].when:
-        known[0].params[key].check(canonical, key, given.get(key, known[0].params[key].default))
-    raise MeasureError(
-        f"{canonical} needs another parameter", fix=f"write {' or '.join(one.title for one in known)}"
-    )
-
-
 def _find(name: str) -> tuple[str, Mapping[str, Value]] | None:
     """The canonical name behind a spelling that is known already, and the parameters that it carries."""
     if name in _REGISTRY:
@@ -294,22 +274,37 @@ def _find_more(name: str) -> bool:
     return True
 
 
-def _resolve(name: str) -> tuple[str, Mapping[str, Value]]:
-    """The canonical name behind a spelling, and the parameters that the spelling carries."""
-    if found := _find(name) or (_find_more(name) and _find(name)):
-        return found
+def _resolve(name: str, params: Mapping[str, Value]) -> tuple[Definition, Mapping[str, Value]]:
+    """The definition behind a spelling and its parameters, and these with what the spelling carries."""
+    spelled = _find(name) or (_find_more(name) and _find(name))
+    if not spelled:
+        raise _not_there(name)
+    canonical, preset = spelled
+    given = {**preset, **params}
+    # the same name may be defined elsewhere too, for another value of the parameter
+    for find in (str, _find_more):
+        find(canonical)
+        known = _REGISTRY[canonical]
+        if found := next((one for one in known if one.covers(given)), None):
+            return found, given
+    for key in known[0].when:
+        known[0].params[key].check(canonical, key, given.get(key, known[0].params[key].default))
+    titles = " or ".join(one.title for one in known)
+    raise MeasureError(f"{canonical} needs another parameter", fix=f"write {titles}")
+
+
+def _not_there(name: str) -> MeasureError:
+    """The error for a name that means nothing here: it names the nearest measure."""
     sought = {fold(name), fold(_NUMBER_BEHIND.sub("", name))}
     for (tool, ours), names in _ELSEWHERE.items():
         for known in names.split():
             if fold(known) in sought:
-                raise MeasureError(
-                    f"{known} is a measure of {tool} that germane does not have",
-                    fix=f"the nearest: {ours}",
-                )
+                problem = f"{known} is a measure of {tool} that germane does not have"
+                return MeasureError(problem, fix=f"the nearest: {ours}")
     near = nearest(name, [*_REGISTRY, *_ALIASES], 0.6)
     hint = _find(near) if near else None
     fix = f"did you mean {Measure(hint[0], FrozenDict(hint[1]))}?" if hint else "see `germane measures`"
-    raise MeasureError(f"there is no measure {name!r}", fix=fix)
+    return MeasureError(f"there is no measure {name!r}", fix=fix)
 
 
 def _unknown(*_: object, **__: object) -> None:
@@ -351,9 +346,7 @@ class Measure:
     _text: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        canonical, preset = _resolve(self.name)
-        given = {**preset, **self.params}
-        known = definition(canonical, given)
+        known, given = _resolve(self.name, self.params)
         checked: dict[str, Value] = {}
         for name, value in given.items():
             if name not in known.params:
@@ -382,8 +375,8 @@ class Measure:
             "labels": source,
             "_text": known.name + _spelled(checked) + at,
         }
-        for field_name, value in found.items():
-            object.__setattr__(self, field_name, value)
+        for place, what in found.items():
+            object.__setattr__(self, place, what)
 
     def require_cutoff(self) -> Measure:
         """Itself, or MeasureError where this measure means nothing without `@k`."""

@@ -88,6 +88,7 @@ def incomplete(why: str, bounds: tuple[float, float]) -> Outcome:
 def proportion(
     verdicts: Sequence[bool | Unanswered | Item],
     *,
+    hidden: Sequence[Unanswered] = (),
     nothing: str = "nothing to count",
     what: str = "",
     lacking: str = "missing",
@@ -95,38 +96,25 @@ def proportion(
     """The share that held; skipped where there is nothing to count, incomplete where a verdict is missing.
 
     Items may have weights: the share is then of the weight. The bounds are exact: a missing verdict is all or nothing.
+    Where what is to be counted comes of lists of which some are missing (`hidden`), nothing narrower than 0 to 1 can be
+    said: such a list may hold any number of things.
     """
     items = tuple(map(_item, verdicts))
     whole = math.fsum(item.weight for item in items)
-    if not whole:
+    if not whole and not hidden:
         return skipped(nothing)
     gained = math.fsum(item.gained for item in items)
     missing = [item for item in items if item.held is None]
-    if not missing:
-        return Outcome(gained / whole, items=items, what=what, lacking=lacking)
-    why = f"{len(missing)} of {len(items)} verdicts missing: {missing[0].why}"
-    most = gained + math.fsum(item.weight for item in missing)
-    found = incomplete(why, (gained / whole, most / whole)) if len(missing) < len(items) else error(why)
+    if hidden:
+        why = f"{len(hidden)} lists missing: {hidden[0].why}"
+        found = incomplete(why, (0.0, 1.0)) if items else error(why)
+    elif missing:
+        why = f"{len(missing)} of {len(items)} verdicts missing: {missing[0].why}"
+        most = gained + math.fsum(item.weight for item in missing)
+        found = incomplete(why, (gained / whole, most / whole)) if len(missing) < len(items) else error(why)
+    else:
+        found = Outcome(gained / whole)
     return replace(found, items=items, what=what, lacking=lacking)
-
-
-def share(
-    counted: Sequence[Item],
-    hidden: Sequence[Unanswered],
-    *,
-    nothing: str,
-    what: str = "",
-    lacking: str = "missing",
-) -> Outcome:
-    """The share that held where what is to be counted comes from several lists, some of which (`hidden`) are missing.
-
-    A missing list may hold any number of things, so nothing narrower than 0 to 1 can be said of the share.
-    """
-    if not hidden:
-        return proportion(counted, nothing=nothing, what=what, lacking=lacking)
-    why = f"{len(hidden)} lists missing: {hidden[0].why}"
-    found = incomplete(why, (0.0, 1.0)) if counted else error(why)
-    return replace(found, items=tuple(counted), what=what, lacking=lacking)
 
 
 def complement(outcome: Outcome) -> Outcome:

@@ -381,7 +381,7 @@ class _Labelled:
         else:
             grades = (int(label.scale.rpartition("-")[2]) for label in labels if "-" in label.scale)
             top = max(grades, default=3)
-        scale = "binary" if any(label.binary for label in labels) else settings.scale
+        scale = "binary" if any(label.scale == "binary" for label in labels) else settings.scale
         table, missing = self._table.rows_from(*self._rows[number]), missing_verdicts(lists, holes=holes)
         return incomplete(why, bounds(measure, table, missing, scale=scale, top=top))
 

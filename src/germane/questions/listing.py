@@ -17,13 +17,13 @@ from germane.types import Json
 class ClaimsPayload(PayloadModel):
     """`{claims: [string]}`."""
 
-    claims: list[Text]
+    claims: tuple[Text, ...]
 
 
 class EntitiesPayload(PayloadModel):
     """`{entities: [string]}`."""
 
-    entities: list[Text]
+    entities: tuple[Text, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Claims(Question[tuple[str, ...]]):
 
     def answer(self, payload: ClaimsPayload) -> tuple[str, ...]:
         """The claims, in order; none is an answer too."""
-        return tuple(payload.claims)
+        return payload.claims
 
     def unasked(self) -> Json:
         """An empty text claims nothing."""
@@ -77,7 +77,7 @@ class Entities(Question[tuple[str, ...]]):
 
     def answer(self, payload: EntitiesPayload) -> tuple[str, ...]:
         """The entities as the text spells them; none is an answer too."""
-        return tuple(payload.entities)
+        return payload.entities
 
     def unasked(self) -> Json:
         """An empty text names nothing."""

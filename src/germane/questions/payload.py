@@ -13,19 +13,18 @@ from functools import cache
 from typing import Annotated, Any, TypeAlias, TypeVar, get_args
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     StrictBool,
     StrictStr,
+    StringConstraints,
     ValidationError,
 )
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails
 
 from germane.errors import AnswerError
-from germane.questions.text import blank
 from germane.types import Json
 
 
@@ -54,23 +53,18 @@ def _whole(value: object) -> object:
 _DIGITS = re.compile(r"(-?[0-9]{1,9})(?:\.0+)?")
 
 
-def _says(value: str) -> str:
-    """The text without white space around it.
-
-    One that shows nothing (white space, invisible characters) is refused and not dropped: a list that went wrong there
-    may lack what was meant, and the numbers of what follows would no longer be the judge's.
-    """
-    if blank(value):
-        raise PydanticCustomError("blank", "a non-empty string")
-    return value.strip()
-
-
 Whole: TypeAlias = Annotated[int, BeforeValidator(_whole), Field(strict=True)]
 """A whole number."""
 YesNo: TypeAlias = StrictBool
 """true or false, and no word for it."""
-Text: TypeAlias = Annotated[StrictStr, AfterValidator(_says)]
-"""A text that says something."""
+Text: TypeAlias = Annotated[
+    str, StringConstraints(strict=True, strip_whitespace=True, pattern=r"[^\p{C}\p{Z}]")
+]
+"""A text that says something, without white space around it.
+
+One that shows nothing (white space, invisible characters) is refused and not dropped: a list that went wrong there may
+lack what was meant, and the numbers of what follows would no longer be the judge's.
+"""
 Numbers: TypeAlias = tuple[Whole, ...]
 """Numbers of contexts."""
 Reason: TypeAlias = Annotated[StrictStr, BeforeValidator(lambda value: "" if value is None else value)]
@@ -98,7 +92,7 @@ def parsed(kind: type[P], payload: Json, verdicts: tuple[str, str] | None = None
 
 def normal(kind: type[P], payload: Json) -> dict[str, Json]:
     """The payload with the types that its schema names, and nothing else in it."""
-    return parsed(kind, payload).model_dump(exclude_unset=True)
+    return parsed(kind, payload).model_dump(exclude_unset=True, by_alias=True)
 
 
 _WANTED = {
@@ -135,7 +129,7 @@ def _wanted(part: Mapping[str, Json], problem: str) -> str:
         return f"{wanted} from {part['minimum']} to {part['maximum']}"
     if part["type"] == "array" and part["items"]["type"] != "object":
         return f"{wanted} of {'numbers' if part['items']['type'] == 'integer' else 'strings'}"
-    return "a non-empty string" if problem == "blank" else wanted
+    return "a non-empty string" if problem == "string_pattern_mismatch" else wanted
 
 
 def _shown(value: object) -> str:
@@ -176,7 +170,9 @@ def _plain(part: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Json
         inner = {name: _plain(one, shared) for name, one in part["properties"].items()}
         strict = {"properties": inner, "required": list(inner), "additionalProperties": False}
         return {"type": "object", **_described(part), **strict}
-    kept = {name: value for name, value in part.items() if name not in {"title", "default", "items"}}
+    kept = {
+        name: value for name, value in part.items() if name not in {"title", "default", "items", "pattern"}
+    }
     return {**kept, "items": _plain(part["items"], shared)} if "items" in part else kept
 
 

@@ -154,24 +154,17 @@ class Relevance(AboutPassage[Grade]):
         }
 
 
-class Statement(NamedTuple):
+class Statement(PayloadModel):
     """One statement of a passage, and whether it is relevant to the query."""
 
-    text: str
-    relevant: bool
-
-
-class StatementItem(PayloadModel):
-    """`{statement, relevant}`."""
-
-    statement: Text
+    text: Text = Field(alias="statement")
     relevant: YesNo
 
 
 class StatementsPayload(PayloadModel):
     """`{statements: [{statement, relevant}]}`."""
 
-    statements: list[StatementItem]
+    statements: tuple[Statement, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +180,7 @@ class StatementRelevance(AboutPassage[tuple[Statement, ...]]):
 
     def answer(self, payload: StatementsPayload) -> tuple[Statement, ...]:
         """The statements, in order; none is an answer too."""
-        return tuple(Statement(one.statement, one.relevant) for one in payload.statements)
+        return payload.statements
 
     def unasked(self) -> Json:
         """An empty passage states nothing."""

@@ -197,7 +197,7 @@ class Corrections:
 
     @cached_property
     def _samples(self) -> dict[SampleKey, Sample]:
-        return {(sample.id, sample.system, sample.trial): sample for sample in self._tables.samples}
+        return {sample.key: sample for sample in self._tables.samples}
 
     @cached_property
     def _settings(self) -> Settings:
@@ -244,8 +244,8 @@ class Corrections:
             return None
         mean, count = fsum(values.tolist()) / len(values), len(rows.items)
         return CorrectedMean(
-            mean=mean, ends=(mean, mean), method="labels of all", level=0.95, judged=summary.mean or 0.0, human=mean,
-            human_ends=(mean, mean), weight=0.0, labels=count, total=count, queries=len(rows.cases), ess=float(count),
+            mean=mean, ends=(mean, mean), method="labels of all", judged=summary.mean or 0.0, human=mean,
+            human_ends=(mean, mean), labels=count, total=count, queries=len(rows.cases), ess=float(count),
         )  # fmt: skip
 
     def _of_draw(self, rows: _Things, summary: MeasureSummary) -> CorrectedMean | str:

@@ -278,7 +278,7 @@ def _interval(found: CaseValues, clusters: NDArray[np.generic] | None, span: tup
     low, high = found.low, found.high
     if not np.isfinite(high).all():
         why = "what is missing could have any value"
-        return Interval(mean=None, ends=None, method="", level=0.95, units="cases", n=len(low), why=why)
+        return Interval(mean=None, ends=None, method="", units="cases", n=len(low), why=why)
     inside = not len(low) or (low.min() >= span[0] and high.max() <= span[1])
     limits = span if inside else None  # a measure that is not loaded here may have another range
     return mean_interval(found.values, clusters=clusters, bounds=(low, high), value_range=limits)

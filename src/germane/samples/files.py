@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import functools
 import gzip
 import io
 import json
@@ -314,6 +315,7 @@ class Notices:
         return len(self._seen)
 
 
+@functools.lru_cache(maxsize=4096)
 def fold(name: str) -> str:
     """A name without case, underscores, dashes and blanks: `expectedRelevantCount` is `expected_relevant_count`."""
     return name.replace("_", "").replace("-", "").replace(" ", "").casefold()
@@ -387,7 +389,8 @@ def decode(text: str, *, infinite: bool = False) -> Json:
     except json.JSONDecodeError as error:
         raise _syntax(error) from None
     except RecursionError:
-        raise _too_deep(text) from None
+        problem = f"the JSON is nested more than {MAX_DEPTH} levels deep"
+        raise JsonFault(problem, "write it flatter", 0) from None
     except ValueError:
         longest = max(_TOKEN.finditer(text), key=lambda one: len(one[0]) * one[0].lstrip("-").isdigit())
         raise JsonFault("a number has too many digits", "write it as a string", longest.start()) from None
@@ -424,16 +427,6 @@ def _refused(text: str, *, infinite: bool) -> JsonFault:
         elif not infinite and text.startswith(("NaN", "Infinity", "-Infinity"), offset):
             return JsonFault("NaN and Infinity are not JSON", "write null or leave the field out", offset)
     raise AssertionError("the decoder refuses for these two reasons only")  # pragma: no cover
-
-
-def _too_deep(text: str) -> JsonFault:
-    depth = 0
-    for match in _TOKEN.finditer(text):
-        depth += (match[0] in "[{") - (match[0] in "]}")
-        if depth > MAX_DEPTH:
-            break
-    problem = f"the JSON is nested more than {MAX_DEPTH} levels deep"
-    return JsonFault(problem, "write it flatter", match.start())
 
 
 def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:

@@ -28,13 +28,12 @@ class Spread:
     """How much groups (queries, systems) differ in a mean.
 
     `deviation` is the standard deviation between groups beyond what the spread within them explains, `low` and `high`
-    the extreme group means, `groups` how many there are.
+    the extreme group means.
     """
 
     deviation: float
     low: float
     high: float
-    groups: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +65,6 @@ def agreement(
     scale: Sequence[float] = (0, 1, 2, 3),
     queries: ArrayLike | None = None,
     weights: ArrayLike | None = None,
-    level: float = 0.95,
 ) -> JudgeAgreement:
     """Agreement of a judge's grades with people's on the same items.
 
@@ -79,7 +77,6 @@ def agreement(
         scale: The legal grades, ascending.
         queries: Query of each item, shape (n,).
         weights: 1 / inclusion probability of each item, shape (n,), for labels of a stratified queue; None = 1 each.
-        level: Nominal coverage of the bias's interval.
 
     Raises:
         InputError: Shapes differ, or a grade is not a number.
@@ -92,9 +89,9 @@ def agreement(
     error = found - truth
     reach = max(scale) - min(scale)
     limits = (-reach, reach) if len(error) == 0 or np.abs(error).max() <= reach else None
-    bias = mean_interval(error, clusters=queries, weights=weights, level=level)
+    bias = mean_interval(error, clusters=queries, weights=weights)
     if bias.ends is None and len(error):  # no spread to go by: the range alone bounds the mean
-        bias = mean_interval(error, clusters=queries, value_range=limits, weights=weights, level=level)
+        bias = mean_interval(error, clusters=queries, value_range=limits, weights=weights)
     return JudgeAgreement(
         n=len(error),
         queries=None if queries is None else len(np.unique(np.asarray(queries))),
@@ -217,7 +214,7 @@ def spread_between(values: ArrayLike, groups: ArrayLike) -> Spread:
         within = float(np.square(x - means[codes]).sum()) / (n - count) if n > count else 0.0
         typical = (n - float(np.square(sizes).sum()) / n) / (count - 1)
         deviation = sqrt(max(0.0, (between - within) / typical))
-    return Spread(deviation, float(means.min()), float(means.max()), count)
+    return Spread(deviation, float(means.min()), float(means.max()))
 
 
 def _grades(judge: ArrayLike, people: ArrayLike) -> tuple[Floats, Floats]:

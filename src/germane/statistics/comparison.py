@@ -30,14 +30,13 @@ class SignFlipTest:
 
     p: float
     method: str
-    flips: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
     """One measure of two systems over the same cases; `difference` is B minus A, None where scores are incomplete.
 
-    `detectable` is the smallest true difference that this many units show with the power asked for, `needed` the
+    `detectable` is the smallest true difference that this many units show with a power of 0.8, `needed` the
     number of units that would show the observed one; both None where differences do not vary.
     """
 
@@ -103,8 +102,6 @@ def paired_difference(
     bounds_a: tuple[ArrayLike, ArrayLike] | None = None,
     bounds_b: tuple[ArrayLike, ArrayLike] | None = None,
     value_range: tuple[float, float] | None = None,
-    level: float = 0.95,
-    power: float = 0.8,
     seed: int = 0,
 ) -> PairedDifference:
     """Mean of b - a over the same cases, with interval, test and power.
@@ -119,8 +116,6 @@ def paired_difference(
         bounds_a: Lower and upper bounds of A's scores, read where they are nan.
         bounds_b: The same for B.
         value_range: Smallest and largest score possible; None = unknown.
-        level: Nominal coverage of the interval; the power is for tests at 1 - level.
-        power: Probability with which `detectable` would be detected.
         seed: Seed of the random flips.
 
     Raises:
@@ -140,9 +135,7 @@ def paired_difference(
     limits = None
     if value_range is not None:
         limits = (value_range[0] - value_range[1], value_range[1] - value_range[0])
-    interval = mean_interval(
-        change, clusters=clusters, bounds=bounds, value_range=limits, level=level, differences=True
-    )
+    interval = mean_interval(change, clusters=clusters, bounds=bounds, value_range=limits, differences=True)
     units = group_cases(change, clusters)
     complete = len(change) > 0 and not open_.any()
     varies = complete and len(units.sums) > 1 and units.deviation > 0
@@ -156,10 +149,8 @@ def paired_difference(
         wins=int((change > _SAME).sum()),
         ties=int((np.abs(change) <= _SAME).sum()),
         losses=int((change < -_SAME).sum()),
-        detectable=detectable_difference(units.deviation, len(units.sums), 1 - level, power)
-        if varies
-        else None,
-        needed=units_needed(units.deviation, units.mean, 1 - level, power) if varies else None,
+        detectable=detectable_difference(units.deviation, len(units.sums)) if varies else None,
+        needed=units_needed(units.deviation, units.mean) if varies else None,
         deviation=units.deviation if varies else None,
     )
 
@@ -204,14 +195,13 @@ def sign_flip_test(
     observed = abs(total) - 1e-12 * most
     if n > NORMAL_ABOVE:
         spread = sqrt(float(d @ d))
-        return SignFlipTest(
-            2 * normal_cdf(-abs(total) / spread) if spread else 1.0, "sign-flip, normal approximation", 0
-        )
+        p = 2 * normal_cdf(-abs(total) / spread) if spread else 1.0
+        return SignFlipTest(p, "sign-flip, normal approximation")
     tables = _tables(d)
     if n <= EXACT:
         patterns = np.arange(2**n, dtype="<u2").view(np.uint8).reshape(-1, 2)[:, : len(tables)]
         sums = total - 2 * _looked_up(tables, patterns.T)
-        return SignFlipTest(float((np.abs(sums) >= observed).mean()), "sign-flip, exact", 2**n)
+        return SignFlipTest(float((np.abs(sums) >= observed).mean()), "sign-flip, exact")
     rng = np.random.default_rng(seed)
     beyond = done = 0
     while done < flips:
@@ -220,7 +210,7 @@ def sign_flip_test(
         sums = total - 2 * _looked_up(tables, drawn)
         beyond += int((np.abs(sums) >= observed).sum())
         done += count
-    return SignFlipTest((beyond + 1) / (flips + 1), f"sign-flip, {flips:,} random flips", flips)
+    return SignFlipTest((beyond + 1) / (flips + 1), f"sign-flip, {flips:,} random flips")
 
 
 def _tables(d: Floats) -> Floats:

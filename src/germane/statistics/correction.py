@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from germane.errors import InputError
 from germane.statistics.distributions import t_quantile
-from germane.statistics.intervals import cluster_codes, mean_interval
+from germane.statistics.intervals import UPPER, cluster_codes, mean_interval
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -51,7 +51,6 @@ class CorrectedMean:
     """
 
     method: str
-    level: float
     judged: float
     labels: int
     total: int
@@ -78,7 +77,6 @@ def corrected_mean(
     strata: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     value_range: tuple[float, float] | None = None,
-    level: float = 0.95,
 ) -> CorrectedMean:
     """Mean over a fixed set of N units (passages, or whole queries), of which a random sample is labelled.
 
@@ -100,7 +98,6 @@ def corrected_mean(
         clusters: What was drawn at random where that was not the unit itself: the query of each passage, if queries
             were labelled whole (one that is labelled in part corrects nothing); shape (N,).
         value_range: Smallest and largest possible value; the interval is cut to it.
-        level: Nominal coverage.
 
     Raises:
         InputError: Shapes differ, or a judged value is missing.
@@ -110,7 +107,7 @@ def corrected_mean(
     size = len(f)
     known = ~np.isnan(y)
     n = int(known.sum())
-    base = CorrectedMean(method="PPI++", level=level, judged=float(f_own.mean()), labels=n, total=size)
+    base = CorrectedMean(method="PPI++", judged=float(f_own.mean()), labels=n, total=size)
     groups = np.arange(size) if clusters is None else cluster_codes(clusters, size)
     if clusters is not None:
         base = replace(base, queries=len(np.unique(groups[known])))
@@ -148,8 +145,8 @@ def corrected_mean(
         uneven = w if np.ptp(w) > 0 else None
         return _labels_alone(base, y, value_range, None if clusters is None else groups, uneven)
     mean = human + fit.weight * (float(f.mean()) - f_mean)
-    half = t_quantile((1 + level) / 2, max(df - 1, 1)) * sqrt(variance)
-    half_alone = t_quantile((1 + level) / 2, df) * sqrt(alone)
+    half = t_quantile(UPPER, max(df - 1, 1)) * sqrt(variance)
+    half_alone = t_quantile(UPPER, df) * sqrt(alone)
     return _estimated(base, (mean, half), (human, half_alone), fit.weight, limits)
 
 
@@ -161,7 +158,6 @@ def corrected_query_mean(
     proxy: ArrayLike | None = None,
     population: Literal["report", "queries"] = "report",
     value_range: tuple[float, float] | None = None,
-    level: float = 0.95,
 ) -> CorrectedMean:
     """Mean over queries of the mean over each query's passages, of which only some are labelled (estimand C).
 
@@ -184,7 +180,6 @@ def corrected_query_mean(
         population: "report" = the mean that this report would show if all its passages were labelled; "queries" =
             the mean over queries like these.
         value_range: Smallest and largest possible value; the interval is cut to it.
-        level: Nominal coverage.
 
     Raises:
         InputError: Shapes differ, or a judged value is missing.
@@ -198,9 +193,7 @@ def corrected_query_mean(
     counts_all = np.bincount(codes[known], minlength=len(sizes))
     held = np.flatnonzero(counts_all)
     shown = float((np.bincount(codes, f_own) / sizes).mean())
-    base = CorrectedMean(
-        method="PPI++ by query", level=level, judged=shown, labels=n, total=total, queries=len(held)
-    )
+    base = CorrectedMean(method="PPI++ by query", judged=shown, labels=n, total=total, queries=len(held))
     if n < FEWEST:
         return replace(base, why=f"{n} labels: at least {FEWEST} are needed")
     if len(held) < 3:
@@ -217,7 +210,7 @@ def corrected_query_mean(
         return _labels_alone(base, y_mean, value_range)
     y_in, f_in = y - y_mean[group], f - f_mean[group]
     stages = _Stages(group, counts, sizes[held], len(sizes), population)
-    half_alone = stages.half_width(y_in, y_mean, (False, False), 0.0, level)
+    half_alone = stages.half_width(y_in, y_mean, (False, False), 0.0)
     # Within queries each label has the weight that it has in the variance; queries are what the jackknife leaves out.
     inner = _fit(y_in, f_in, stages.scale, stages.free, group) if stages.free >= _FREE else _Fit()
     gap = f_query[held] - f_mean
@@ -235,7 +228,6 @@ def corrected_query_mean(
         d - outer.weight * f_query[held],
         (inner.weight > 0, outer.weight > 0),
         doubt,
-        level,
     )
     if half <= 0 or half_alone <= 0:
         return _labels_alone(base, y_mean, value_range)
@@ -313,9 +305,7 @@ class _Stages:
         share = (1 - self.counts / self.sizes) / (self.counts * np.maximum(self.counts - 1, 1))
         return np.asarray(share[self.group], float)
 
-    def half_width(
-        self, within: Floats, between: Floats, fitted: tuple[bool, bool], doubt: float, level: float
-    ) -> float:
+    def half_width(self, within: Floats, between: Floats, fitted: tuple[bool, bool], doubt: float) -> float:
         """Half the interval, from deviations within queries, values per query, and what the weights add.
 
         Queries with one label get the mean variance of the others; where nearly all have one, the variance between queries
@@ -338,7 +328,7 @@ class _Stages:
         if variance <= 0:
             return 0.0
         df = variance**2 / (first**2 / first_df + second**2 / second_df)
-        return t_quantile((1 + level) / 2, df) * sqrt(variance + doubt)
+        return t_quantile(UPPER, df) * sqrt(variance + doubt)
 
 
 def _degrees(variances: Floats, df: Ints) -> float:
@@ -385,9 +375,7 @@ def _labels_alone(
     weights: Floats | None = None,
 ) -> CorrectedMean:
     """What the labels (or their means per query) say alone, by the rules for a mean: too few differ to weigh a judge."""
-    alone = mean_interval(
-        labels, clusters=clusters, weights=weights, value_range=value_range, level=base.level
-    )
+    alone = mean_interval(labels, clusters=clusters, weights=weights, value_range=value_range)
     return replace(
         base,
         mean=alone.mean if alone.ends else None,

@@ -28,6 +28,9 @@ from germane.statistics.distributions import beta_quantile, t_cdf, t_quantile
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
+LEVEL = 0.95
+UPPER = (1 + LEVEL) / 2
+"""Nominal coverage of every interval, and the probability below its upper end."""
 FEW, FEW_PAIRS = 50, 10
 """Number of units below which Student's t is not trusted: for scores with a range, for differences of two scores."""
 _DIFFER, _COCHRAN = 15, 15
@@ -54,10 +57,10 @@ class Interval:
     mean: float | None
     ends: tuple[float, float] | None
     method: str
-    level: float
     units: str
     n: int
     why: str = ""
+    level: float = LEVEL
 
     @property
     def half_width(self) -> float | None:
@@ -143,7 +146,6 @@ def mean_interval(
     bounds: tuple[ArrayLike, ArrayLike] | None = None,
     value_range: tuple[float, float] | None = None,
     weights: ArrayLike | None = None,
-    level: float = 0.95,
     differences: bool = False,
 ) -> Interval:
     """Confidence interval of the mean over cases, by the method that the values call for.
@@ -167,39 +169,36 @@ def mean_interval(
         bounds: Lower and upper bounds of the incomplete scores, two arrays of shape (n,); read where `values` is nan.
         value_range: Smallest and largest value possible; None = unknown.
         weights: Weight of each case, shape (n,), where cases were drawn with unequal probabilities: 1 / probability.
-        level: Nominal coverage, above 0 and below 1.
         differences: The values are differences between two scores of each case.
 
     Raises:
         InputError: Shapes differ, a value is outside the range, or a score is nan without bounds.
     """
-    if not 0 < level < 1:
-        raise InputError(
-            f"{level} is no confidence level", fix="give a number above 0 and below 1, such as 0.95"
-        )
     low, high, complete = _filled(np.asarray(values, float), bounds, value_range)
     if not len(low):
-        return Interval(mean=None, ends=None, method="", level=level, units="cases", n=0, why="no scores")
+        return Interval(mean=None, ends=None, method="", units="cases", n=0, why="no scores")
     below = group_cases(low, clusters, weights)
     above = below if complete else group_cases(high, clusters, weights)
-    n, irregular = len(below.sums), _irregular_differences if differences else _irregular
+    n = len(below.sums)
     ends: tuple[float, float] | None
     shares = value_range is not None and value_range[0] == 0 and value_range[1] == 1
     if shares and below.name == "cases" and weights is None and _binary(low) and _binary(high):
-        method, ends = "Clopper-Pearson", _exact_share(low, high, level)
+        method = "Clopper-Pearson"
+        ends = clopper_pearson(int(low.sum()), len(low))[0], clopper_pearson(int(high.sum()), len(high))[1]
     elif (
-        value_range is not None and all(map(isfinite, value_range)) and (irregular(below) or irregular(above))
+        value_range is not None
+        and all(map(isfinite, value_range))
+        and any(_irregular(units, differences=differences) for units in (below, above))
     ):
-        method, ends = "betting", _betting(below, above, value_range, level)
+        method, ends = "betting", _betting(below, above, value_range)
     else:
-        method, ends = "Student t", _student(below, above, value_range or (-inf, inf), level)
+        method, ends = "Student t", _student(below, above, value_range or (-inf, inf))
     if not complete:
         method += ", Imbens-Manski" if method == "Student t" else ", both bounds"
     return Interval(
         mean=below.mean if complete else None,
         ends=ends,
         method=method,
-        level=level,
         units=below.name,
         n=n,
         why="" if ends else "one case" if n == 1 else "all values are equal",
@@ -239,21 +238,18 @@ def _binary(values: Floats) -> bool:
     return bool(((values == 0) | (values == 1)).all())
 
 
-def _irregular(units: Units) -> bool:
-    """Whether there are few units, they are skewed beyond 1, or 80% of them are equal."""
-    means = units.sums / units.sizes
-    return len(means) < FEW or abs(_skewness(units)) > _SKEWED or _commonest(means) >= _EQUAL * len(means)
+def _irregular(units: Units, *, differences: bool) -> bool:
+    """Whether Student's t would fail: there are few units, they are skewed, or most of them are equal.
 
-
-def _irregular_differences(units: Units) -> bool:
-    """Whether Student's t would fail for differences, which pairing makes more symmetric than scores.
-
-    That is so for fewer than 10 units, fewer than 15 times their squared skewness (after Cochran 1977, section
-    2.15), or where most are ties and fewer than 15 are none.
+    For scores that is so below 50 units, beyond a skewness of 1, and where 80% are equal. Pairing makes differences more
+    symmetric than scores: below 10 units, or 15 times their squared skewness (after Cochran 1977, section 2.15), or
+    where most are ties and fewer than 15 are none.
     """
     means = units.sums / units.sizes
-    n, ties = len(means), _commonest(means)
-    return n < FEW_PAIRS or n < _COCHRAN * _skewness(units) ** 2 or (ties > n / 2 and n - ties < _DIFFER)
+    n, skewness, equal = len(means), _skewness(units), _commonest(means)
+    if differences:
+        return n < FEW_PAIRS or n < _COCHRAN * skewness**2 or (equal > n / 2 and n - equal < _DIFFER)
+    return n < FEW or abs(skewness) > _SKEWED or equal >= _EQUAL * n
 
 
 def _commonest(means: Floats) -> int:
@@ -270,22 +266,14 @@ def _skewness(units: Units) -> float:
     return float((squares * residuals).mean()) / variance**1.5 if variance > 0 else 0.0
 
 
-def clopper_pearson(successes: int, n: int, *, level: float = 0.95) -> tuple[float, float]:
+def clopper_pearson(successes: int, n: int) -> tuple[float, float]:
     """Exact interval of a share: `successes` of `n` cases (Clopper and Pearson 1934, Biometrika 26)."""
-    tail = (1 - level) / 2
-    low = beta_quantile(tail, successes, n - successes + 1) if successes else 0.0
-    high = beta_quantile(1 - tail, successes + 1, n - successes) if successes < n else 1.0
+    low = beta_quantile(1 - UPPER, successes, n - successes + 1) if successes else 0.0
+    high = beta_quantile(UPPER, successes + 1, n - successes) if successes < n else 1.0
     return low, high
 
 
-def _exact_share(low: Floats, high: Floats, level: float) -> tuple[float, float]:
-    ends = [clopper_pearson(int(side.sum()), len(side), level=level) for side in (low, high)]
-    return ends[0][0], ends[1][1]
-
-
-def _student(
-    below: Units, above: Units, limits: tuple[float, float], level: float
-) -> tuple[float, float] | None:
+def _student(below: Units, above: Units, limits: tuple[float, float]) -> tuple[float, float] | None:
     """Student t interval from the mean of the lower bounds to that of the upper ones; None where it has no width."""
     df = len(below.sums) - 1
     errors = (below.error, above.error) if df else (inf, inf)
@@ -294,37 +282,37 @@ def _student(
         max(errors) <= 1e-14 * max(abs(below.mean), abs(above.mean)) and gap <= 0
     ):
         return None
-    times = imbens_manski(gap / max(errors) if max(errors) else inf, df, level)
+    times = imbens_manski(gap / max(errors) if max(errors) else inf, df)
     low, high = below.mean - times * errors[0], above.mean + times * errors[1]
     return max(low, limits[0]), min(high, limits[1])
 
 
-def imbens_manski(gap: float, df: float, level: float) -> float:
-    """Standard errors to add on either side of a set, so that each point of it is covered with probability `level`.
+def imbens_manski(gap: float, df: float) -> float:
+    """Standard errors to add on either side of a set, so that each point of it is covered with probability LEVEL.
 
-    The C of T(C + gap) - T(-C) = level, `gap` = length of the set in standard errors: the two-sided quantile of
+    The C of T(C + gap) - T(-C) = LEVEL, `gap` = length of the set in standard errors: the two-sided quantile of
     Student's t for a point, falling to the one-sided one (Imbens and Manski 2004, Econometrica 72).
     """
-    high = t_quantile((1 + level) / 2, df)
+    high = t_quantile(UPPER, df)
     if gap == 0:
         return high
-    low = t_quantile(level, df)
+    low = t_quantile(LEVEL, df)
     for _ in range(40):
         middle = (low + high) / 2
-        enough = t_cdf(middle + gap, df) - t_cdf(-middle, df) >= level
+        enough = t_cdf(middle + gap, df) - t_cdf(-middle, df) >= LEVEL
         low, high = (low, middle) if enough else (middle, high)
     return high
 
 
-def _betting(below: Units, above: Units, limits: tuple[float, float], level: float) -> tuple[float, float]:
+def _betting(below: Units, above: Units, limits: tuple[float, float]) -> tuple[float, float]:
     """Betting interval from the lower end of the one to the upper end of the other; both may be the same."""
     start, length = limits[0], limits[1] - limits[0]
     if not length > 0:
         raise InputError(f"the range {limits[0]:g} to {limits[1]:g} is empty", fix="give low < high")
     weights, n = below.sizes / below.sizes.max(), len(below.sizes)
     orders = _orders(min(_ORDERS, max(1, _CELLS // n)), n)
-    low = _capital_end((below.sums / below.sizes - start) / length, weights, orders, level)
-    high = 1 - _capital_end((limits[1] - above.sums / above.sizes) / length, weights, orders, level)
+    low = _capital_end((below.sums / below.sizes - start) / length, weights, orders)
+    high = 1 - _capital_end((limits[1] - above.sums / above.sizes) / length, weights, orders)
     return start + length * low, start + length * high
 
 
@@ -336,7 +324,7 @@ def _orders(many: int, n: int) -> Ints:
     return np.argsort((bits ^ (bits >> np.uint64(31))).reshape(many, n), axis=1)
 
 
-def _capital_end(x: Floats, weights: Floats, orders: Ints, level: float) -> float:
+def _capital_end(x: Floats, weights: Floats, orders: Ints) -> float:
     """Smallest mean in [0, 1] that betting on larger values does not refute.
 
     The capital is the product of 1 + bet * weight * (x - mean) with bets that look at earlier units only (predictable
@@ -346,7 +334,7 @@ def _capital_end(x: Floats, weights: Floats, orders: Ints, level: float) -> floa
     """
     n = len(x)
     values, sizes = x[orders], weights[orders]
-    goal = log(2 / (1 - level))
+    goal = log(2 / (1 - LEVEL))
     bets = _spread_before(values, sizes)
     np.sqrt(np.divide(2 * goal, np.multiply(bets, n, out=bets), out=bets), out=bets)
     growth, off = np.empty_like(bets), np.empty_like(bets)

@@ -202,8 +202,10 @@ class ModelClient:
     def widen(self, got: Completion, call: CallState) -> None:
         """Give the next answer more room, since this one was cut off."""
         limit = call.limit or 0
-        if not limit and (got.output_tokens or ROOM) < ROOM:
-            self.capabilities.name_limit()  # the server's own is short
+        known = self.capabilities
+        if not limit and (got.output_tokens or ROOM) < ROOM and known.max_tokens is None:
+            known.max_tokens = ROOM  # the server's own is short: named in every request from now on
+            known.version += 1
         call.room = max(2 * max(got.output_tokens or 0, limit), ROOM)
 
     def _learn(self, error: errors.Rejected, call: CallState) -> None:

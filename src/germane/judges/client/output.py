@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from germane.questions.reading import Ask
 from germane.questions.text import blank
@@ -47,8 +48,7 @@ _UNKNOWN = re.compile(
 _log = logging.getLogger("germane")
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
+class Correction(NamedTuple):
     """An unusable answer and what was wrong with it, to be shown to the model."""
 
     answer: str
@@ -156,29 +156,25 @@ class ModelCapabilities:
         parameter = next((name for name in self.parameters if name.lower() in text), None)
         if "temperature" in text and self.temperature is not None:
             self.temperature = None
-            self.leave_out("temperature")
+            self.left_out += ("temperature",)
         elif self.reasoning and _EFFORT.search(text):
             self.reasoning = self.reasoning[1:]
             if not self.reasoning:
-                self.leave_out("reasoning_effort")
+                self.left_out += ("reasoning_effort",)
         elif limited and self._rename_limit(text):
             pass
         elif parameter is not None and _UNKNOWN.search(text):
             self.parameters = {name: value for name, value in self.parameters.items() if name != parameter}
-            self.leave_out(parameter)
+            self.left_out += (parameter,)
         elif self.system and _SYSTEM.search(text):
             self.system = False
-            self.leave_out("system")
+            self.left_out += ("system",)
         elif mode < PROMPT and any(word in text for word in _MENTIONS[MODES[mode]]):
             self.lower(mode + 1, error)
         else:
             return False
         self.version += 1
         return True
-
-    def leave_out(self, name: str) -> None:
-        """Note that this is sent no more."""
-        self.left_out = (*self.left_out, name)
 
     def _rename_limit(self, text: str) -> bool:
         """Whether an error is about the name of the limit; then it has the other one, or none if that was refused too."""
@@ -190,14 +186,8 @@ class ModelCapabilities:
         self._limits_refused.add(self.limit_name)
         self.limit_name = "" if other in self._limits_refused else other
         if not self.limit_name:
-            self.leave_out("max_tokens")
+            self.left_out += ("max_tokens",)
         return True
-
-    def name_limit(self) -> None:
-        """The server's own limit is short: every request names one from now on, not each after a cut answer."""
-        if self.max_tokens is None:
-            self.max_tokens = ROOM
-            self.version += 1
 
     def lower(self, mode: int, why: str) -> None:
         """Ask in that mode from now on; asking without any constraint of the answer is logged."""
