@@ -43,7 +43,7 @@ def grade(
     """
     from germane.evaluation import grade as grading
     from germane.evaluation.choice import ledger_place, pick_judge
-    from germane.evaluation.options import JudgeOptions, filled, read_config
+    from germane.evaluation.options import JudgeOptions
     from germane.ledger.replay import open_for_replay
     from germane.ledger.store import SQLiteLedger
     from germane.measures.declaration import named
@@ -69,7 +69,7 @@ def grade(
     who = pick_judge(
         judge,
         options.get("judge"),
-        options=filled(JudgeOptions(base_url=base_url), read_config().values),
+        options=JudgeOptions(base_url=base_url),
         proxy=os.environ.get("AGENTV_TARGET_PROXY_URL"),
         needed=False,
     )

@@ -117,7 +117,7 @@ def forecast(
                 forecaster.look(job)
             else:
                 forecaster.wait(job)
-        found = forecaster.result()
+        found = forecaster.found
     if not found.waiting:  # a sample that waits may have what the others lack
         feasibility.check()
     return replace(found, max_cost=options.max_cost, max_calls=options.max_calls)
