@@ -1,5 +1,6 @@
 """Settings from the project's file: below flags and environment, above the defaults; never a way to a key."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,23 @@ def test_a_project_names_its_judge_measures_and_gates(inside: Cli, data: Path, t
     assert ran.code == 1
     assert set(inside("run", data, "--json", "-m", "RR P@1").json["measures"]) == {"RR", "P@1"}
     assert inside("run", data, "--fail-under", "mean(RR)>=1").code == 0
+
+
+def test_an_eval_file_goes_before_the_config(inside: Cli, data: Path, tmp_path: Path) -> None:
+    """And a flag before both; two files that differ are settled by a flag too."""
+    (tmp_path / "germane.toml").write_text('against = "query"\nrepeat = 2\n')
+    for name, against in (("a", "reference"), ("b", "criterion")):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"judge: lexical\nagainst: {against}\nmeasures: [context_precision]\ndata: {data.name}\n"
+        )
+
+    def asked(*words: str) -> object:
+        assert inside("run", *words, "--force", "-o", "r").code in {0, 2, 3}
+        manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
+        return manifest["settings"]["against"], manifest["options"]["repeat"]
+
+    assert asked("a.yaml") == ("reference", 2)
+    assert asked("a.yaml", "--against", "auto", "--repeat", "3") == ("auto", 3)
 
 
 def test_a_misspelt_setting_is_named(inside: Cli, data: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from germane.errors import LimitReached
 from germane.graders import CodeGrader, GraderResult
 from germane.judging.spending import Budget
-from germane.ledger.store import open_ledger
+from germane.ledger.store import SQLiteLedger
 from germane.samples.evalfile import Case
 from germane.testing import Act, ModelServer
 from germane.types import Sample
@@ -115,7 +115,7 @@ def test_its_answers_are_kept_in_the_ledger(tmp_path: Path) -> None:
     """A second run of the script asks the model nothing."""
     with ModelServer([answering("x")]) as server:
         for _ in range(2):
-            ledger = open_ledger(tmp_path / "ledger.sqlite")
+            ledger = SQLiteLedger(tmp_path / "ledger.sqlite")
             found = run("done(it=call('/invoke', {'question': 'a'}))", server, ledger=ledger)
             ledger.close()
             assert told(found)["it"][1]["rawText"] == "x"

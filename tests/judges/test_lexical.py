@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from germane.judges.lexical import LexicalJudge
-from germane.judges.lexical_words import terms
+from germane.judges.lexical import LexicalJudge, terms
 from germane.questions import Claims, Grade, Question, Relevance, Support, Supported
 from germane.questions.text import sentences, stem, words
 

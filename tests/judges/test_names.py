@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from germane.judges.lexical import LexicalJudge
-from germane.judges.lexical_words import names
+from germane.judges.lexical import LexicalJudge, names
 from germane.questions import (
     CitationSupport,
     Claims,

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from germane.errors import LedgerError
-from germane.ledger.files import FORMAT
-from germane.ledger.store import SQLiteLedger, find_ledger
+from germane.ledger.store import FORMAT, SQLiteLedger, find_ledger
 from germane.ledger.upkeep import check
 from germane.types import FrozenDict, Judgement, Usage
 

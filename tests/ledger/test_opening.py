@@ -10,7 +10,7 @@ import pytest
 from germane import evaluate
 from germane.errors import InputError, LedgerError
 from germane.judges import LLMJudge
-from germane.ledger.store import Ledger, SQLiteLedger, is_there, open_ledger, place_from
+from germane.ledger.store import Ledger, SQLiteLedger, is_there, place_from
 from germane.testing import ModelServer
 from germane.types import Judgement
 
@@ -69,7 +69,7 @@ def test_a_place_that_is_no_file_is_refused(
 ) -> None:
     """Not taken for a folder of that name. The message shows no password."""
     monkeypatch.chdir(tmp_path)
-    for look in (open_ledger, is_there, lambda ledger: evaluate(ROWS, "P@1", ledger=ledger)):
+    for look in (SQLiteLedger, is_there, lambda ledger: evaluate(ROWS, "P@1", ledger=ledger)):
         with pytest.raises(InputError, match=r"it is one file; write the file's path") as caught:
             look(where)
         assert "secret" not in str(caught.value)
@@ -81,9 +81,9 @@ def test_a_file_is_opened_wherever_it_is_named_from(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(LedgerError, match="there is no ledger"):
-        open_ledger("l.sqlite", reading=True)
+        SQLiteLedger("l.sqlite", reading=True)
     assert not is_there("~/l.sqlite")
-    ledger: Ledger = open_ledger("~/l.sqlite")
+    ledger: Ledger = SQLiteLedger("~/l.sqlite")
     ledger.close()
     assert ledger.place == str(tmp_path / "l.sqlite")
     assert is_there("l.sqlite")
@@ -93,7 +93,7 @@ def test_a_file_is_opened_wherever_it_is_named_from(tmp_path: Path, monkeypatch:
 
 def test_a_small_write_is_a_write(tmp_path: Path) -> None:
     """The log grows: a full disk would be noticed."""
-    ledger = open_ledger(tmp_path / "l.sqlite")
+    ledger = SQLiteLedger(tmp_path / "l.sqlite")
     before = (tmp_path / "l.sqlite-wal").stat().st_size
     ledger.ready()
     assert (tmp_path / "l.sqlite-wal").stat().st_size > before

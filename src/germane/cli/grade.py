@@ -43,9 +43,9 @@ def grade(
     """
     from germane.evaluation import grade as grading
     from germane.evaluation.choice import ledger_place, pick_judge
-    from germane.evaluation.options import JudgeOptions, filled, read_config
+    from germane.evaluation.options import JudgeOptions
     from germane.ledger.replay import open_for_replay
-    from germane.ledger.store import open_ledger
+    from germane.ledger.store import SQLiteLedger
     from germane.measures.declaration import named
     from germane.measures.labels import Settings
     from germane.samples.files import Notices
@@ -69,14 +69,14 @@ def grade(
     who = pick_judge(
         judge,
         options.get("judge"),
-        options=filled(JudgeOptions(base_url=base_url), read_config().values),
+        options=JudgeOptions(base_url=base_url),
         proxy=os.environ.get("AGENTV_TARGET_PROXY_URL"),
         needed=False,
     )
     if replay is not None:
         store: Ledger | None = open_for_replay(replay)
     else:
-        store = None if no_cache else open_ledger(ledger_place(ledger))
+        store = None if no_cache else SQLiteLedger(ledger_place(ledger))
     if grader is not None:
         case = grading.document_case(document, sample)
         result = grading.grade_case(grader, case, judge=who, ledger=store, replay=replay or "")

@@ -121,7 +121,7 @@ def prune(
 def check(ledger: AtLedger = None, json: AsJson = False) -> None:
     """Is every page and every answer intact? Exit code 0: yes; 1: no, with the command that saves what can be read."""
     from germane.ledger import upkeep
-    from germane.ledger.files import recovery
+    from germane.ledger.store import recovery
 
     path = _file(ledger)
     sound, problems = upkeep.check(path)

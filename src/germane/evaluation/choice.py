@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from germane.errors import InputError
-from germane.evaluation.options import JudgeOptions, environment, filled, read_config
+from germane.evaluation.options import JudgeOptions, environment, read_config
 from germane.judges.judge import Judge, Judges
 from germane.judges.panel import panel_of
 from germane.ledger.store import find_ledger, place_from
@@ -84,7 +84,7 @@ def judge_words(flag: str | None, in_file: str | None = None) -> tuple[str, bool
         (flag, True),
         (in_file, in_file == named_in_environment),
         (named_in_environment, True),
-        (" ".join(read_config().words("judge")), False),
+        (" ".join(read_config().values.get("judge", ())), False),
     )
     return next(((name, trusted) for name, trusted in named if name), ("", False))
 
@@ -107,7 +107,7 @@ def pick_judge(
     Several names with white space between them are a panel. A judge that is not trusted with a key gets none from the
     environment for its URL. `options` None = as the config says. InputError where one is needed and none is named.
     """
-    asked = filled(JudgeOptions(), read_config().values) if options is None else options
+    asked = (options or JudgeOptions()).filled()
     _check(asked)
     words, trusted = judge_words(flag, in_file)
     if words:
@@ -177,6 +177,6 @@ def ledger_place(flag: str | None = None) -> str:
     if named := flag or environment("ledger"):
         return named
     config = read_config()
-    if config.get("ledger") and config.folder is not None:
-        return place_from(config.folder, str(config.get("ledger")))
+    if config.values.get("ledger") and config.folder is not None:
+        return place_from(config.folder, config.values["ledger"])
     return str(find_ledger(Path.cwd()))

@@ -21,12 +21,12 @@ from germane.evaluation.unit import (
 )
 from germane.graders.grader import CaseGrader
 from germane.graders.specs import scored
-from germane.judges.judge import Judges
+from germane.judges.judge import Judge, Judges
 from germane.judging.pool import Pool
 from germane.judging.recorded import Recorded, RecordedRows
 from germane.judging.spending import Budget, Spent, check_price
 from germane.ledger.replay import missing_in_words, open_for_replay
-from germane.ledger.store import Ledger, open_ledger
+from germane.ledger.store import Ledger, SQLiteLedger
 from germane.measures.declaration import parse_measures
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
@@ -108,7 +108,6 @@ async def aevaluate(
     check_price(who, max_cost)
     settings = Settings.of(against, scale, rubric)
     parsed = [Gate.parse(gate) for gate in gates]
-    budget = Budget(max_cost, max_calls)
     jobs = (
         Job(sample=sample, graders=graders, case=Case(sample=sample))
         for sample in samples_from(rows_of(samples))
@@ -117,26 +116,45 @@ async def aevaluate(
         raise InputError("a ledger that is replayed is the only one", fix="leave ledger= out")
     opened = open_for_replay(replay) if replay is not None else None
     if isinstance(ledger, str | Path):
-        opened = open_ledger(ledger)
+        opened = SQLiteLedger(ledger)
     store = opened if ledger is None or isinstance(ledger, str | Path) else ledger
-    missing = ""
     try:
-        router = Router(who)
-        async with Pool(router, store, budget=budget, replay=str(replay or "")) as pool:
-            router.lend(pool)
-            tables = await judged(jobs, settings, pool)
-        if store is not None and pool.missing:
-            missing = missing_in_words(store, str(replay), pool.missing, tables.items)
+        return await report_on(
+            jobs,
+            settings,
+            who,
+            store,
+            replay=str(replay or ""),
+            budget=Budget(max_cost, max_calls),
+            gates=parsed,
+            max_unmeasured=max_unmeasured,
+        )
     finally:
         if opened is not None:
             opened.close()
-    return Report.build(
-        tables,
-        manifest_of(settings, who, pool.spent),
-        gates=parsed,
-        max_unmeasured=max_unmeasured,
-        over=budget.exceeded or missing,
-    )
+
+
+async def report_on(
+    jobs: Iterable[Job],
+    settings: Settings,
+    judge: Judge | None,
+    ledger: Ledger | None = None,
+    *,
+    replay: str = "",
+    budget: Budget | None = None,
+    gates: Sequence[Gate] = (),
+    max_unmeasured: float = 0.05,
+) -> Report:
+    """Judge and score jobs through a ledger; with `replay` (its name) it alone answers. See `aevaluate`."""
+    router, budget = Router(judge), budget or Budget()
+    async with Pool(router, ledger, budget=budget, replay=replay) as pool:
+        router.lend(pool)
+        tables = await judged(jobs, settings, pool)
+    over = budget.exceeded
+    if pool.missing and ledger is not None and not over:
+        over = missing_in_words(ledger, replay, pool.missing, tables.items)
+    manifest = manifest_of(settings, judge, pool.spent)
+    return Report.build(tables, manifest, gates=gates, max_unmeasured=max_unmeasured, over=over)
 
 
 def _waited_for(work: Callable[P, Coroutine[Any, Any, T]], name: str) -> Callable[P, T]:
@@ -171,11 +189,8 @@ def rescore(
     if not measures:
         again = _decided_again(report if isinstance(report, Report) else Report.open(report), parsed, by)
         return again if folder is None else again.save(folder)
-    if isinstance(report, Report):
-        source, manifest = report.tables, report.manifest
-    else:
-        source = ReportFolder.open(report)
-        manifest = source.manifest
+    opened = report if isinstance(report, Report) else ReportFolder.open(report)
+    source, manifest = opened.tables if isinstance(opened, Report) else opened, opened.manifest
     if by is not None:
         slices_of(source.samples, by)
     answers = Recorded(source.judgements)
@@ -185,10 +200,8 @@ def rescore(
         _score_again(source, manifest, graders_of(tuple(measures)), answers, target)
         entry = {**(manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
         kept = {name: value for name, value in manifest.items() if name not in _OF_ROWS}
-        limit = manifest.get("max_unmeasured", 0.05)
         made = {**kept, "judge": entry, **({} if by is None else {"by": by})}
-        over = manifest.get("over", "")  # what a replayed ledger lacked, it lacks still
-        scored = Report.build(target, made, gates=parsed, max_unmeasured=limit, over=over)
+        scored = Report.build(target, made, gates=parsed)
         if answers.unknown:
             _require_verdicts(scored.summaries, source)
         if folder is not None:
@@ -264,11 +277,7 @@ def _decided_again(report: Report, gates: Sequence[Gate], by: str | None) -> Rep
     stored = {**report.manifest, **({} if by is None else {"by": by})}
     if gates:
         stored.pop("changes", None)
-    else:
-        gates = [Gate.of_stored(gate) for gate in stored.get("gates", ())]
-    limit = stored.get("max_unmeasured", 0.05)
-    over = stored.get("over", "")  # what a replayed ledger lacked, it lacks still
-    return Report.build(report.tables, stored, gates=gates, max_unmeasured=limit, over=over)
+    return Report.build(report.tables, stored, gates=gates or None)
 
 
 def _graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:

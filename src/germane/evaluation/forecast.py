@@ -10,7 +10,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple, TypeAlias
 
 from germane.evaluation.choice import needs_judge
 from germane.evaluation.options import Expected
@@ -26,16 +28,16 @@ from germane.questions.question import AnyQuestion
 from germane.questions.script import Script
 from germane.types import Context, Json, Judgement, Usage
 
-_NOTHING = Usage(cost_usd=0.0)
+_Asked: TypeAlias = tuple[Judge, AnyQuestion]
 
 
-@dataclass(slots=True)
+@dataclass
 class ForecastLine:
     """One measure's questions that cost.
 
     `new` are to be asked, of these `estimated` follow from answers that are not known yet; `cached` are known from
     earlier evaluations, `shared` are asked for an earlier measure or sample. `waiting` are samples whose questions
-    cannot be known before a target has answered.
+    cannot be known before a target has answered. `asked` are the new questions, each with its judge.
     """
 
     measure: str
@@ -44,24 +46,22 @@ class ForecastLine:
     cached: int = 0
     shared: int = 0
     waiting: int = 0
-    usage: Usage = _NOTHING
+    asked: list[_Asked] = field(default_factory=list)
+
+    @cached_property
+    def usage(self) -> Usage:
+        """What the measure would cost by itself."""
+        return _usage(self.asked)
 
     def as_json(self) -> dict[str, Json]:
         """For `--json`. Where samples are waiting, they are estimates."""
-        return {
-            "calls": self.new,
-            "estimated": self.estimated,
-            "cached": self.cached,
-            "shared": self.shared,
-            "waiting": self.waiting,
-            "tokens": _tokens(self.usage),
-            "cost_usd": self.usage.cost_usd,
-        }
+        counts = {name: getattr(self, name) for name in ("estimated", "cached", "shared", "waiting")}
+        return {"calls": self.new, **counts, **_spending(self.usage)}
 
 
-@dataclass(slots=True)
+@dataclass
 class Forecast:
-    """What a run would ask, one line per measure; `total` are the requests once questions share them.
+    """What a run would ask, one line per measure.
 
     Of a run that is continued, `paid` are questions that its earlier sessions have paid for, and `failed` those that
     failed then and are not asked again. `waiting` are samples that no target has answered yet.
@@ -70,17 +70,26 @@ class Forecast:
     judge: str
     samples: int = 0
     lines: dict[str, ForecastLine] = field(default_factory=dict)
-    total: Usage = _NOTHING
     paid: int = 0
     failed: int = 0
     waiting: int = 0
     max_cost: float | None = None
     max_calls: int | None = None
 
+    @cached_property
+    def total(self) -> Usage:
+        """The requests once questions share them."""
+        return _usage(one for line in self.lines.values() for one in line.asked)
+
     @property
     def calls(self) -> int:
         """Questions that would be put to a judge, as far as that is known."""
         return sum(line.new for line in self.lines.values())
+
+    @property
+    def estimated(self) -> int:
+        """Those of them that follow from answers that are not known yet."""
+        return sum(line.estimated for line in self.lines.values())
 
     def limits(self) -> Iterator[tuple[str, str, bool]]:
         """Each limit that is set: its name, its flag, and whether the run would be stopped by it."""
@@ -102,31 +111,27 @@ class Forecast:
             "paid": self.paid,
             "failed": self.failed,
             "requests": self.total.requests,
-            "tokens": _tokens(self.total),
-            "cost_usd": self.total.cost_usd,
+            **_spending(self.total),
             "limits": {name: {"reached": reached} for name, _, reached in self.limits()},
         }
 
     def text(self) -> str:
         """A table that a person reads."""
         head = f"{'measure':34} {'new calls':>12} {'cached':>8} {'shared':>8} {'~tokens in':>11} {'~tokens out':>11}  ~price"
-        return "\n".join(
-            [
-                f"dry run: {self.samples} samples, judge {self.judge}; nobody is asked",
-                "",
-                head,
-                *map(_row, self.lines.values()),
-                "",
-                *self._remarks(),
-            ]
-        )
+        lines = [f"dry run: {self.samples} samples, judge {self.judge}; nobody is asked", "", head]
+        for line in self.lines.values():
+            calls, used = f"{'~' if line.estimated else ''}{line.new:,}", line.usage
+            lines.append(
+                f"{line.measure:34} {calls:>12} {line.cached:>8,} {line.shared:>8,} "
+                f"{used.input_tokens:>11,} {used.output_tokens:>11,}  {_price(used)}"
+            )
+        return "\n".join([*lines, "", *self._remarks()])
 
     def _remarks(self) -> Iterator[str]:
         total, lines = self.total, self.lines.values()
         tokens = f"about {total.input_tokens:,} + {total.output_tokens:,} tokens, " if total.requests else ""
-        guessed = sum(line.estimated for line in lines)
-        how = "about " if guessed else ""
-        yield f"in all {how}{total.requests:,} requests, {tokens}{_price(total)}"
+        guessed = self.estimated
+        yield f"in all {'about ' if guessed else ''}{total.requests:,} requests, {tokens}{_price(total)}"
         if guessed:
             yield f"~ {guessed:,} calls follow from answers that are not known yet: an estimate"
         if total.requests:
@@ -146,15 +151,6 @@ class Forecast:
             yield f"{flag} {words[reached]}, by this estimate"
 
 
-def _row(line: ForecastLine) -> str:
-    calls = f"{'~' if line.estimated else ''}{line.new:,}"
-    used = line.usage
-    return (
-        f"{line.measure:34} {calls:>12} {line.cached:>8,} {line.shared:>8,} "
-        f"{used.input_tokens:>11,} {used.output_tokens:>11,}  {_price(used)}"
-    )
-
-
 def _price(usage: Usage) -> str:
     if not usage.requests:
         return "free"
@@ -163,11 +159,12 @@ def _price(usage: Usage) -> str:
     return f"${usage.cost_usd:.4f}"
 
 
-def _tokens(usage: Usage) -> dict[str, Json]:
-    return {"input": usage.input_tokens, "output": usage.output_tokens}
+def _spending(usage: Usage) -> dict[str, Json]:
+    tokens = {"input": usage.input_tokens, "output": usage.output_tokens}
+    return {"tokens": tokens, "cost_usd": usage.cost_usd}
 
 
-class _Forecast(NamedTuple):
+class _Known(NamedTuple):
     """A question to one judge: what is known of it, and whether it follows from a typical answer.
 
     `calls` are the questions to judges who cost that it is: of a panel's known answer several.
@@ -181,11 +178,8 @@ class _Forecast(NamedTuple):
     calls: int
 
 
-_Questions = list[tuple[Judge, AnyQuestion]]
-
-
 class Forecaster:
-    """Goes through samples, and knows at the end what judging them would ask.
+    """Goes through samples; `found` is what judging them would ask.
 
     Args:
         judge: Whom the questions are for; None where no measure asks.
@@ -203,48 +197,35 @@ class Forecaster:
         ledger: Ledger | None = None,
         receipts: Receipts | None = None,
     ) -> None:
+        self.found = Forecast(judge.name if judge is not None else "none needed")
         self._judge, self._settings = judge, settings
         self._known, self._ledger = known or {}, ledger
-        self._found = Forecast(judge.name if judge is not None else "none needed")
         self._receipts, self._seen = receipts or Receipts(), Receipts()
         self._scripts = ScriptJudge()
-        self._assumed = False
-        self._asked: dict[str, _Questions] = {}
 
-    def look(self, job: Job) -> None:
-        """Count one more sample, as its target answered."""
-        self._found.samples += 1
+    def look(self, job: Job, *, assumed: bool = False) -> None:
+        """Count one more sample, as its target answered; `assumed`: as it might have."""
+        self.found.samples += 1
         read: dict[object, Counter[str]] = {}
         for grader in job.graders:
             line = self._line(grader)
             if self._judge is not None:
-                for asked in self._further(read, grader, self._questions(job, grader, self._judge)):
+                block = Block(jobs=[replace(job, graders=(grader,))], settings=self._settings)
+                programs = (self._walk(program, self._judge, assumed) for program in block.programs)
+                for asked in self._further(read, grader, chain.from_iterable(programs)):
                     self._count(line, asked)
 
     def wait(self, job: Job) -> None:
         """Count one more sample, whose target has not answered: ten contexts are assumed in the place of its own."""
-        self._found.waiting += 1
-        self._assumed = True
-        self.look(_with_assumed(job))
-        self._assumed = False
+        self.found.waiting += 1
+        self.look(_with_assumed(job), assumed=True)
         for grader in job.graders:
             self._line(grader).waiting += needs_judge([grader])
 
-    def result(self) -> Forecast:
-        """The forecast, with what each measure would cost by itself."""
-        for line in self._found.lines.values():
-            line.usage = _usage(self._asked.get(line.measure, ()))
-        return self.counted()
-
-    def counted(self) -> Forecast:
-        """What the samples so far would ask, and what that would cost in all."""
-        self._found.total = _usage([one for asked in self._asked.values() for one in asked])
-        return self._found
-
     def _line(self, grader: Grader) -> ForecastLine:
-        return self._found.lines.setdefault(grader.name, ForecastLine(grader.name))
+        return self.found.lines.setdefault(grader.name, ForecastLine(grader.name))
 
-    def _count(self, line: ForecastLine, asked: _Forecast) -> None:
+    def _count(self, line: ForecastLine, asked: _Known) -> None:
         if not asked.calls:
             return
         if not self._seen.first(asked.key):
@@ -252,18 +233,18 @@ class Forecaster:
         elif asked.answer is None:
             line.new += asked.calls
             line.estimated += asked.calls * asked.estimated
-            self._asked.setdefault(line.measure, []).append((asked.judge, asked.question))
+            line.asked.append((asked.judge, asked.question))
         elif not asked.answer.usable:
-            self._found.failed += asked.calls
+            self.found.failed += asked.calls
         elif asked.key in self._receipts:
-            self._found.paid += asked.calls
+            self.found.paid += asked.calls
         else:
             line.cached += asked.calls
 
     @staticmethod
     def _further(
-        read: dict[object, Counter[str]], grader: Grader, questions: Iterable[_Forecast]
-    ) -> Iterator[_Forecast]:
+        read: dict[object, Counter[str]], grader: Grader, questions: Iterable[_Known]
+    ) -> Iterator[_Known]:
         """The questions that no measure before has in the same label program, which asks them once for all of them."""
         if grader.by is not None or grader.measure.definition.family != "ranked":
             yield from questions
@@ -275,20 +256,14 @@ class Forecaster:
                 before[asked.key] += 1
                 yield asked
 
-    def _questions(self, job: Job, grader: Grader, judge: Judge) -> Iterator[_Forecast]:
-        block = Block(jobs=[replace(job, graders=(grader,))], settings=self._settings)
-        for program in block.programs:
-            yield from self._walk(program, judge)
-
-    def _walk(self, program: Program[object], judge: Judge) -> Iterator[_Forecast]:
+    def _walk(self, program: Program[object], judge: Judge, estimated: bool) -> Iterator[_Known]:
         """Each question of a program, to those of a panel who are asked."""
-        estimated = self._assumed
         try:
             questions: Sequence[AnyQuestion] = next(program)
             while True:
                 values, unknown = [], False
                 for question in questions:
-                    asked = self._put(question, judge, estimated=estimated)
+                    asked = self._put(question, judge, estimated)
                     yield from asked
                     values.append(_value(question, asked))
                     unknown = unknown or any(one.answer is None for one in asked)
@@ -297,16 +272,16 @@ class Forecaster:
         except StopIteration:
             return
 
-    def _put(self, question: AnyQuestion, judge: Judge, *, estimated: bool) -> list[_Forecast]:
+    def _put(self, question: AnyQuestion, judge: Judge, estimated: bool) -> list[_Known]:
         """A question to a judge; to the members of a panel whose answer is not known. Scripts are not run."""
         judge = self._scripts if isinstance(question, Script) else judge
         key = judge.key(question)
         answer = self._answer(question, judge, key)
         if answer is None and isinstance(judge, PanelJudge):
             members = judge.next_members(question, ())
-            return [asked for one in members for asked in self._put(question, one, estimated=estimated)]
+            return [asked for one in members for asked in self._put(question, one, estimated)]
         calls = sum(one.stored for one in members_of(judge))
-        return [_Forecast(key, judge, question, answer, estimated, calls)]
+        return [_Known(key, judge, question, answer, estimated, calls)]
 
     def _answer(self, question: AnyQuestion, judge: Judge, key: str) -> Answer | None:
         """The answer that holds without asking: usable, or a failure of this evaluation's own."""
@@ -323,9 +298,7 @@ class Expectation:
     _SECONDS = 0.5
 
     def __init__(self, forecaster: Forecaster) -> None:
-        self._forecaster = forecaster
-        self._used = 0.0
-        self._looked = self._seen = 0
+        self._forecaster, self._seen, self._used = forecaster, 0, 0.0
 
     def look(self, job: Job) -> None:
         """One more sample of the run."""
@@ -334,19 +307,17 @@ class Expectation:
             start = time.monotonic()
             self._forecaster.look(job)
             self._used += time.monotonic() - start
-            self._looked += 1
 
     def total(self) -> Expected | None:
         """Calls and price of all samples, as those looked at have them; None where there was no sample to look at."""
-        if not self._looked:
+        found = self._forecaster.found
+        if not found.samples:
             return None
-        found, share = self._forecaster.counted(), self._seen / self._looked
-        cost = found.total.cost_usd
-        estimated = any(line.estimated for line in found.lines.values())
+        share, cost = self._seen / found.samples, found.total.cost_usd
         return Expected(
             calls=round(found.calls * share),
             cost_usd=None if cost is None else cost * share,
-            exact=share == 1 and not estimated,
+            exact=share == 1 and not found.estimated,
         )
 
 
@@ -367,7 +338,7 @@ def _with_assumed(job: Job) -> Job:
     return replace(job, sample=sample, case=None if job.case is None else replace(job.case, sample=sample))
 
 
-def _value(question: AnyQuestion, asked: Sequence[_Forecast]) -> object:
+def _value(question: AnyQuestion, asked: Sequence[_Known]) -> object:
     """What the program is sent: the first usable answer, a typical one where an answer is still to come, else the failure."""
     known = [one.answer for one in asked if one.answer is not None]
     usable = next((answer.value for answer in known if answer.usable), None)
@@ -376,7 +347,7 @@ def _value(question: AnyQuestion, asked: Sequence[_Forecast]) -> object:
     return known[0].value if len(known) == len(asked) > 0 else question.read(question.typical())
 
 
-def _usage(asked: Iterable[tuple[Judge, AnyQuestion]]) -> Usage:
+def _usage(asked: Iterable[_Asked]) -> Usage:
     """The requests of these questions as their judges would group them; a judge that sends none uses nothing."""
     by_judge: dict[int, tuple[Judge, list[AnyQuestion]]] = {}
     for judge, question in asked:

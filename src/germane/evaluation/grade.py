@@ -5,7 +5,7 @@ The document is what such a runner sends its scripts (either generation), or one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -13,18 +13,16 @@ from types import UnionType
 from typing import TYPE_CHECKING
 
 from germane.errors import InputError, JudgeError, Place
-from germane.evaluation.choice import NAME_A_JUDGE, Router, needs_judge
-from germane.evaluation.unit import judged, run_coroutine
+from germane.evaluation.choice import NAME_A_JUDGE, needs_judge
+from germane.evaluation.evaluate import report_on
+from germane.evaluation.unit import run_coroutine
 from germane.judges.judge import Judge
-from germane.judging.pool import Pool
-from germane.ledger.replay import missing_in_words
 from germane.ledger.store import Ledger
 from germane.measures.explaining import Explanation
 from germane.measures.labels import Settings
 from germane.measures.measure import Measure
 from germane.measures.scoring import BORDERLINE, PASS, Grader, Job
 from germane.reports.explain import results_of
-from germane.reports.manifest import manifest_of
 from germane.reports.report import Report
 from germane.samples.contexts import find_contexts, only_contexts
 from germane.samples.evalfile import Case
@@ -187,14 +185,14 @@ def grade(
 ) -> Graded:
     """Grade one sample by one measure; with `replay` (the ledger's name) nobody is asked. InputError where it lacks something that the measure needs."""
     grader = Grader(measure=measure, strict=strict, expected_relevant_count=expected_relevant_count)
+    least = PASS if threshold is None else threshold
+
+    def result(report: Report, score: Score) -> dict[str, Json]:
+        explained = report.explain(sample.id, grader.name, system=sample.system, trial=sample.trial)
+        return _result(grader, score, explained, least)
+
     job = Job(sample=sample, graders=(grader,))
-    fix = "send what it needs, see `germane measures`"
-    try:
-        report, score = _scored(job, str(measure), judge, ledger, settings or Settings(), replay, fix)
-    except JudgeError as failure:
-        return Graded(result=None, error=str(failure))
-    explanation = report.explain(sample.id, grader.name, system=sample.system, trial=sample.trial)
-    return Graded(result=_result(grader, score, explanation, PASS if threshold is None else threshold))
+    return _graded(job, str(measure), result, judge, ledger, settings or Settings(), replay)
 
 
 _RUNS_CODE = {"code_judge", "composite"}
@@ -250,61 +248,53 @@ def grade_case(
     """Grade one case; with `replay` (the ledger's name) nobody is asked. InputError where it lacks something that the grader needs."""
     from germane.graders.specs import by_case
 
+    def result(report: Report, _: Score) -> dict[str, Json]:
+        (found,) = results_of(report).values()
+        return {**found, "details": {**(found.get("details") or {}), "verdict": found.get("verdict")}}
+
     job = Job(sample=case.sample, graders=(by_case(grader),), case=case)
-    try:
-        report, _ = _scored(job, grader.label, judge, ledger, Settings(), replay, "send what it needs")
-    except JudgeError as failure:
-        return Graded(result=None, error=str(failure))
-    (found,) = results_of(report).values()
-    details = {**(found.get("details") or {}), "verdict": found.get("verdict")}
-    return Graded(result={**found, "details": details})
+    return _graded(job, grader.label, result, judge, ledger, Settings(), replay)
 
 
-def _scored(
-    job: Job, name: str, judge: Judge | None, ledger: Ledger | None, settings: Settings, replay: str, fix: str
-) -> tuple[Report, Score]:
-    """The report on one job, and its score; JudgeError where there is none."""
+def _graded(
+    job: Job,
+    name: str,
+    result: Callable[[Report, Score], dict[str, Json]],
+    judge: Judge | None,
+    ledger: Ledger | None,
+    settings: Settings,
+    replay: str,
+) -> Graded:
+    """The `result` of the report on one job, or why there is none."""
     if needs_judge(job.graders) and judge is None:
         raise InputError(f"{name} needs a judge", fix=NAME_A_JUDGE)
-    report = run_coroutine(_judged(job, judge, ledger, settings, replay))
+    try:
+        report = run_coroutine(report_on([job], settings, judge, ledger, replay=replay))
+    except JudgeError as failure:
+        return Graded(result=None, error=str(failure))
     (score,) = report.scores()
+    if lacking := report.manifest.get("over"):
+        return Graded(result=None, error=lacking)
     if score.status == "skipped":
+        fix = "send what it needs, see `germane measures`"
         raise InputError(f"{name} cannot be computed: {score.why}", fix=fix)
     if score.value is None:
-        raise JudgeError(f"{name}: {score.why}")
-    return report, score
-
-
-async def _judged(
-    job: Job, judge: Judge | None, ledger: Ledger | None, settings: Settings, replay: str
-) -> Report:
-    router = Router(judge)
-    async with Pool(router, ledger, replay=replay) as pool:
-        router.lend(pool)
-        tables = await judged([job], settings, pool)
-    if pool.missing and ledger is not None:
-        raise JudgeError(missing_in_words(ledger, replay, pool.missing, tables.items))
-    return Report.build(tables, manifest_of(settings, judge, pool.spent))
+        return Graded(result=None, error=f"{name}: {score.why}")
+    return Graded(result=result(report, score))
 
 
 def _result(grader: Grader, score: Score, explanation: Explanation, least: float) -> dict[str, Json]:
-    shown = explanation.as_json()
-    value = score.value or 0.0
+    shown, value = explanation.as_json(), score.value or 0.0
     expected = grader.expected_relevant_count or 0
     if len(explanation.hits) < expected:
         shown["misses"].append(f"Expected {expected} relevant contexts, found {len(explanation.hits)}")
-    strict_failure = grader.strict and any(
-        check["relevant"] is False for check in explanation.relevance_checks
-    )
     verdict = "pass" if value >= least else "borderline" if value >= BORDERLINE else "fail"
-    shown["details"] |= {"measure": str(grader.measure), "verdict": "fail" if strict_failure else verdict}
+    if grader.strict and any(check["relevant"] is False for check in explanation.relevance_checks):
+        verdict = "fail"
+    shown["details"] |= {"measure": str(grader.measure), "verdict": verdict}
     if score.why:
         shown["details"]["note"] = score.why
-    assertions = [_assertion(text, passed=True) for text in explanation.hits]
-    assertions += [_assertion(text, passed=False) for text in shown["misses"]]
+    pieces = [(text.partition(" - "), True) for text in explanation.hits]
+    pieces += [(text.partition(" - "), False) for text in shown["misses"]]
+    assertions = [{"text": head, "passed": held, "evidence": more} for (head, _, more), held in pieces]
     return {"score": value, **shown, "assertions": assertions}
-
-
-def _assertion(text: str, *, passed: bool) -> dict[str, Json]:
-    head, _, evidence = text.partition(" - ")
-    return {"text": head, "passed": passed, "evidence": evidence}

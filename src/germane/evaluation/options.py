@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from germane.errors import InputError, Place
 from germane.samples.files import nearest
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from germane.judging.pool import Pool
     from germane.reports.data import ReportData
 
-ASKED = ("repeat", "vote", "batch", "reading")
-"""How judges are asked: options that an eval file and the config may set too."""
-
-_CONFIGURED = ("against", "scale", "rubric", "max_unmeasured", "jobs", "gates")
-"""Options of a run that the config may set."""
+IN_FILES = ("repeat", "vote", "batch", "reading", "against")
+"""Options that an eval file may set."""
+_CONFIGURED = (*IN_FILES, "jobs", "scale", "rubric", "max_unmeasured", "gates")
+"""Options that the config may set."""
 
 
 class Setting(NamedTuple):
@@ -61,19 +60,10 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The settings in a project's file; `folder` is where it stands (paths in it are relative to that)."""
+    """The settings in a project's file, lists of texts as tuples; `folder` is where it stands (paths are relative to that)."""
 
     values: FrozenDict
     folder: Path | None = None
-
-    def get(self, name: str) -> Json:
-        """A setting, or None."""
-        return self.values.get(name)
-
-    def words(self, name: str) -> tuple[str, ...]:
-        """A setting that is one text or a list of them."""
-        value = self.get(name)
-        return () if value is None else (value,) if isinstance(value, str) else tuple(map(str, value))
 
 
 def read_config(start: Path | None = None) -> Config:
@@ -95,8 +85,8 @@ def _table(file: Path) -> dict[str, Json] | None:
 
 
 def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
-    known = {}
-    for name, value in table.items():
+    known: dict[str, Json] = {}
+    for name, given in table.items():
         key = name.replace("-", "_")
         key = "measures" if key == "metrics" else key
         place = Place(str(file))
@@ -104,10 +94,11 @@ def _checked(table: dict[str, Json], file: Path) -> FrozenDict:
             near = nearest(key, SETTINGS, 0.6)
             fix = f"did you mean {near}?" if near else f"known settings: {', '.join(SETTINGS)}"
             raise InputError(f"there is no setting {name!r}", fix=fix, place=place)
-        if not isinstance(value, SETTINGS[key].kinds) or isinstance(value, bool):
+        if not isinstance(given, SETTINGS[key].kinds) or isinstance(given, bool):
             wanted = " or ".join(kind.__name__ for kind in SETTINGS[key].kinds)
-            raise InputError(f"{name} must be {wanted}, not {value!r}", fix="mend the value", place=place)
-        known[key] = value
+            raise InputError(f"{name} must be {wanted}, not {given!r}", fix="mend the value", place=place)
+        listed = given if isinstance(given, list) else [given]
+        known[key] = tuple(map(str, listed)) if list in SETTINGS[key].kinds else given
     return FrozenDict(known)
 
 
@@ -139,6 +130,22 @@ class JudgeOptions:
     price: tuple[float, float] | None = None
     repeat: int = 1
     vote: str = "majority"
+
+    def told(self) -> dict[str, Json]:
+        """The options that are not at their defaults."""
+        default = type(self)()
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value != getattr(default, name)}
+
+    def filled(self, *sources: Mapping[str, Json]) -> Self:
+        """These options; what nobody told is as the first of the sources that names it says, else as the config does."""
+        told, known = self.told(), {field.name for field in fields(self)}
+        given: dict[str, Json] = {}
+        for source in (read_config().values, *reversed(sources)):
+            given |= {
+                name: value for name, value in source.items() if value is not None and name in _CONFIGURED
+            }
+        return replace(self, **{name: value for name, value in given.items() if name in known - told.keys()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,12 +184,6 @@ class Options(JudgeOptions):
     fail_on_regression: bool = False
     by: str | None = None
 
-    def configured(self) -> Options:
-        """These options; what no flag says is as the project's config says."""
-        config = read_config()
-        values = {**config.values, "gates": config.words("gates") or None}
-        return filled(self, values, names=_CONFIGURED)
-
     def over(self, stored: Mapping[str, Json]) -> Options:
         """These options where they say something, else those in a manifest, whose files stood in its `cwd`."""
         found = {**(stored.get("options") or {})}
@@ -190,29 +191,13 @@ class Options(JudgeOptions):
             found |= _placed(found, cwd)
         known = {field.name for field in fields(self)}
         earlier = Options(**{name: _tuples(value) for name, value in found.items() if name in known})
-        default = Options()
-        told = {name: value for name in known if (value := getattr(self, name)) != getattr(default, name)}
-        return replace(earlier, **told)
+        return replace(earlier, **self.told())
 
     def as_json(self) -> dict[str, Json]:
         """For the manifest: all but the headers, which may hold keys."""
         shown = asdict(self)
         del shown["headers"], shown["force"]
         return shown
-
-
-Some = TypeVar("Some", bound=JudgeOptions)
-
-
-def filled(options: Some, *sources: Mapping[str, Json], names: tuple[str, ...] = ASKED) -> Some:
-    """These options; what is at its default is as the first of the sources that names it says."""
-    default = type(options)()
-    given: dict[str, Json] = {}
-    for name in names:
-        values = (source[name] for source in sources if source.get(name) is not None)
-        if getattr(options, name) == getattr(default, name) and (value := next(values, None)) is not None:
-            given[name] = value
-    return replace(options, **given)
 
 
 def _placed(stored: Mapping[str, Json], cwd: Path) -> dict[str, Json]:

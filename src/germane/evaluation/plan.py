@@ -19,7 +19,7 @@ from typing import TypeVar, cast
 from germane.errors import InputError, Place
 from germane.evaluation.answers import PlannedCase, prepared
 from germane.evaluation.choice import at_url, judge_words, needs_judge, pick_judge
-from germane.evaluation.options import ASKED, Options, filled, read_config
+from germane.evaluation.options import IN_FILES, Options, read_config
 from germane.evaluation.unit import PlainMeasures
 from germane.judges.judge import Judge
 from germane.judges.labels import LabelsJudge
@@ -337,7 +337,7 @@ def _suite_of(options: Options, warn: Warn, *, dry: bool = False) -> Suite:
     environ = {name: os.environ[name] for name in options.allowed if name in os.environ}
     # a file that is not trusted reads no secret into a question
     paths, files = load_suite(options.paths, warn, environ=environ if options.untrusted else None)
-    usual = read_config().words("measures")
+    usual = read_config().values.get("measures", ())
     if options.untrusted and (code := next((name for name in usual if ".py:" in name), None)):
         problem = f"the config names the measure {code!r}, which is code, and nothing here is trusted"
         raise InputError(problem, fix="name it yourself: -m")
@@ -393,8 +393,7 @@ def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
 
 def _are_one(suite: Suite, options: Options) -> bool:
     """Whether the files agree on what an evaluation has once, and hold no id twice."""
-    names = [name for name in ("judge", "against", "doc_id") if not getattr(options, name)]
-    for name in (*names, *ASKED):
+    for name in {"judge", "doc_id", *IN_FILES} - options.told().keys():
         if len({getattr(file, name) for file in suite.files.values()} - {None}) > 1:
             return False
     try:
@@ -478,15 +477,17 @@ class Plan:
         *,
         dry: bool = False,
     ) -> None:
-        self._flags = flags.configured()  # only flags are trusted with a key, not a resumed folder's manifest
-        self.options = self._flags.over(stored or {})
+        self._flags = flags  # only flags are trusted with a key, not a resumed folder's manifest
+        self.options = flags.over(stored or {})
         self.notices = Notices(lambda notice: warn(str(notice)))
         self.suite = _suite_of(self.options, self.notices, dry=dry)
         if self.options.untrusted:
             self.suite.refuse_code(self.options.allowed)
             self._refuse_outputs()
-        against = self.options.against or self.suite.setting("against")
-        self.settings = self.suite.settings = Settings.of(against, self.options.scale, self.options.rubric)
+        told = self.options.told()
+        self.options = self.options.filled({n: self.suite.setting(n) for n in IN_FILES if n not in told})
+        settings = Settings.of(self.options.against, self.options.scale, self.options.rubric)
+        self.settings = self.suite.settings = settings
         self.gates = self._checked_gates(self.suite.all_graders())
         self.judge = self._judge()
         """Who judges; None where no measure asks."""
@@ -557,8 +558,6 @@ class Plan:
 
     def _judge(self) -> Judge | None:
         """The judge that is named first, where the graders need one."""
-        in_files = {name: self.suite.setting(name) for name in ASKED}
-        self.options = filled(self.options, in_files, read_config().values)
         flag, in_file, url = self._flags.judge, None, self._flags.base_url
         if flag is None:
             # what a resumed folder's manifest says counts as written in a file: a URL in it gets no key

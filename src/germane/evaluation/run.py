@@ -34,7 +34,7 @@ from germane.judges.judge import members_of
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget, Receipts, Spent
 from germane.ledger.replay import missing_in_words, open_for_replay
-from germane.ledger.store import Ledger, is_there, open_ledger
+from germane.ledger.store import Ledger, SQLiteLedger, is_there
 from germane.measures.scoring import Job
 from germane.questions.question import AnyQuestion
 from germane.reports.gates import Verdict
@@ -105,7 +105,7 @@ def forecast(
         if options.replay:
             ledger = opened.enter_context(contextlib.closing(open_for_replay(options.replay)))
         elif place is not None and is_there(place):
-            ledger = opened.enter_context(contextlib.closing(open_ledger(place, reading=True)))
+            ledger = opened.enter_context(contextlib.closing(SQLiteLedger(place, reading=True)))
         forecaster = Forecaster(plan.judge, plan.settings, known, ledger, receipts)
         cases: Iterable[tuple[PlannedCase, bool]] = ((planned, True) for planned in plan.suite.cases())
         if plan.suite.asks_targets:
@@ -117,7 +117,7 @@ def forecast(
                 forecaster.look(job)
             else:
                 forecaster.wait(job)
-        found = forecaster.result()
+        found = forecaster.found
     if not found.waiting:  # a sample that waits may have what the others lack
         feasibility.check()
     return replace(found, max_cost=options.max_cost, max_calls=options.max_calls)

@@ -15,7 +15,7 @@ from germane.evaluation.options import Options
 from germane.judges.panel import whole
 from germane.judging.spending import Receipts, Spent
 from germane.ledger.replay import open_for_replay
-from germane.ledger.store import Ledger, is_there, open_ledger
+from germane.ledger.store import Ledger, SQLiteLedger, is_there
 from germane.reports.manifest import spent_in_words
 from germane.tables.folder import ReportFolder, read_manifest
 from germane.types import Json, Judgement
@@ -106,7 +106,7 @@ class Session:
             self.known = answers_so_far(folder, stored, errors=not again) if recall else {}
             if options.no_cache and not stored:
                 _remove_ledger(Path(place))
-            self.ledger: Ledger = open_for_replay(options.replay) if options.replay else open_ledger(place)
+            self.ledger: Ledger = open_for_replay(options.replay) if options.replay else SQLiteLedger(place)
         except BaseException:
             self.folder.close()
             raise

@@ -206,9 +206,8 @@ class LLMJudge(Judge):
             return [reply]
         items = readings(questions, self.prompts, fuse=self._fuse)
         call = GroupCall(self.ready(), self.prompts, items)
-        if (
-            not self._calls and "price" not in self.__dict__
-        ):  # the list of prices loads while the first answer is on its way
+        if not self._calls and "price" not in self.__dict__:
+            # the list of prices loads while the first answer is on its way
             threading.Thread(target=getattr, args=(self, "price"), daemon=True).start()
         loop = asyncio.get_running_loop()
         if self._calls and self._loop is not loop:

@@ -24,7 +24,7 @@ from germane.judging.spending import Budget, Receipts, Spent, unsent
 from germane.ledger.store import Ledger
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
-from germane.types import Judgement, freeze
+from germane.types import Judgement
 
 _log = logging.getLogger("germane")
 
@@ -102,8 +102,12 @@ class Pool:
             await self._finish()
             raise
         finally:
-            for queue in self._queues.values():
-                await _close(queue.judge)
+            for judge in [queue.judge for queue in self._queues.values()]:
+                try:
+                    await judge.close()
+                except Exception as fault:  # noqa: BLE001 - somebody's own judge; its answers are stored all the same
+                    why = f"{type(fault).__name__}: {fault}"
+                    _log.warning("the judge %s failed to close: %s", judge.name, why)
 
     async def _finish(self) -> None:
         """Wait for what is in flight."""
@@ -283,9 +287,7 @@ class Pool:
                 return
             raise
         self._receipts.combined(one.key, [vote.judgement.key for vote in votes])
-        combined = panel.combine(one.key, one.question, votes)
-        put_with = {**one.question.settings(), **combined.provenance}
-        judgement = replace(combined, item=one.question.item, provenance=freeze(put_with))
+        judgement = panel.combine(one.key, one.question, votes)
         children = [replace(vote.judgement, parent=one.key) for vote in votes]
         self._settle(one, answered(one.question, judgement)._replace(children=tuple(children)))
 
@@ -403,10 +405,3 @@ class Pool:
         self.answered += 1
         if not one.future.done():
             one.future.set_result(answer)
-
-
-async def _close(judge: Judge) -> None:
-    try:
-        await judge.close()
-    except Exception as error:  # noqa: BLE001 - somebody's own judge; its answers are stored all the same
-        _log.warning("the judge %s failed to close: %s: %s", judge.name, type(error).__name__, error)

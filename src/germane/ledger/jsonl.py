@@ -18,8 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from germane.encoding import decode
 from germane.errors import InputError, Place
-from germane.ledger.files import files_of
-from germane.ledger.store import SQLiteLedger
+from germane.ledger.store import SQLiteLedger, files_of
 from germane.tables.judgements import load_judgement
 from germane.types import Json, Judgement
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from germane.errors import InputError
-from germane.ledger.files import create_table
 from germane.ledger.jsonl import judgements_of, readable
-from germane.ledger.store import INSERT, Ledger, SQLiteLedger, file_of, to_row
+from germane.ledger.store import INSERT, Ledger, SQLiteLedger, create_table, file_of, to_row
 from germane.ledger.upkeep import judges_and_kinds
 from germane.questions.question import AnyQuestion
 from germane.tables.items import ItemRow

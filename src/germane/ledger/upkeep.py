@@ -10,8 +10,17 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from germane.errors import InputError
-from germane.ledger.files import FORMAT, explain, files_of, integrity, is_damage, open_for_reading
-from germane.ledger.store import SELECT, SQLiteLedger, from_row
+from germane.ledger.store import (
+    FORMAT,
+    SELECT,
+    SQLiteLedger,
+    explain,
+    files_of,
+    from_row,
+    integrity,
+    is_damage,
+    open_for_reading,
+)
 from germane.types import Json, Judgement
 
 _TESTS = ("judge = ?", "kind = ?", "prompt = ?", "at >= ?", "at < ?")

@@ -71,8 +71,20 @@ class GroupCall:
 
     def replies(self, questions: Sequence[AnyQuestion], price: Price | None) -> list[Reply]:
         """One reply per question; usage and time stand on the first."""
-        common, replies = self._provenance(), list[Reply]()
-        usage, ms = self.state.usage(price), (monotonic() - self.state.started) * 1000
+        state, replies = self.state, list[Reply]()
+        usage, ms = state.usage(price), (monotonic() - state.started) * 1000
+        common: dict[str, Json] = {
+            "mode": MODES[state.mode],
+            "model": state.model,
+            "fingerprint": state.fingerprint,
+            "left_out": self.client.capabilities.left_out,
+            "singly": len(self._singly),
+            "reasked": state.reasked,
+            "waits": state.waits,
+            "faults": state.faults,
+            "tokens": "estimated" if state.estimated else "",
+        }
+        common = {name: value for name, value in common.items() if value}  # what is as usual is left out
         for question in questions:
             found = self._found[id(question)]
             reply = Reply(
@@ -80,7 +92,7 @@ class GroupCall:
                 error=found.error if found.payload is None else None,
                 usage=_FREE if replies else usage,
                 ms=None if replies else ms,
-                request=self.state.id,
+                request=state.id,
                 provenance=FrozenDict(common | found.how),
             )
             windows = (
@@ -88,22 +100,6 @@ class GroupCall:
             )
             replies.append(replace(reply, children=tuple(windows)) if found.windows else reply)
         return replies
-
-    def _provenance(self) -> dict[str, Json]:
-        """How the call was asked and answered; what is as usual is left out, but for mode and model."""
-        state, known = self.state, self.client.capabilities
-        found: dict[str, Json] = {
-            "mode": MODES[state.mode],
-            "model": state.model,
-            "fingerprint": state.fingerprint,
-            "left_out": known.left_out,
-            "singly": len(self._singly),
-            "reasked": state.reasked,
-            "waits": state.waits,
-            "faults": state.faults,
-            "tokens": "estimated" if state.estimated else "",
-        }
-        return {name: value for name, value in found.items() if value}
 
     def _fail(self, why: str, items: Sequence[Reading]) -> None:
         for item in items:

@@ -82,7 +82,10 @@ def completion_in(body: Mapping[str, Json], name: str) -> Completion:
     if message.get("tool_calls"):
         text, problem = _called(message["tool_calls"], name)
     else:
-        text = _written(message)
+        content = message.get("content")
+        if isinstance(content, list):
+            content = "".join(_text(_object(part).get("text")) for part in content)
+        text = "" if content is None else str(content)
         problem = _misplaced(message) if not text.strip() and finish not in _CUT else ""
     model, fingerprint = _text(body.get("model")), _text(body.get("system_fingerprint"))
     return Completion(text, finish in _CUT, model, fingerprint, problem, refusal, *tokens_in(body))
@@ -94,13 +97,6 @@ def _object(value: Json) -> Mapping[str, Json]:
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _written(message: Mapping[str, Json]) -> str:
-    content = message.get("content")
-    if isinstance(content, list):
-        return "".join(_text(_object(part).get("text")) for part in content)
-    return "" if content is None else str(content)
 
 
 def _misplaced(message: Mapping[str, Json]) -> str:
