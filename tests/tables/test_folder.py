@@ -223,9 +223,9 @@ def test_the_manifest_does_not_grow_with_the_samples(tmp_path: Path) -> None:
 
 def test_judgements_of_earlier_sessions_are_found_by_key(tmp_path: Path) -> None:
     """The newest row of a key counts, those that are not kept do not hide it, and merged ones stand under their parent."""
-    first = [judgement(n) for n in range(3)]
-    failed = replace(judgement(1), answer=None, error="no answer")
-    newer, child = replace(judgement(2), answer={"grade": 1}), replace(judgement(7), parent=judgement(0).key)
+    first = [replace(judgement(n), item=f"{n:032x}") for n in range(3)]
+    failed = replace(first[1], answer=None, error="no answer")
+    newer, child = replace(first[2], answer={"grade": 3}), replace(judgement(7), parent=first[0].key)
     files = [tmp_path / "judgements.jsonl", tmp_path / "judgements.jsonl.earlier"]
     files[0].write_bytes(b"".join(map(judgement_line, first)))
     files[1].write_bytes(b"".join(map(judgement_line, (failed, newer, child))) + b'{"key":"0')
