@@ -24,7 +24,7 @@ from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.ci import junit
 from germane.reports.correct import corrected_in_words
-from germane.reports.data import CaseResult, FileReport, ReportData, Slice, sliced, system_lines
+from germane.reports.data import CaseResult, ReportData, Slice, system_lines
 from germane.reports.explain import explained, strips
 from germane.reports.gates import worst_exit_code
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
@@ -60,8 +60,7 @@ def render_plain(report: ReportData, width: int = 120) -> str:
 
 def render_html(report: ReportData) -> str:
     """The report as a table for a notebook: no script, no colour of its own, so that it is light or dark as its page."""
-    parts = report.files or (report,)
-    lines = [(getattr(part, "name", ""), summary) for part in parts for summary in part.summaries]
+    lines = _lines(report.files) or [("", summary) for summary in report.summaries]
     heads, rows = _cells(report, lines, "file" if report.files else "")
     below = [*remarks_of(report), *corrected_in_words(report.summaries), *report.verdict.lines()]
     return html_table(heads, rows, below)
@@ -90,16 +89,21 @@ def _cells(
     return heads, rows
 
 
+def _lines(slices: Iterable[Slice]) -> list[tuple[str, MeasureSummary]]:
+    return [(one.name, summary) for one in slices for summary in one.summaries]
+
+
 def render(report: ReportData) -> RenderableType:
     """The report for a rich console."""
     return Group(*(HangingText(part) if isinstance(part, Text) else part for part in _parts(report)))
 
 
 def _parts(report: ReportData) -> Iterator[RenderableType]:
-    for part in report.files or (report,):
-        if isinstance(part, FileReport):
-            yield Text(f"\n{clean(part.name)}", style="bold")
-        yield _table(part, [("", summary) for summary in part.summaries])
+    for file in report.files:
+        yield Text(f"\n{clean(file.name)}", style="bold")
+        yield _table(report, [("", summary) for summary in file.summaries])
+    if not report.files:
+        yield _table(report, [("", summary) for summary in report.summaries])
     yield from (Text(f"  {clean(remark)}", style="yellow") for remark in remarks_of(report))
     yield from (Text(f"  {clean(line)}") for line in corrected_in_words(report.summaries))
     yield from _whys(report)
@@ -107,7 +111,7 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     if problem:
         yield Text(f"  no slices: {clean(problem)}", style="yellow")
     if slices:
-        yield _table(report, [(one.name, summary) for one in slices for summary in one.summaries], "slice")
+        yield _table(report, _lines(slices), "slice")
     yield from (Text(str(found)) for found in rankings(report, report.measures[:1]))
     yield from _worst(report)
     yield from _failed(report)
@@ -148,7 +152,7 @@ def slices_shown(report: ReportData) -> tuple[Sequence[Slice], str]:
     if not report.by:
         return (), ""
     try:
-        return sliced(report, report.by), ""
+        return report.slices(report.by), ""
     except InputError as error:
         return (), str(error)
 
@@ -405,13 +409,14 @@ def _checks_as_json(row: ResultRow) -> str:
 
 
 def _markdown(report: ReportData) -> Iterator[str]:
-    for part in report.files or (report,):
-        yield f"\n### {markdown_text(part.name)}\n\n" if isinstance(part, FileReport) else ""
-        yield from _markdown_table(part, [("", summary) for summary in part.summaries])
+    for file in report.files:
+        yield f"\n### {markdown_text(file.name)}\n\n"
+        yield from _markdown_table(report, [("", summary) for summary in file.summaries])
+    if not report.files:
+        yield from _markdown_table(report, [("", summary) for summary in report.summaries])
     if slices := slices_shown(report)[0]:
         yield "\n"
-        lines = [(one.name, summary) for one in slices for summary in one.summaries]
-        yield from _markdown_table(report, lines, "slice")
+        yield from _markdown_table(report, _lines(slices), "slice")
     judge = report.manifest.get("judge") or {}
     said = [*remarks_of(report), *corrected_in_words(report.summaries)]
     said += [f"Judge: {judge['source']}: {spent_in_words(judge)}."] if judge.get("source") else []
