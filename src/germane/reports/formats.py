@@ -516,7 +516,7 @@ def html(
     charts: dict[str, str] = {}
     with suppress(InputError):
         drawn = charts_of(report, strips=pages.strips, baseline=baseline)
-        charts = {chart.kind: chart.svg(alone=False) for chart in drawn}
+        charts = {chart.kind: chart.svg() for chart in drawn}
     return page_html(pages.data, pages.blocks, charts)
 
 
