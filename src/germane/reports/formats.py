@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from germane.clean import cell, clean, html_table, markdown_table, markdown_text, shorten, some_of
@@ -33,6 +31,7 @@ from germane.reports.page.render import page_html
 from germane.reports.pairing import rankings
 from germane.reports.plots.figures import charts_of
 from germane.reports.plots.svg import document
+from germane.reports.ranking import TextTable
 from germane.reports.schema import CaseRow, Document, Documents, JudgeLine, ResultRow, line_of
 from germane.reports.summary import MeasureSummary, in_digits
 from germane.tables.folder import OWN
@@ -45,6 +44,7 @@ _WORST = 5
 COUNTS = ("skipped", "incomplete", "errors")
 """The counts of scores without a value that stand beside a mean."""
 
+_STYLES = {"mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
 _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 """How the reason of a score that lacks some of its verdicts begins."""
 
@@ -61,32 +61,32 @@ def render_plain(report: ReportData, width: int = 120) -> str:
 def render_html(report: ReportData) -> str:
     """The report as a table for a notebook: no script, no colour of its own, so that it is light or dark as its page."""
     lines = _lines(report.files) or [("", summary) for summary in report.summaries]
-    heads, rows = _cells(report, lines, "file" if report.files else "")
+    table = _table(report, lines, "file" if report.files else "", counts=COUNTS)
     below = [*remarks_of(report), *corrected_in_words(report.summaries), *report.verdict.lines()]
-    return html_table(heads, rows, below)
+    return html_table(table.header, table.rows, below)
 
 
-def _cells(
+def _table(
     report: ReportData,
     lines: Sequence[tuple[str, MeasureSummary]],
     first: str = "",
-    counts: Sequence[str] = COUNTS,
-) -> tuple[list[str], list[list[str]]]:
-    """The headings and a row per summary, whose name stands under a `first` heading where there is one."""
-    several = ["system"] if len(report.systems) > 1 else []
-    heads = [*filter(None, [first]), *several, "measure", "mean", "interval", "n", *counts]
-    rows = []
-    for name, summary in lines:
-        cells = {count: str(getattr(summary, count)) for count in counts}
-        cells |= {
-            first: name,
-            "system": summary.system,
-            "measure": summary.measure,
-            "mean": summary.in_words(),
-        }
-        cells |= {"interval": summary.interval_in_words(), "n": f"{summary.n}/{summary.total}"}
-        rows.append([cells[head] for head in heads])
-    return heads, rows
+    counts: Sequence[str] | None = None,
+) -> TextTable:
+    """A line per summary, whose name stands under a `first` heading where there is one.
+
+    `counts` are the columns of counts; None = those in which anything stands.
+    """
+    zero = "0" if counts else "-"
+    if counts is None:
+        counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
+    names = [*filter(None, [first]), *(["system"] if len(report.systems) > 1 else []), "measure"]
+    table = TextTable([*names, "mean", "interval", "n", *counts], names=len(names))
+    for name, one in lines:
+        called = {first: name, "system": one.system, "measure": one.measure}
+        numbers = [one.in_words(), one.interval_in_words(), f"{one.n}/{one.total}"]
+        cells = [str(getattr(one, count) or zero) for count in counts]
+        table.add([*(clean(called[head]) or "-" for head in names), *numbers, *cells])
+    return table
 
 
 def _lines(slices: Iterable[Slice]) -> list[tuple[str, MeasureSummary]]:
@@ -101,9 +101,9 @@ def render(report: ReportData) -> RenderableType:
 def _parts(report: ReportData) -> Iterator[RenderableType]:
     for file in report.files:
         yield Text(f"\n{clean(file.name)}", style="bold")
-        yield _table(report, [("", summary) for summary in file.summaries])
+        yield _table(report, _lines([file])).rich(_STYLES)
     if not report.files:
-        yield _table(report, [("", summary) for summary in report.summaries])
+        yield _table(report, [("", summary) for summary in report.summaries]).rich(_STYLES)
     yield from (Text(f"  {clean(remark)}", style="yellow") for remark in remarks_of(report))
     yield from (Text(f"  {clean(line)}") for line in corrected_in_words(report.summaries))
     yield from _whys(report)
@@ -111,7 +111,7 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     if problem:
         yield Text(f"  no slices: {clean(problem)}", style="yellow")
     if slices:
-        yield _table(report, _lines(slices), "slice")
+        yield _table(report, _lines(slices), "slice").rich(_STYLES)
     yield from (Text(str(found)) for found in rankings(report, report.measures[:1]))
     yield from _worst(report)
     yield from _failed(report)
@@ -125,26 +125,6 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     if report.folder is not None:
         yield Text(f"report   {report.folder}")
     yield _verdict(report)
-
-
-def _table(report: ReportData, lines: Sequence[tuple[str, MeasureSummary]], first: str = "") -> Table:
-    """A line per summary, under a `first` column where it has a heading; columns in which nothing stands are left out."""
-    counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
-    heads, rows = _cells(report, lines, first, counts)
-    table = WholeTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    names = heads.index("mean")
-    for at, head in enumerate(heads):
-        table.add_column(head, justify="left" if at < names else "right")
-    for row in rows:
-        shown = [Text(clean(name) or "-") for name in row[:names]]
-        for head, count in zip(heads[names:], row[names:], strict=True):
-            none = head in COUNTS and count == "0"
-            shown.append(Text("-" if none else count, style="dim" if none else _STYLES.get(head, "")))
-        table.add_row(*shown)
-    return table
-
-
-_STYLES = {"mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
 
 
 def slices_shown(report: ReportData) -> tuple[Sequence[Slice], str]:
@@ -411,12 +391,13 @@ def _checks_as_json(row: ResultRow) -> str:
 def _markdown(report: ReportData) -> Iterator[str]:
     for file in report.files:
         yield f"\n### {markdown_text(file.name)}\n\n"
-        yield from _markdown_table(report, [("", summary) for summary in file.summaries])
+        yield _table(report, _lines([file]), counts=COUNTS).markdown(markdown_text)
     if not report.files:
-        yield from _markdown_table(report, [("", summary) for summary in report.summaries])
+        lines = [("", summary) for summary in report.summaries]
+        yield _table(report, lines, counts=COUNTS).markdown(markdown_text)
     if slices := slices_shown(report)[0]:
         yield "\n"
-        yield from _markdown_table(report, _lines(slices), "slice")
+        yield _table(report, _lines(slices), "slice", COUNTS).markdown(markdown_text)
     judge = report.manifest.get("judge") or {}
     said = [*remarks_of(report), *corrected_in_words(report.summaries)]
     said += [f"Judge: {judge['source']}: {spent_in_words(judge)}."] if judge.get("source") else []
@@ -490,13 +471,6 @@ _RELEVANCE = {True: "relevant", False: "not relevant", None: "no verdict"}
 def _case_name(case: CaseResult) -> str:
     trial = f" trial {case.trial}" if case.trial else ""
     return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
-
-
-def _markdown_table(
-    report: ReportData, lines: Sequence[tuple[str, MeasureSummary]], first: str = ""
-) -> Iterator[str]:
-    heads, rows = _cells(report, lines, first)
-    return markdown_table(heads, (map(markdown_text, row) for row in rows))
 
 
 def html(
