@@ -18,6 +18,7 @@ from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.gates import Verdict
 from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
+from germane.tables.cases import CaseScores
 from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.items import ItemRow
@@ -35,6 +36,7 @@ class ReportData:
 
     Attributes:
         folder: Where the report stands; None where it is in memory.
+        where: What it was named by: a path, or "" for a report in memory.
         stopped: Why the evaluation did not come to its end; "" where it did.
         by: What the report is shown in slices by: a tag or a field of the samples' metadata; None = not in slices.
     """
@@ -53,6 +55,7 @@ class ReportData:
         if folder is None and isinstance(tables, ReportFolder) and not tables.scratch:
             folder = tables.path
         self.folder = folder
+        self.where = str(folder or "")
         self.stopped = stopped
         self.by: str | None = manifest.get("by")
 
@@ -104,6 +107,19 @@ class ReportData:
         for name, cases in slices_of(self.samples(), by).items():
             found.append(self._slice(name, np.array([key[0] in cases for key in samples], np.bool_)))
         return [one for one in found if one.summaries]
+
+    @cached_property
+    def case_scores(self) -> CaseScores:
+        """The scores by case."""
+        return CaseScores(self.tables.scores)
+
+    @cached_property
+    def cases_of_systems(self) -> Mapping[str, Mapping[str, Sequence[Sample]]]:
+        """The samples of each system by the case's id, one per trial; none where a document or a run was read."""
+        found: dict[str, dict[str, list[Sample]]] = {}
+        for sample in self.samples():
+            found.setdefault(sample.system, {}).setdefault(sample.id, []).append(sample)
+        return found
 
     @cached_property
     def files(self) -> tuple[Slice, ...]:

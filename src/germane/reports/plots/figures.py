@@ -17,7 +17,7 @@ from germane.measures.scoring import Block, Job, graders_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.explain import strips as strips_of
-from germane.reports.pairing import Compared, Pair, sides_of
+from germane.reports.pairing import Pair, sides_of
 from germane.reports.plots.svg import (
     LEFT,
     OUTLINE,
@@ -211,7 +211,7 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     """
     system = report.systems[0] if system is None else system
     other = system if system in baseline.systems else baseline.systems[0]
-    before, now = sides_of([Compared(baseline), Compared(report)], [other, system])
+    before, now = sides_of([baseline, report], [other, system])
     pair, name = Pair(before, now), report.reported(measure)
     ours, theirs = pair.values(name)
     gain = theirs.values - ours.values
@@ -229,7 +229,7 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     body = frame.axes("queries, the largest gain first", f"difference in {name}", signed=True, marks_x=())
     for place in np.arange(0, len(change), step).astype(int).tolist():
         if by := float(change[place]):
-            words = f"{pair.a.of.scores.cases[int(ours.case[order[place]])]} {by:+.4f}"
+            words = f"{pair.a.scores.cases[int(ours.case[order[place]])]} {by:+.4f}"
             left, right = frame.across(place), frame.across(place + step) - (1 if len(change) < 150 else 0)
             foot, top = sorted((frame.up(0), frame.up(by)), reverse=True)
             body += rect(
