@@ -329,7 +329,7 @@ def _whole_queries(frames: Iterator[Any]) -> Iterator[Any]:
         frame = part if rest is None else _polars().concat([rest, part])
         others = (frame["query"] != frame["query"].last()).arg_true()
         cut = others[-1] + 1 if len(others) else 0
-        rest = frame[cut:].rechunk()
+        rest = frame[cut:].rechunk() if cut else frame
         if cut:
             yield frame[:cut].rechunk()
     if rest is not None and len(rest):
