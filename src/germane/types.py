@@ -217,6 +217,11 @@ class Sample:
     grade_scale: tuple[int, int] | None = None
     metadata: FrozenDict = field(default_factory=FrozenDict)
 
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What names it within an evaluation: id, system and trial."""
+        return self.id, self.system, self.trial
+
     def __post_init__(self) -> None:
         for name in _LISTS:
             if (value := getattr(self, name)) is not None and type(value) is not tuple:
@@ -321,6 +326,11 @@ class Score:
     status: Status = "ok"
     why: str | None = None
     bounds: tuple[float, float] | None = None
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What names its sample within an evaluation: id, system and trial."""
+        return self.sample, self.system, self.trial
 
     def __post_init__(self) -> None:
         _finite(self, "value")

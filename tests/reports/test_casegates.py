@@ -53,6 +53,18 @@ def test_the_functions_of_gates(gate: str, outcome: str, shown: str) -> None:
     assert shown in found[1]
 
 
+def test_each_system_has_its_slices() -> None:
+    """A result per system, from the same samples."""
+    samples = [Sample(id=str(n), query="q", system=system, tags=("a",)) for system in "xy" for n in range(6)]
+    scores = [
+        Score(sample=s.id, system=s.system, measure="RR", type="RR", value=float(s.system == "x"))
+        for s in samples
+    ]
+    part = Part(samples=samples, scores=ScoreTable(scores))
+    gates = Report.build(part, {}, gates=[Gate.parse("min(mean(RR) by tag)>=0.5")]).verdict.gates
+    assert [(one.gate[-3:], one.outcome) for one in gates] == [("[x]", "passed"), ("[y]", "failed")]
+
+
 def test_what_is_missing_leaves_open_what_hangs_on_it() -> None:
     """A failed case may be anything from 0 to 1."""
     values = [None, *VALUES[1:]]

@@ -200,7 +200,8 @@ def rescore(
         _score_again(source, manifest, graders_of(tuple(measures)), answers, target)
         entry = {**(manifest.get("judge") or {}), **Spent(cached=answers.found).as_json()}
         kept = {name: value for name, value in manifest.items() if name not in _OF_ROWS}
-        scored = _built(target, {**kept, "judge": entry}, parsed, by)
+        made = {**kept, "judge": entry, **({} if by is None else {"by": by})}
+        scored = Report.build(target, made, gates=parsed)
         if answers.unknown:
             _require_verdicts(scored.summaries, source)
         if folder is not None:
@@ -215,13 +216,6 @@ def rescore(
         if isinstance(target, ReportFolder):
             target.close()
     return scored
-
-
-def _built(tables: Tables, manifest: Mapping[str, Json], gates: Sequence[Gate], by: str | None) -> Report:
-    """The report with what its manifest says; what a replayed ledger lacked, it lacks still."""
-    limit, over = manifest.get("max_unmeasured", 0.05), manifest.get("over", "")
-    made = {**manifest, **({} if by is None else {"by": by})}
-    return Report.build(tables, made, gates=gates, max_unmeasured=limit, over=over)
 
 
 def _target(source: Tables, folder: Path | str | None) -> Tables:
@@ -280,12 +274,10 @@ def _decided_again(report: Report, gates: Sequence[Gate], by: str | None) -> Rep
     """The same scores with these gates; without any, with the report's own."""
     if by is not None:
         report.slices(by)  # an unknown name is an error here
-    stored = dict(report.manifest)
+    stored = {**report.manifest, **({} if by is None else {"by": by})}
     if gates:
         stored.pop("changes", None)
-    else:
-        gates = [Gate.of_stored(gate) for gate in stored.get("gates", ())]
-    return _built(report.tables, stored, gates, by)
+    return Report.build(report.tables, stored, gates=gates or None)
 
 
 def _graders(measures: Asked | Iterable[Asked]) -> tuple[Grader, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from xml.sax.saxutils import escape, quoteattr
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from germane.clean import clean, clean_lines, shorten
 from germane.reports.data import CaseResult, ReportData
@@ -28,58 +28,43 @@ def junit(
     measured; without `required` a case's verdict is information and stands in its output. With each report goes what each
     grader found in each case.
     """
-    made: list[tuple[str, str, list[str]]] = []
+    root = Element("testsuites", name="germane")
     for name, report, words in reports:
-        remarks = {(one.system, one.measure): list(one.remarks()) for one in report.summaries}
-        cases = [
-            _case(report, case, words.get((case.sample, case.system, case.trial), ()), remarks)
-            for case in report.cases()
-        ]
+        cases = (_case(report, case, words.get(case.key, ())) for case in report.cases())
         start = str(report.manifest.get("created") or "").partition("+")[0]
-        when = f' timestamp="{start}"' if start else ""
-        named = f"{name}: " if name else ""
-        made += [(f"{named}gates", when, _gates(report)), (f"{named}cases", when, cases)]
-    every = [test for _, _, tests in made for test in tests]
-    yield f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="germane" {_counts(every)}>\n'
-    for suite, when, tests in made:
-        yield f"<testsuite name={_attribute(suite)} {_counts(tests)}{when}>\n"
-        yield from tests
-        yield "</testsuite>\n"
-    yield "</testsuites>\n"
+        for kind, tests in (("gates", _gates(report)), ("cases", cases)):
+            suite = SubElement(root, "testsuite", name=_xml(f"{name}: {kind}" if name else kind))
+            suite.extend(tests)
+            suite.attrib |= _counts(suite) | ({"timestamp": start} if start else {})
+    root.attrib |= _counts(root)
+    indent(root, " ")
+    yield f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, "unicode")}\n'
 
 
-def _counts(tests: Sequence[str]) -> str:
+def _counts(suite: Element) -> dict[str, str]:
     """How many there are of each kind; a case's time is not measured."""
-    counts = {kind: sum(f"<{kind} " in test for test in tests) for kind in ("failure", "error", "skipped")}
-    heads = f'failures="{counts["failure"]}" errors="{counts["error"]}" skipped="{counts["skipped"]}"'
-    return f'tests="{len(tests)}" {heads} time="0"'
+    names = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
+    return {name: str(len(list(suite.iter(kind)))) for name, kind in names.items()} | {"time": "0"}
 
 
-def _gates(report: ReportData) -> list[str]:
+def _gates(report: ReportData) -> Iterator[Element]:
     """A test per gate, and one for how the evaluation ended where that is no gate's doing."""
     words = {"failed": "failure", "undecided": "error"}
-    tests = [_test("gates", gate.gate, words.get(gate.outcome), gate.detail) for gate in report.verdict.gates]
-    ended_by_gates = any(gate.outcome != "passed" for gate in report.verdict.gates)
-    if report.verdict.exit_code and not ended_by_gates:
-        tests.append(_test("gates", "evaluation", "error", "; ".join(report.verdict.reasons)))
-    return tests
+    for gate in report.verdict.gates:
+        yield _test("gates", gate.gate, words.get(gate.outcome), gate.detail)
+    if report.verdict.exit_code and all(gate.outcome == "passed" for gate in report.verdict.gates):
+        yield _test("gates", "evaluation", "error", "; ".join(report.verdict.reasons))
 
 
-def _case(
-    report: ReportData,
-    case: CaseResult,
-    words: Sequence[ResultRow],
-    remarks: Mapping[tuple[str, str], Sequence[str]],
-) -> str:
+def _case(report: ReportData, case: CaseResult, words: Sequence[ResultRow]) -> Element:
     name = f"{case.sample}{f' [{case.system}]' if case.system else ''}{f' trial {case.trial}' if case.trial else ''}"
     lines = [f"verdict: {case.verdict}, score: {in_digits(case.score)}"]
-    for score in report.tables.scores.of_sample((case.sample, case.system, case.trial)):
+    for score in report.tables.scores.of_sample(case.key):
         lines.append(f"{score.measure}: {in_digits(score.value)}{f' ({score.why})' if score.why else ''}")
-        lines += [f"  {remark}" for remark in remarks.get((case.system, score.measure), ())]
+        lines += [f"  {remark}" for remark in report[score.measure, case.system].remarks()]
         for row in (row for row in words if row["measure"] == score.measure):
             lines += [f"  hit: {hit}" for hit in row["hits"]] + [f"  miss: {miss}" for miss in row["misses"]]
             lines += [f"  {row['reasoning']}"] if row["reasoning"] else []
-    said = "\n".join(lines)
     kind, why = None, ""
     if case.failed_required:
         kind, why = "failure", f"required: {', '.join(case.failed_required)}"
@@ -87,27 +72,31 @@ def _case(
         kind, why = "error", f"not measured: {', '.join(case.undecided_required)}"
     elif case.verdict == "skipped":
         kind, why = "skipped", "nothing could be measured"
-    return _test("cases", name, kind, why, said, _place(report, case))
+    return _test("cases", name, kind, why, "\n".join(lines), _place(report, case))
 
 
 def _test(
     suite: str, name: str, kind: str | None, why: str, said: str = "", place: Sequence[Json] | None = None
-) -> str:
-    at = f' file={_attribute(str(place[0]))} line="{place[1]}"' if place else ""
-    inside = f"<{kind} message={_attribute(why)}/>" if kind == "skipped" else ""
-    if kind in {"failure", "error"}:  # GitLab shows the text, others the message
-        inside = f'<{kind} message={_attribute(why)} type="{suite}">{_xml(why)}\n{_xml(said)}</{kind}>'
-    inside += f"<system-out>{_xml(said)}</system-out>" if said else ""
-    heads = f"classname={_attribute(suite)} name={_attribute(name)}{at}"
-    return f'<testcase {heads} time="0">{inside}</testcase>\n'
+) -> Element:
+    test = Element("testcase", classname=suite, name=_xml(name), time="0")
+    if place:
+        test.attrib |= {"file": _xml(str(place[0])), "line": str(place[1])}
+    if kind is not None:
+        found = SubElement(test, kind, message=_xml(why))
+        if kind != "skipped":
+            found.set("type", suite)
+            found.text = f"{_xml(why)}\n{_lines(said)}"  # GitLab shows the text, others the message
+    if said:
+        SubElement(test, "system-out").text = _lines(said)
+    return test
 
 
 def _xml(text: str) -> str:
-    return escape(_NOT_XML.sub("", clean_lines(text)))
+    return _NOT_XML.sub("", clean(text))
 
 
-def _attribute(text: str) -> str:
-    return quoteattr(_NOT_XML.sub("", clean(text)))
+def _lines(text: str) -> str:
+    return _NOT_XML.sub("", clean_lines(text))
 
 
 def _place(report: ReportData, case: CaseResult) -> Sequence[Json] | None:

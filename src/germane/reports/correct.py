@@ -197,7 +197,7 @@ class Corrections:
 
     @cached_property
     def _samples(self) -> dict[SampleKey, Sample]:
-        return {(sample.id, sample.system, sample.trial): sample for sample in self._tables.samples}
+        return {sample.key: sample for sample in self._tables.samples}
 
     @cached_property
     def _settings(self) -> Settings:

@@ -112,7 +112,7 @@ class ReportData:
     def samples_of(self, keys: Collection[SampleKey]) -> dict[SampleKey, Sample]:
         """The samples with these keys."""
         found = self.tables.samples_of(keys) if isinstance(self.tables, ReportFolder) else self.tables.samples
-        keyed = (((sample.id, sample.system, sample.trial), sample) for sample in found)
+        keyed = ((sample.key, sample) for sample in found)
         return {key: sample for key, sample in keyed if key in keys}
 
     def items(self) -> Iterator[ItemRow]:
@@ -224,11 +224,11 @@ class FileReport(ReportData):
 
     def samples(self) -> Iterator[Sample]:
         """The samples of this file."""
-        return (one for one in super().samples() if (one.id, one.system, one.trial) in self._keys)
+        return (one for one in super().samples() if one.key in self._keys)
 
     def scores(self) -> Iterator[Score]:
         """The scores of this file's samples."""
-        return (one for one in super().scores() if (one.sample, one.system, one.trial) in self._keys)
+        return (one for one in super().scores() if one.key in self._keys)
 
 
 CASE_SCORE = "score of each case"
@@ -254,12 +254,17 @@ class CaseResult:
     failed_required: tuple[str, ...] = ()
     undecided_required: tuple[str, ...] = ()
 
+    @property
+    def key(self) -> SampleKey:
+        """What names its sample within an evaluation: id, system and trial."""
+        return self.sample, self.system, self.trial
+
 
 def cases_of(
     scores: Iterable[Score], graders_of: Callable[[SampleKey], Mapping[str, Grader]]
 ) -> Iterator[CaseResult]:
     """The cases of scores in sample order; `graders_of` gives a case's graders by their reported name."""
-    for key, mine in groupby(scores, key=lambda score: (score.sample, score.system, score.trial)):
+    for key, mine in groupby(scores, key=lambda score: score.key):
         yield _case(key, list(mine), graders_of(key))
 
 

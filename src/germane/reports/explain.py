@@ -47,8 +47,11 @@ def recorded(report: ReportData) -> Recorded:
 
 def explain_score(report: ReportData, score: Score) -> Explanation:
     """Why a score is what it is; KeyError where its sample is not in the report."""
-    key = (score.sample, score.system, score.trial)
-    return Explainer(report).of(score, report.samples_of([key]).get(key))[0]
+    key = score.key
+    explainer, sample = Explainer(report), report.samples_of([key]).get(key)
+    if sample is None and explainer.result(score) is None:
+        raise KeyError(f"there is no sample {score.sample}")
+    return explainer.of(score, sample)[0]
 
 
 MOST_EXPLAINED = 5_000
@@ -60,17 +63,9 @@ def explained(report: ReportData) -> Iterator[tuple[Score, Explanation]]:
     if len(report.tables.scores) > MOST_EXPLAINED:
         return
     explainer = Explainer(report)
-    samples = {(sample.id, sample.system, sample.trial): sample for sample in report.tables.samples}
+    samples = {sample.key: sample for sample in report.tables.samples}
     for score in report.tables.scores:
-        sample = samples.get((score.sample, score.system, score.trial))
-        if explainer.derives(score, sample):
-            yield score, explainer.of(score, sample)[0]
-        else:
-            yield score, Explanation(outcome=_outcome(score), reasoning=score.why or "")
-
-
-def _outcome(score: Score) -> Outcome:
-    return Outcome(score.value, score.status, score.why, score.bounds)
+        yield score, explainer.of(score, samples.get(score.key))[0]
 
 
 def _known(name: str) -> Measure | None:
@@ -117,13 +112,13 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
     names = (scores[0].type, *(summary.type for summary in report.summaries))
     known = (one for one in map(_known, names) if one is not None and one.definition.family == "ranked")
     measure = next(known, None)
-    samples = report.samples_of({(score.sample, score.system, score.trial) for score in scores})
+    samples = report.samples_of({score.key for score in scores})
     settings = settings_of(report)
     first = (next(labels_for(measure, one, settings), ()) for one in samples.values() if measure)
     items = {question.item for asked in first for question in asked}  # a label program asks no more than that
     answers = Recorded(report.tables.judgements.of_items(items) if items else ())
     for score in scores:
-        found = samples.get((score.sample, score.system, score.trial))
+        found = samples.get(score.key)
         shown = ""
         if measure and found:
             shown = strip(replay(labels_for(measure, found, settings), answers.look_up)[0], measure)
@@ -147,7 +142,7 @@ def explain_query(report: ReportData, query: str, measure: str | None = None) ->
     Raises InputError where the report holds no such sample or measure.
     """
     sample = _find(report, query)
-    scores = list(report.tables.scores.of_sample((sample.id, sample.system, sample.trial)))
+    scores = list(report.tables.scores.of_sample(sample.key))
     if measure is not None:
         name = report.reported(measure)
         scores = [score for score in scores if score.measure == name]
@@ -190,22 +185,17 @@ class Explainer:
     def _people(self) -> LabelBook:
         return LabelBook(self._report.tables.labels)
 
-    def _result(self, score: Score) -> Mapping[str, Json] | None:
+    def result(self, score: Score) -> Mapping[str, Json] | None:
         """What a grader of an eval file found."""
         return self._results.get((score.sample, score.system, str(score.trial), score.measure))
-
-    def derives(self, score: Score, sample: Sample | None) -> bool:
-        """Whether there is more to a score than its reason: a grader's result, or a measure's program to run again."""
-        measure = _known(score.type)
-        known = measure is not None and measure.definition.family != "graded"
-        return self._result(score) is not None or (sample is not None and score.status != "skipped" and known)
 
     def of(self, score: Score, sample: Sample | None) -> tuple[Explanation, Sequence[Ranking], Exchange]:
         """A score in words, with the rankings that it was computed from and what was asked for it.
 
-        KeyError where there is no sample, and no grader's result either.
+        In its own words where it is a grader's result, and with its reason alone where no program can be run again.
         """
-        result, outcome = self._result(score), _outcome(score)
+        result, outcome = self.result(score), Outcome(score.value, score.status, score.why, score.bounds)
+        measure = _known(score.type)
         if result is not None:
             graded = Explanation(
                 outcome=outcome,
@@ -215,9 +205,13 @@ class Explainer:
                 details=freeze({**(result.get("details") or {}), "verdict": result.get("verdict")}),
             )
             return graded, (), ()
-        if sample is None:
-            raise KeyError(f"there is no sample {score.sample}")
-        measure = Measure.parse(score.type)
+        if (
+            sample is None
+            or score.status == "skipped"
+            or measure is None
+            or measure.definition.family == "graded"
+        ):
+            return Explanation(outcome=outcome, reasoning=score.why or ""), (), ()
         ranks = measure.definition.family == "ranked"
         program: Program[Any] = (labels_for if ranks else program_of)(measure, sample, self._settings)
         derived, exchange = replay(program, self._answers.look_up)
@@ -262,11 +256,14 @@ class Explainer:
         }
         if (measure := _known(score.type)) is not None:
             row["formula"] = measure.definition.formula
-        if score.status == "skipped" or not self.derives(score, sample):
+        result = self.result(score)
+        if score.status == "skipped" or (
+            result is None and (measure is None or measure.definition.family == "graded")
+        ):
             return row
         found, lists, exchange = self.of(score, sample)
         asked += exchange
-        if measure is None or self._result(score) is not None:
+        if measure is None or result is not None:
             row["details"] = dict(found.details)
         elif measure.definition.family != "ranked":
             row["panel"] = [dict(one) for one in found.details.get("panel", ())]

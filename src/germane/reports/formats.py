@@ -311,7 +311,7 @@ def _words(report: ReportData) -> dict[SampleKey, list[ResultRow]]:
     """What each grader found in each case, in words; reports of a ranking have no graders."""
     found: dict[SampleKey, list[ResultRow]] = {}
     for score, why in explained(report) if report.manifest.get("graders") else ():
-        key = (score.sample, score.system, score.trial)
+        key = score.key
         grader = report.graders_of(key).get(score.measure)
         wanted = (grader.expected_relevant_count or 0) if grader else 0
         row = line_of(ResultRow, score, score=score.value, **{name: why.as_json()[name] for name in _SAID})
@@ -333,7 +333,7 @@ def _case(case: CaseResult, words: Words) -> CaseRow:
     }
     if case.system or case.trial:
         row |= {"system": case.system, "trial": case.trial}
-    if results := words.get((case.sample, case.system, case.trial)):
+    if results := words.get(case.key):
         row["results"] = list(results)
     return row
 
@@ -355,14 +355,14 @@ def _jsonl(report: ReportData) -> Iterator[str]:
             line["remarks"] = found
         if words:
             row = cast("dict[str, Json]", next(said))
-            line["verdict"] = verdicts.get((score.sample, score.system, score.trial))
+            line["verdict"] = verdicts.get(score.key)
             line |= {name: row[name] for name in _SAID}
         yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
 def _verdicts(report: ReportData) -> dict[SampleKey, str]:
     """The verdict on each case."""
-    return {(case.sample, case.system, case.trial): case.verdict for case in report.cases()}
+    return {case.key: case.verdict for case in report.cases()}
 
 
 def _remarks(report: ReportData) -> dict[tuple[str, str], list[str]]:
@@ -444,7 +444,7 @@ def failed_cases(
     if words is None:
         words = _words(report) if failed else {}
     for case in failed:
-        rows = words.get((case.sample, case.system, case.trial), [])
+        rows = words.get(case.key, [])
         yield case, [row for row in rows if row["score"] is not None and row["misses"] and row["score"] < 1]
 
 
@@ -457,7 +457,7 @@ def _failed_row(failed: tuple[CaseResult, Sequence[ResultRow]]) -> list[str]:
 def _cases_in_markdown(report: ReportData, words: Words) -> Iterator[str]:
     """What each grader found in each case, folded away."""
     cases = list(report.cases())
-    found = [(case, row) for case in cases for row in words.get((case.sample, case.system, case.trial), ())]
+    found = [(case, row) for case in cases for row in words.get(case.key, ())]
     if not found:
         return
     heads = ("case", "verdict", "grader", "score", "relevance by place", "hits", "misses", "reasoning")

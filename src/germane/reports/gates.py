@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import fsum
@@ -208,11 +208,15 @@ def check_gate(
         raise gate.mixed()
     if not gate.by_case:
         return [_check(gate, summary) for summary in mine]
+    try:
+        slices = slices_of(samples, gate.by) if gate.by else {}
+    except InputError:
+        raise gate.no_slices() from None
     results, cases = [], CaseScores(ScoreTable(scores))
     for summary in mine:
         found = cases.of(summary.system, (summary.measure, summary.type), range_of(summary.type))
         names = [cases.cases[at] for at in found.case.tolist()]
-        outcome, detail = _by_case(gate, names, (found.low, found.high), samples)
+        outcome, detail = _by_case(gate, names, (found.low, found.high), slices)
         results.append(GateResult(gate.name(summary.system), outcome, detail, summary.basis.stand_in))
     return results
 
@@ -273,17 +277,19 @@ def _may_flip(limit: float, summary: MeasureSummary) -> str:
     return f"; {flips:.0%} of new draws of {summary.n} cases would decide otherwise: the limit is inside the interval"
 
 
+Slices = Mapping[str, Collection[str]]
+"""The ids of the cases of each slice."""
 Ends = Sequence[NDArray[np.float64]]
 """The least and the most that the value of each case can still be; equal where nothing is missing."""
 SMALLEST = 5
 """Cases that a slice must have for its mean to decide anything."""
 
 
-def _by_case(gate: Gate, names: Sequence[str], ends: Ends, samples: Iterable[Sample]) -> tuple[Outcome, str]:
+def _by_case(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[Outcome, str]:
     if not names:
         return "failed", "nothing was measured"
     if gate.by:
-        return _by_slice(gate, names, ends, samples)
+        return _by_slice(gate, names, ends, slices)
     if gate.share:
         limit = gate.share.lstrip("<>=")
         op = gate.share.removesuffix(limit)
@@ -299,14 +305,13 @@ def _between(gate: Gate, low: float, high: float, about: str) -> tuple[Outcome, 
     return outcome, f"{shown}, once everything is judged" if outcome == "undecided" else shown
 
 
-def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, samples: Iterable[Sample]) -> tuple[Outcome, str]:
+def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, slices: Slices) -> tuple[Outcome, str]:
     """The least or largest mean of all slices; one with too few cases leaves it open where it would decide."""
     numbers = {name: at for at, name in enumerate(names)}
-    try:
-        slices = slices_of((sample for sample in samples if sample.id in numbers), gate.by)
-    except InputError:
-        raise gate.no_slices() from None
-    rows = {name: sorted(numbers[case] for case in cases) for name, cases in slices.items() if cases}
+    found = {name: sorted(numbers[one] for one in ids if one in numbers) for name, ids in slices.items()}
+    rows = {name: mine for name, mine in found.items() if mine}
+    if not rows:
+        raise gate.no_slices()
     means = {name: [fsum(end[mine]) / len(mine) for end in ends] for name, mine in rows.items()}
     shown = ", ".join(
         f"{name} {means[name][0]:.4f} (n={len(rows[name])})"
@@ -323,10 +328,6 @@ def _by_slice(gate: Gate, names: Sequence[str], ends: Ends, samples: Iterable[Sa
     if decided[0] != of_all[0]:
         return "undecided", f"a slice of fewer than {SMALLEST} cases decides: {shown}"
     return decided[0], shown
-
-
-def _never(summary: MeasureSummary) -> bool:
-    return summary.total > 0 and summary.skipped == summary.total
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +410,9 @@ def decide(
             f"{lost} of {due} scores could not be measured ({lost / due:.0%}, more than {max_unmeasured:.0%} allowed)"
         ]
     never = [
-        f"{s.measure} could not be computed for any sample: {s.why[0][0]}" for s in summaries if _never(s)
+        f"{s.measure} could not be computed for any sample: {s.why[0][0]}"
+        for s in summaries
+        if s.total and s.skipped == s.total
     ]
     if never:
         return Verdict(2, (*never, *unmeasured, *undecided, *failed), results)

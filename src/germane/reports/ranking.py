@@ -13,7 +13,7 @@ import numpy as np
 from germane.clean import cell, clean
 from germane.errors import InputError
 from germane.reports.data import ReportData, Slice
-from germane.reports.summary import MeasureSummary, in_digits
+from germane.reports.summary import MeasureSummary, higher_is_better, in_digits
 from germane.tables.columns import to_frame
 from germane.tables.scores import SampleKey
 
@@ -26,7 +26,7 @@ def print_table(report: ReportData, out: TextIO) -> None:
     """The means, a measure per line; with several systems a column for each, the best of a line bold."""
     table, console = means_table(report), console_of(out)
     if console is not None and len(report.systems) > 1 and table.width > console.width:
-        table = _systems_as_rows(report)
+        table = means_table(report, turned=True)
     table.print(out, console)
 
 
@@ -39,37 +39,43 @@ def console_of(out: TextIO) -> Console | None:
     return Console(file=out, highlight=False)
 
 
-def means_table(report: ReportData) -> TextTable:
-    """The means as a table of text: a row per measure, the last one saying over how many queries."""
-    lines = [[report[name, system] for system in report.systems] for name in report]
-    if len(report.systems) == 1:
-        table = TextTable(["measure", "mean", "interval", "n/N"], names=1)
-        for (summary,) in lines:
-            interval = summary.interval_in_words()
-            table.add([summary.measure, in_digits(summary.mean), interval, _count(summary)], bold={1})
-        return table
-    table = TextTable(["measure", *map(clean, report.systems)], names=1)
-    for line in lines:
-        best = max((summary.mean for summary in line if summary.mean is not None), default=None)
-        bold = {at for at, summary in enumerate(line, 1) if summary.mean is not None and summary.mean == best}
-        table.add([line[0].measure, *map(_with_interval, line)], bold=bold)
-    table.add(["n/N", *map(_count, lines[0])])
+def means_table(report: ReportData, *, turned: bool = False) -> TextTable:
+    """The means as a table of text: a row per measure, the last one saying over how many queries.
+
+    Of several systems each has a column; `turned` it has a row, and each measure a column.
+    """
+    measures, systems = list(report), report.systems
+    if len(systems) == 1:
+        return _with_counts(
+            TextTable(["measure", *_NUMBERS], names=1), (([], report[name]) for name in measures)
+        )
+    rows, bold = [], []
+    for name in measures:
+        line = [report[name, system] for system in systems]
+        pick = max if higher_is_better(line[0].type) else min
+        best = pick((one.mean for one in line if one.mean is not None), default=None)
+        rows.append([_with_interval(one) for one in line])
+        bold.append([one.mean is not None and one.mean == best for one in line])
+    rows.append([f"{one.n}/{one.total}" for one in (report[measures[0], system] for system in systems)])
+    bold.append([False] * len(systems))
+    heads = ["measure", *map(clean, systems)], [*measures, "n/N"]
+    if turned:
+        heads = ["system", *measures, "n/N"], list(map(clean, systems))
+        rows, bold = (list(map(list, zip(*grid, strict=True))) for grid in (rows, bold))
+    table = TextTable(heads[0], names=1)
+    for head, row, marked in zip(heads[1], rows, bold, strict=True):
+        table.add([head, *row], bold={at for at, mark in enumerate(marked, 1) if mark})
     return table
 
 
-def _systems_as_rows(report: ReportData) -> TextTable:
-    """The table turned: a line per system, its measures beside each other, the best of each bold."""
-    table = TextTable(["system", *report, "n/N"], names=1)
-    lines = [[report[name, system] for name in report] for system in report.systems]
-    known = [[line.mean for line in column if line.mean is not None] for column in zip(*lines, strict=True)]
-    bests = [max(means, default=None) for means in known]
-    for system, line in zip(report.systems, lines, strict=True):
-        bold = {
-            at
-            for at, (summary, best) in enumerate(zip(line, bests, strict=True), 1)
-            if summary.mean is not None and summary.mean == best
-        }
-        table.add([clean(system), *map(_with_interval, line), _count(line[0])], bold=bold)
+_NUMBERS = ("mean", "interval", "n/N")
+
+
+def _with_counts(table: TextTable, lines: Iterable[tuple[list[str], MeasureSummary]]) -> TextTable:
+    """A table with a line per summary below its names: the measure, its mean in bold, interval and counts."""
+    for names, one in lines:
+        numbers = [in_digits(one.mean), one.interval_in_words(), f"{one.n}/{one.total}"]
+        table.add([*names, one.measure, *numbers], bold={len(names) + 1})
     return table
 
 
@@ -77,13 +83,12 @@ def print_slices(report: ReportData, slices: Iterable[Slice], out: TextIO) -> No
     """The means over each slice of the queries, a line per slice, system and measure."""
     named = len(report.systems) > 1
     heads = ["slice", *(["system"] if named else []), "measure"]
-    table = TextTable([*heads, "mean", "interval", "n/N"], names=len(heads))
-    for one in slices:
-        for summary in one.summaries:
-            system = [clean(summary.system)] if named else []
-            numbers = [in_digits(summary.mean), summary.interval_in_words(), _count(summary)]
-            table.add([clean(one.name), *system, summary.measure, *numbers])
-    table.print(out, console_of(out))
+    lines = (
+        ([clean(one.name), *([clean(summary.system)] if named else [])], summary)
+        for one in slices
+        for summary in one.summaries
+    )
+    _with_counts(TextTable([*heads, *_NUMBERS], names=len(heads)), lines).print(out, console_of(out))
 
 
 def print_queries(report: ReportData, out: TextIO) -> None:
@@ -159,16 +164,8 @@ def per_query(report: ReportData) -> Iterable[tuple[SampleKey, list[float | None
         yield key, [None if value != value else value for value in row]  # noqa: PLR0124 - NaN
 
 
-def _with_interval(summary: MeasureSummary) -> str:
-    return (
-        f"{in_digits(summary.mean)} ({summary.interval_in_words()})"
-        if summary.interval
-        else in_digits(summary.mean)
-    )
-
-
-def _count(summary: MeasureSummary) -> str:
-    return f"{summary.n}/{summary.total}"
+def _with_interval(one: MeasureSummary) -> str:
+    return f"{in_digits(one.mean)} ({one.interval_in_words()})" if one.interval else in_digits(one.mean)
 
 
 @dataclass(slots=True)

@@ -25,7 +25,6 @@ from germane.types import Json, Score
 
 if TYPE_CHECKING:
     from germane.measures.explaining import Explanation
-    from germane.reports.correct import Corrections
     from germane.reports.schema import Document
 
 
@@ -43,19 +42,21 @@ class Report(ReportData):
         tables: Tables,
         manifest: Mapping[str, Json],
         *,
-        gates: Sequence[Gate] = (),
-        max_unmeasured: float = 0.05,
+        gates: Sequence[Gate] | None = None,
         interrupted: bool = False,
-        over: str = "",
+        **declared: Json,
     ) -> Report:
         """A report from an evaluation's tables; decides its gates.
 
         What the manifest does not say of the rows (graders, notes, prompts, how the judge was asked) is taken from the
-        tables. `over` says which limit was exceeded, or what a replayed ledger lacks, if so: the exit code is 3 then. InputError where a gate names what was not measured.
+        tables; `gates` (None = those of the manifest) are decided, and what is `declared` is kept with them: `max_unmeasured`,
+        the share of scores that may be missing, and `over`, which limit was exceeded or what a replayed ledger lacks, if
+        so: the exit code is 3 then. InputError where a gate names what was not measured.
         """
-        stored = [gate.stored() if manifest.get("eval_files") else str(gate) for gate in gates]
-        declared = {"gates": stored, "max_unmeasured": max_unmeasured, "over": over}
         made = {**_counted(tables), **manifest, **declared}
+        if gates is None:
+            gates = [Gate.of_stored(gate) for gate in made.get("gates", ())]
+        made["gates"] = [gate.stored() if manifest.get("eval_files") else str(gate) for gate in gates]
         report = cls(tables, made, Verdict(0, ()), _summaries(tables, made))
         results = [result for gate in gates if gate.how != "change" for result in _checked(gate, report)]
         if required := report.required:
@@ -103,14 +104,7 @@ class Report(ReportData):
         InputError where it is none or was never finished, is of another version, or a file was changed since.
         """
         tables = ReportFolder.open(folder)
-        manifest = tables.manifest
-        return cls.build(
-            tables,
-            manifest,
-            gates=[Gate.of_stored(gate) for gate in manifest.get("gates", ())],
-            max_unmeasured=manifest.get("max_unmeasured", 0.05),
-            over=manifest.get("over", ""),
-        )
+        return cls.build(tables, tables.manifest)
 
     @classmethod
     def unfinished(cls, folder: str | Path) -> Report:
@@ -240,9 +234,7 @@ def read_document(path: Path) -> ReportData:
         raise InputError(problem, fix=fix, place=place) from None
     manifest: dict[str, Json] = {"judge": document.get("judge") or {}}
     tables = Part(scores=table)
-    bases = Bases(manifest, tables)
-    summaries = [replace(line, basis=bases.of(line.type, line.system)) for line in summarise(table)]
-    return ReportData(tables, manifest, Verdict(0, ()), summaries)
+    return ReportData(tables, manifest, Verdict(0, ()), _summaries(tables, manifest))
 
 
 def _score(row: dict[str, Json]) -> Score:
@@ -287,22 +279,17 @@ def _counted(tables: Tables) -> dict[str, Json]:
     """What a manifest says of the rows."""
     if isinstance(tables, ReportFolder) and tables.manifest.get("status") == "complete":
         return {}  # its manifest says so already
+    beside: dict[str, dict[str, float]] = {}  # by system the means that belong beside those over gold labels
+    for (system, name), values in sorted(tables.beside.items()):
+        beside.setdefault(system, {})[name] = fsum(values) / len(values)
     return {
         "graders": list(tables.graders),
         "notes": dict(sorted({**tables.notes, **panel_notes(tables.asked)}.items())),
         "prompts": dict(sorted(tables.prompts.items())),
         "reads": {measure: sorted(kinds) for measure, kinds in sorted(tables.reads.items())},
         "asked": asked_json(tables.asked),
-        **({"beside": beside} if (beside := _means_beside(tables)) else {}),
+        **({"beside": beside} if beside else {}),
     }
-
-
-def _means_beside(tables: Tables) -> dict[str, dict[str, float]]:
-    """For each system the means that belong beside those of its ranked measures over gold labels."""
-    found: dict[str, dict[str, float]] = {}
-    for (system, name), values in sorted(tables.beside.items()):
-        found.setdefault(system, {})[name] = fsum(values) / len(values)
-    return found
 
 
 def panel_notes(asked: AskedCounts) -> dict[str, int]:
@@ -319,29 +306,19 @@ def panel_notes(asked: AskedCounts) -> dict[str, int]:
 
 
 def _summaries(tables: Tables, manifest: Mapping[str, Json]) -> list[MeasureSummary]:
-    bases = Bases(manifest, tables)
-    found = summarise(tables.scores, clusters=tables.clusters())
-    summaries = [replace(summary, basis=bases.of(summary.type, summary.system)) for summary in found]
-    if all(summary.basis.source != "judge" for summary in summaries):
-        return summaries
-    corrections = None
-    if len(tables.labels):
-        from germane.reports.correct import (
-            Corrections,  # not at the top: `germane rank` starts without questions
-        )
+    bases, corrections, found = Bases(manifest, tables), None, []
+    for line in summarise(tables.scores, clusters=tables.clusters()):
+        basis = bases.of(line.type, line.system)
+        corrected, why = None, ""
+        if basis.source == "judge":
+            why = "nothing was measured" if line.mean is None else "no human labels"
+            if len(tables.labels):
+                from germane.reports.correct import (
+                    Corrections,  # not at the top: `germane rank` has no questions
+                )
 
-        corrections = Corrections(tables, manifest)
-    return [
-        _corrected(summary, corrections) if summary.basis.source == "judge" else summary
-        for summary in summaries
-    ]
-
-
-def _corrected(summary: MeasureSummary, corrections: Corrections | None) -> MeasureSummary:
-    if corrections is None:
-        return replace(
-            summary, corrected_why="no human labels" if summary.mean is not None else "nothing was measured"
-        )
-    corrected, why = corrections.of(summary)
-    basis = replace(summary.basis, calibrated=summary.basis.calibrated or corrected is not None)
-    return replace(summary, basis=basis, corrected=corrected, corrected_why=why)
+                corrections = corrections or Corrections(tables, manifest)
+                corrected, why = corrections.of(line)
+                basis = replace(basis, calibrated=basis.calibrated or corrected is not None)
+        found.append(replace(line, basis=basis, corrected=corrected, corrected_why=why))
+    return found

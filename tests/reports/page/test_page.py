@@ -155,6 +155,21 @@ class TestParts:
         expect(page.get_by_role("link", name="q59")).to_be_visible()
         assert page.locator("tbody tr:not(.gap)").count() <= 40
 
+    def test_on_paper_stands_every_query(self, page: Page) -> None:
+        """Not the rows in view alone; nothing is wider than the paper."""
+        go(page, "queries")
+        rows = page.locator(".scroller tbody tr:not(.gap)")
+        in_view = rows.count()
+        page.set_viewport_size({"width": 718, "height": 1000})
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert rows.count() > in_view
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert rows.count() < 60
+        page.emulate_media(media="screen")
+        assert wide <= 718
+
     def test_a_query_shows_its_contexts_claims_and_numbers(self, page: Page) -> None:
         """Ranked cards with verdicts and reasons, the claims beside the contexts, missed gold, formulas filled in."""
         go(page, "queries")

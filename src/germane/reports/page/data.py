@@ -179,10 +179,10 @@ def _without_text(facts: Facts) -> None:
 def _scored(report: ReportData) -> Iterator[tuple[Sample, list[Any]]]:
     """Each sample with its scores, both in input order."""
     rows: dict[SampleKey, list[Any]] = {}
-    for key, scores in groupby(report.scores(), key=lambda score: (score.sample, score.system, score.trial)):
+    for key, scores in groupby(report.scores(), key=lambda score: score.key):
         rows.setdefault(key, []).extend(scores)
     for sample in report.samples():
-        yield sample, rows.get((sample.id, sample.system, sample.trial), [])
+        yield sample, rows.get(sample.key, [])
 
 
 def _leading(report: ReportData) -> str:
@@ -266,7 +266,7 @@ def _baseline(report: ReportData, baseline: ReportData, now: Sequence[Facts]) ->
         facts = explainer.facts(sample, scores, changes=False)
         values = {score.measure: score.value for score in scores}
         row = {"places": _places(facts, leading), "values": [values.get(name) for name in measures]}
-        known[sample.id, sample.system, sample.trial] = row
+        known[sample.key] = row
     alone = len(baseline.systems) == 1  # then it is beside every system, whatever its name
     mine = [
         (sample.id, baseline.systems[0] if alone else sample.system, sample.trial)

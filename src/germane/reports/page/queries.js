@@ -4,6 +4,7 @@ import { announce, data, el, number, put, signed } from "./dom.js";
 import { address, note } from "./state.js";
 
 const ROW = 36;
+const PRINTED = 2000;
 const FILTERS = ["text", "tag", "system", "first", "only", "measure", "from", "to", "sort"];
 /** @type {string[]} */
 let lower = [];
@@ -97,7 +98,9 @@ export function list(main, settings) {
     update();
   };
   const body = el("tbody");
-  const scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Queries", onscroll: () => window.requestAnimationFrame(draw) });
+  const scroller = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Queries", onscroll: () => window.requestAnimationFrame(() => draw()) });
+  window.onbeforeprint = () => draw(true);
+  window.onafterprint = () => draw();
   const several = report.systems.length > 1;
   const compared = report.baseline ? report.baseline.measures[0] : null;
   const columns = [["id", "id"], ["", "query"], ["first", "ranks"], ...(several ? [["", "system"]] : []), ...report.names.map((/** @type {string} */ name) => [name, name]), ...(compared ? [[`difference ${compared}`, `Δ ${compared}`]] : [])];
@@ -114,12 +117,14 @@ export function list(main, settings) {
   const ranges = new Map(report.measures.map((/** @type {any} */ one) => [one.measure, one.range]));
   const shaded = report.names.map((/** @type {string} */ name) => ranges.get(name)?.[0] === 0 && ranges.get(name)?.[1] === 1);
 
-  function draw() {
-    const from = Math.max(Math.floor(scroller.scrollTop / ROW) - 6, 0);
-    const room = Math.ceil(scroller.clientHeight / ROW) + 12;
-    const rows = passing.slice(from, from + Math.min(room, 40));
+  function draw(whole = false) {
+    const from = whole ? 0 : Math.max(Math.floor(scroller.scrollTop / ROW) - 6, 0);
+    const room = Math.min(Math.ceil(scroller.clientHeight / ROW) + 12, 40);
+    const rows = passing.slice(from, from + (whole ? PRINTED : room));
     const gap = (/** @type {number} */ height) => el("tr", { class: "gap", "aria-hidden": "true" }, el("td", { colspan: columns.length, style: { height: `${height}px` } }));
-    body.replaceChildren(gap(from * ROW), ...rows.map((query, at) => line(query, from + at)), gap(Math.max(passing.length - from - rows.length, 0) * ROW));
+    const left = passing.length - from - rows.length;
+    const last = whole && left ? el("tr", null, el("td", { colspan: columns.length }, `and ${left} more`)) : gap(whole ? 0 : left * ROW);
+    body.replaceChildren(gap(from * ROW), ...rows.map((query, at) => line(query, from + at)), last);
   }
 
   /** @param {number} query @param {number} at */

@@ -276,7 +276,7 @@ def scatter(
     values = dict(zip(keys, table.value[rows].tolist(), strict=True))
     points: dict[str, list[tuple[float, float]]] = {}
     for sample in report.samples():
-        value, spent = values.get((sample.id, sample.system, sample.trial)), cost(sample)
+        value, spent = values.get(sample.key), cost(sample)
         if value is not None and spent is not None:
             points.setdefault(sample.system, []).append((spent, value))
     if not points:
