@@ -93,7 +93,7 @@ def test_the_request_is_as_the_file_says_and_the_answer_is_where_it_says(system:
     found = ask(
         """    url: URL/{{id}}
     method: put
-    headers: {Authorization: "Bearer ${{ KEY }}"}
+    headers: {Authorization: "Bearer ${{ KEY }}", X-Trial: "{{trial}}"}
     body: {question: "{{query}}", top: 5, turns: "{{ history }}", note: "id {{id}}"}
     answer: /out/a~1b
     contexts: /hits
@@ -103,7 +103,7 @@ def test_the_request_is_as_the_file_says_and_the_answer_is_where_it_says(system:
     )
     (asked,) = system.asked
     assert (asked["method"], asked["path"]) == ("PUT", "/q1")
-    assert asked["headers"]["Authorization"] == "Bearer secret"
+    assert (asked["headers"]["Authorization"], asked["headers"]["X-Trial"]) == ("Bearer secret", "0")
     assert json.loads(asked["body"]) == {
         "question": 'Why "steam"? {{id}}', "top": 5, "turns": [{"role": "user", "content": "Hi"}], "note": "id q1",
     }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, ValidationInfo
+from pydantic import Field
 
 from germane.graders.evidence import script_document
 from germane.graders.grader import CaseGrader, Command, GraderResult
@@ -12,14 +12,14 @@ from germane.processes import misplaced
 from germane.questions.asking import Program, ask
 from germane.questions.script import ScriptGrade, ScriptResult
 from germane.samples.evalfile import Case
-from germane.samples.files import Notice, fold, nearest
+from germane.samples.files import fold, nearest
 from germane.samples.validation import Number
 from germane.samples.yamltext import (
     JsonMapping,
+    Keys,
     Node,
     Texts,
     WholeNumber,
-    folder_of,
     for_model,
     plain,
     plain_value,
@@ -57,29 +57,25 @@ class CodeGrader(CaseGrader):
     config: JsonMapping = FrozenDict()
 
     @classmethod
-    def complete(
-        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
-    ) -> None:
+    def complete(cls, keys: Keys) -> None:
         """Its folder starts from the eval file's; every key without a meaning goes to `config`, as AgentV has it."""
-        context = info.context or {}
-        warn = context.get("warn") or (lambda _: None)
-        values["cwd"] = str((folder_of(info) / values.get("cwd", "")).resolve())
-        if "target" in others and (calls := _lent(others["target"])) is not None:
-            del others["target"]
-            values["max_calls"], node.spelt["max_calls"] = calls, "target"
-        super().complete(
-            values, {key: others.pop(key) for key in [*others] if fold(key) in cls.unread}, node, info
-        )
-        for key in others:
+        values, passed = keys.values, keys.others
+        values["cwd"] = str((keys.folder / values.get("cwd", "")).resolve())
+        if "target" in passed and (calls := _lent(passed["target"])) is not None:
+            del passed["target"]
+            values["max_calls"], keys.node.spelt["max_calls"] = calls, "target"
+        keys.others = {key: passed.pop(key) for key in [*passed] if fold(key) in cls.unread}
+        super().complete(keys)
+        for key in passed:
             if near := nearest(key, cls.spellings()):
                 problem = f"{key!r} goes to the script's config"
-                warn(Notice(problem, f"did you mean {near!r}?", node.keys[key]))
+                keys.warn(problem, f"did you mean {near!r}?", keys.node.keys[key])
         given = plain_value(values.get("config", {}))
         if isinstance(given, dict):
-            values["config"] = {**{key: inner.json() for key, inner in others.items()}, **given}
+            values["config"] = {**{key: inner.json() for key, inner in passed.items()}, **given}
         if hint := misplaced(plain_value(values.get("script", ())), values["cwd"]):
             problem, _, instead = hint.partition(": write ")
-            warn(Notice(problem, f"write {instead}", node.place))
+            keys.warn(problem, f"write {instead}", keys.node.place)
 
     @property
     def asks(self) -> bool:

@@ -19,7 +19,7 @@ from germane.questions.script import ScriptGrade
 from germane.samples.evalfile import Case, assertions_in
 from germane.samples.files import fold
 from germane.samples.validation import Wrong
-from germane.samples.yamltext import Flag, Node, Share, YamlModel, folder_of
+from germane.samples.yamltext import Flag, Keys, Share, YamlModel
 from germane.types import FrozenDict, Json, freeze
 
 RESULTS = "EVALUATOR_RESULTS_JSON"
@@ -60,12 +60,10 @@ class Aggregator(YamlModel):
     cwd: str = "."
 
     @classmethod
-    def complete(
-        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
-    ) -> None:
+    def complete(cls, keys: Keys) -> None:
         """Its folder starts from the eval file's."""
-        super().complete(values, others, node, info)
-        values["cwd"] = str((folder_of(info) / values.get("cwd", "")).resolve())
+        super().complete(keys)
+        keys.values["cwd"] = str((keys.folder / keys.values.get("cwd", "")).resolve())
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

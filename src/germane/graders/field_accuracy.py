@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from math import fsum, isfinite
@@ -176,10 +176,14 @@ def _two_digits(value: float) -> str:
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
            "november", "december")  # fmt: skip
 _NAMES = {name: n for n, month in enumerate(_MONTHS, 1) for name in (month, month[:3])} | {"sept": 9}
-_ISO = re.compile(r"(\d{4})(?:[-/](\d{1,2})(?:[-/](\d{1,2}))?)?([T ].*)?")
-_NAMED = (re.compile(r"(?P<d>\d{1,2})[-\s]+(?P<m>[A-Za-z]{3,9})\.?,?[-\s]+(?P<y>\d{4})"),
-          re.compile(r"(?P<m>[A-Za-z]{3,9})\.?[-\s]+(?P<d>\d{1,2}),?[-\s]+(?P<y>\d{4})"))  # fmt: skip
-_NUMBERS = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})")
+_USUAL = tuple(map(re.compile, (
+    r"(?P<y>\d{4})(?:[-/](?P<m>\d{1,2})(?:[-/](?P<d>\d{1,2}))?)?(?P<time>[T ].*)?",
+    r"(?P<d>\d{1,2})[-\s]+(?P<n>[A-Za-z]{3,9})\.?,?[-\s]+(?P<y>\d{4})",
+    r"(?P<n>[A-Za-z]{3,9})\.?[-\s]+(?P<d>\d{1,2}),?[-\s]+(?P<y>\d{4})",
+    r"(?P<m>\d{1,2})[/-](?P<d>\d{1,2})[/-](?P<y>\d{4})",
+    r"(?P<d>\d{1,2})[/-](?P<m>\d{1,2})[/-](?P<y>\d{4})",
+)))  # fmt: skip
+"""ISO 8601, the name of a month, and numbers: month first, unless only the other order is a date."""
 _UNITS = {"YYYY": r"(?P<y>\d{4})", "MMM": r"(?P<n>[A-Za-z]{3,9})", "MM": r"(?P<m>\d{1,2})", "DD": r"(?P<d>\d{1,2})",
           "HH": r"\d{1,2}", "mm": r"\d{2}", "ss": r"\d{2}(?:\.\d+)?", "Z": r"(?:Z|[+-]\d{2}:?\d{2})"}  # fmt: skip
 _UNIT = re.compile("|".join(_UNITS))
@@ -192,37 +196,22 @@ def date_in(text: str, formats: Sequence[str] = (), *, agentv: bool = False) -> 
     first, unless only the other order is a date. With `agentv` as JavaScript reads it: a moment as its day in UTC, and in
     numbers month first whatever the formats are.
     """
-    if not agentv and (day := _formatted(text, formats)):
-        return day
-    if (found := _ISO.fullmatch(text)) is not None:
-        return _moment(text) if agentv and found[4] else _date(found[1], found[2] or 1, found[3] or 1)
-    for pattern in _NAMED:
-        named = pattern.fullmatch(text)
-        if named is not None and (month := _NAMES.get(named["m"].casefold())) is not None:
-            return _date(named["y"], month, named["d"])
-    if (found := _NUMBERS.fullmatch(text)) is None:
+    if agentv and (found := _USUAL[0].fullmatch(text)) and found["time"]:
+        return _moment(text)
+    if agentv and (found := _USUAL[3].fullmatch(text)):
+        return _rolled_over(int(found["m"]), int(found["d"]), int(found["y"]), {form[:2] for form in formats})
+    escaped = () if agentv else (re.escape(form).replace(r"\-", "-") for form in formats)
+    own = (re.compile(_UNIT.sub(lambda unit: _UNITS[unit[0]], form)) for form in escaped)
+    days = (_day(found.groupdict()) for one in (*own, *_USUAL) if (found := one.fullmatch(text)))
+    return next(filter(None, days), None)
+
+
+def _day(parts: Mapping[str, str | None]) -> date | None:
+    month = _NAMES.get(str(parts["n"]).casefold(), 0) if "n" in parts else int(parts.get("m") or 1)
+    try:
+        return date(int(parts.get("y") or 0), month, int(parts.get("d") or 1))
+    except ValueError:
         return None
-    one, two, year = map(int, found.groups())
-    if not agentv:
-        return _date(year, one, two) or _date(year, two, one)
-    starts = {form[:2] for form in formats}
-    american = "MM" in starts and "DD" not in starts
-    month, day_of_month = (one, two) if one <= 12 or american else (two, one)
-    first = _date(year, month, 1) if 1 <= day_of_month <= 31 else None
-    return first and first + timedelta(days=day_of_month - 1)
-
-
-def _formatted(text: str, formats: Sequence[str]) -> date | None:
-    """The day by the first of these formats that fits."""
-    for form in formats:
-        pattern = _UNIT.sub(lambda unit: _UNITS[unit[0]], re.escape(form).replace(r"\-", "-"))
-        if (found := re.fullmatch(pattern, text)) is None:
-            continue
-        parts = {"y": 0, "m": 1, "d": 1, **found.groupdict()}
-        month = _NAMES.get(str(parts["n"]).casefold(), 0) if "n" in parts else parts["m"]
-        if (day := _date(parts["y"], month, parts["d"])) is not None:
-            return day
-    return None
 
 
 def _moment(text: str) -> date | None:
@@ -233,8 +222,9 @@ def _moment(text: str) -> date | None:
     return (moment.astimezone(UTC) if moment.tzinfo else moment).date()
 
 
-def _date(year: str | int, month: str | int, day: str | int) -> date | None:
-    try:
-        return date(int(year), int(month), int(day))
-    except ValueError:
+def _rolled_over(one: int, two: int, year: int, starts: Collection[str]) -> date | None:
+    """A day in numbers as JavaScript has it: month first where that may be, a day too many is one of the next month."""
+    month, day = (one, two) if one <= 12 or ("MM" in starts and "DD" not in starts) else (two, one)
+    if not (1 <= month <= 12 and 1 <= day <= 31 and year):
         return None
+    return date(year, month, 1) + timedelta(days=day - 1)

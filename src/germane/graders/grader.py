@@ -12,7 +12,6 @@ from pydantic import (
     Field,
     PlainValidator,
     ValidationError,
-    ValidationInfo,
     model_validator,
 )
 
@@ -23,7 +22,7 @@ from germane.questions.asking import Missing, Program
 from germane.samples import validation
 from germane.samples.evalfile import Case
 from germane.samples.validation import Wrong, say, wrong_in
-from germane.samples.yamltext import Flag, Node, Share, YamlModel, plain
+from germane.samples.yamltext import Flag, Keys, Share, YamlModel, plain
 from germane.types import FrozenDict, Json, Status
 
 R = TypeVar("R")
@@ -188,12 +187,10 @@ class CaseGrader(YamlModel, ABC):
             raise InputError(wrong.problem, fix=wrong.fix) from None
 
     @classmethod
-    def complete(
-        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
-    ) -> None:
+    def complete(cls, keys: Keys) -> None:
         """What is said once for all graders of a file, or by the type itself, is no key of the mapping."""
-        values |= (info.context or {}).get("fixed", {})
-        super().complete(values, others, node, info)
+        keys.values |= keys.context.get("fixed", {})
+        super().complete(keys)
 
     @property
     def label(self) -> str:

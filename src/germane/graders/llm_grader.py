@@ -42,6 +42,7 @@ from germane.samples.validation import Wrong
 from germane.samples.yamltext import (
     Flag,
     JsonMapping,
+    Keys,
     Node,
     Scalar,
     Share,
@@ -195,7 +196,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
         """What the template shows, and the ids that are asked for."""
         return {**Templated.inputs(self), "ids": list(self.ids)}
 
-    def payload_type(self) -> type[PayloadModel]:
+    def payload_type(self, _payload: Json = None) -> type[PayloadModel]:
         """Satisfied or not, or a score."""
         return ScoredChecksPayload if self.scored else ChecksPayload
 
@@ -355,12 +356,10 @@ class PromptCommand(YamlModel):
     config: JsonMapping = FrozenDict()
 
     @classmethod
-    def complete(
-        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
-    ) -> None:
+    def complete(cls, keys: Keys) -> None:
         """It starts in the eval file's folder; a list where its last word is a file, as AgentV has it."""
-        super().complete(values, others, node, info)
-        folder = folder_of(info).resolve()
+        super().complete(keys)
+        values, folder = keys.values, keys.folder.resolve()
         values["cwd"] = str(folder)
         if isinstance(command := values.get("command"), list) and command and isinstance(command[-1], str):
             file = folder / command[-1]
@@ -408,18 +407,17 @@ class LLMGrader(CaseGrader):
     rubrics: tuple[RubricItem, ...] = ()
 
     @classmethod
-    def complete(
-        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
-    ) -> None:
+    def complete(cls, keys: Keys) -> None:
         """`criteria`, and a `rubric` that is a text, are the prompt; a list of them is the rubric."""
+        values, others, spelt = keys.values, keys.others, keys.node.spelt
         given = [(key, for_model(others.pop(key))) for key in [*others] if fold(key) == "criteria"]
         if isinstance(values.get("rubrics"), str):
-            given.append((node.spelt["rubrics"], values.pop("rubrics")))
+            given.append((spelt["rubrics"], values.pop("rubrics")))
         for key, value in given:
             name = "prompt" if isinstance(value, str) else "rubrics"
             if values.setdefault(name, value) is value:
-                node.spelt[name] = key
-        super().complete(values, others, node, info)
+                spelt[name] = key
+        super().complete(keys)
 
     @model_validator(mode="after")
     def _named(self) -> Self:

@@ -24,7 +24,7 @@ from germane.judging.spending import Budget, Receipts, Spent, unsent
 from germane.ledger.store import Ledger
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
-from germane.types import Judgement, freeze
+from germane.types import Judgement
 
 _log = logging.getLogger("germane")
 
@@ -287,9 +287,7 @@ class Pool:
                 return
             raise
         self._receipts.combined(one.key, [vote.judgement.key for vote in votes])
-        combined = panel.combine(one.key, one.question, votes)
-        put_with = {**one.question.settings(), **combined.provenance}
-        judgement = replace(combined, item=one.question.item, provenance=freeze(put_with))
+        judgement = panel.combine(one.key, one.question, votes)
         children = [replace(vote.judgement, parent=one.key) for vote in votes]
         self._settle(one, answered(one.question, judgement)._replace(children=tuple(children)))
 

@@ -15,7 +15,6 @@ from germane.errors import InputError, Place
 from germane.samples.contexts import only_contexts
 from germane.samples.files import (
     JsonFault,
-    Notice,
     Notices,
     Warn,
     decode,
@@ -33,6 +32,7 @@ from germane.samples.yamltext import (
     Count,
     Flag,
     JsonMapping,
+    Keys,
     Node,
     Scalar,
     Share,
@@ -73,6 +73,7 @@ class GraderSpec:
 
     name: str
     node: Node
+    spec: Json
     named: bool = False
 
     @property
@@ -80,25 +81,20 @@ class GraderSpec:
         """Where it starts."""
         return self.node.place
 
-    @property
-    def spec(self) -> Json:
-        """What is written, as JSON; what names something stays a text."""
-        return freeze(self.node.json()) if self.node.text is None else self.node.text
-
 
 def _spec(node: Node) -> GraderSpec:
     if node.pairs is None:
         if node.text is None or node.is_null():
             fix = "write type: context_precision@5"
             raise InputError(f"a grader is {node.kind}", fix=fix, place=node.place)
-        return GraderSpec(name=node.text, node=node)
+        return GraderSpec(name=node.text, node=node, spec=node.text)
     pairs = node.pairs.items()
     known = {fold(key): inner.text for key, inner in pairs if inner.text and not inner.is_null()}
     kind = known.get("type")
     name = known.get("name") or (known.get("metric") if kind else None)
     usual = kind or known.get("measure") or known.get("metric") or "code_judge"
     usual = f"{usual}-{known['value']}" if "value" in known else usual
-    return GraderSpec(name=name or usual, named=name is not None, node=node)
+    return GraderSpec(name=name or usual, named=name is not None, node=node, spec=freeze(node.json()))
 
 
 def _measures(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
@@ -106,7 +102,9 @@ def _measures(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
     found: list[GraderSpec] = []
     for node in grader_nodes(value, info):
         names = _NAMES.findall(node.text or "") if node.pairs is None else []
-        found += [GraderSpec(name=name, node=replace(node, text=name)) for name in names] or [_spec(node)]
+        found += [GraderSpec(name=name, node=replace(node, text=name), spec=name) for name in names] or [
+            _spec(node)
+        ]
     return tuple(found)
 
 
@@ -115,7 +113,8 @@ def _rubric(nodes: Sequence[Node], weight: int = 1) -> GraderSpec:
     place = nodes[0].place
     pairs = node_of({"type": "rubrics", "name": "rubrics", "weight": weight}, place).pairs or {}
     pairs["rubrics"] = Node(place, items=list(nodes))
-    return GraderSpec(name="rubrics", node=Node(place, pairs=pairs, keys=dict.fromkeys(pairs, place)))
+    node = Node(place, pairs=pairs, keys=dict.fromkeys(pairs, place))
+    return GraderSpec(name="rubrics", node=node, spec=freeze(node.json()))
 
 
 def _rubrics(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
@@ -135,8 +134,6 @@ def assertions_in(value: Any, info: ValidationInfo) -> tuple[GraderSpec, ...]:
 
 
 _MEMBERS = ("evaluators", "assertions", "assert", "graders", "members")
-_DEEPEST = 3
-"""Files of assertions that may include each other, one in the other."""
 
 
 def grader_nodes(value: Any, info: ValidationInfo) -> list[Node]:
@@ -175,19 +172,16 @@ def _template(name: str, folder: Path, above: tuple[Path, ...], place: Place) ->
     bare = not name.startswith(".") and not any(sign in name for sign in "/\\")
     names = [f".agentv/templates/{name}{suffix}" for suffix in (".yaml", ".yml")] if bare else [name]
     root = repository_root(folder)
-    folders = [*(file.parent for file in above[-1:]), folder, *folder.parents]
-    for one in folders:
-        for path in (one / spelt for spelt in names):
-            if path.is_file():
-                if path in above or len(above) == _DEEPEST:
-                    chain = " -> ".join(map(str, (*above, path)))
-                    fix = f"include each file once, and no more than {_DEEPEST} one in the other"
-                    raise InputError(f"the included files go round: {chain}", fix=fix, place=place)
-                return path
-        if one == root:
-            break
-    problem = f"there is no {names[0]} to include, in {folder} or above"
-    raise InputError(problem, fix="check the name", place=place)
+    upwards = (one for one in (folder, *folder.parents) if one.is_relative_to(root))
+    places = (*(file.parent for file in above[-1:]), *upwards)
+    path = next((path for one in places for spelt in names if (path := one / spelt).is_file()), None)
+    if path is None:
+        problem = f"there is no {names[0]} to include, in {folder} or above"
+        raise InputError(problem, fix="check the name", place=place)
+    if path in above:
+        chain = " -> ".join(map(str, (*above, path)))
+        raise InputError(f"the included files go round: {chain}", fix="include each file once", place=place)
+    return path
 
 
 _WRITTEN = tuple[str | dict[str, Any], ...]
@@ -596,21 +590,22 @@ class CaseEntry(GraderLists):
     others: dict[str, Node] = Field(default_factory=dict)
 
     @classmethod
-    def complete(
-        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
-    ) -> None:
+    def complete(cls, keys: Keys) -> None:
         """Unknown keys are fields of a sample, else metadata with a warning."""
-        values["others"] = others
-        warn = (info.context or {}).get("warn")
-        for key in others:
+        keys.values["others"] = keys.others
+        for key in keys.others:
+            place = keys.node.keys[key]
             if fold(key) == "turns":
                 fix = "write a case for each turn, with the messages before it under input:"
-                raise InputError(_TURNS, fix=fix, place=node.keys[key])
-            if key not in SPELLINGS and key != "note" and warn is not None:
+                raise InputError(_TURNS, fix=fix, place=place)
+            if key not in SPELLINGS and key != "note":
                 near = nearest(key, [*SPELLINGS, *cls.spellings()])
                 fix = f"did you mean {near!r}?" if near else "put it under metadata:"
-                fix = cls.unread.get(fold(key), fix)
-                warn(Notice(f"a case has no key {key!r}: it is kept as metadata", fix, node.keys[key]))
+                keys.warn(
+                    f"a case has no key {key!r}: it is kept as metadata",
+                    cls.unread.get(fold(key), fix),
+                    place,
+                )
 
 
 def _case(
@@ -720,7 +715,7 @@ def _graders(
         own = (*(grader for grader in file.measures if grader.name not in names), *own)
     found = by_name((*own, *entry.rubrics), faults)
     if not found and entry.criterion:  # AgentV asks a model whether the answer does what the case says
-        return (GraderSpec(name="llm_judge", node=node_of({"type": "llm_judge"}, place)),)
+        return (_spec(node_of({"type": "llm_judge"}, place)),)
     return found
 
 

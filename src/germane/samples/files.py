@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import functools
 import gzip
 import io
 import json
@@ -34,12 +35,13 @@ LINE_LIMIT = 64
 """Megabytes that a line may have, where GERMANE_MAX_LINE names no other number: a longer one is an error, and does not
 fill the memory first."""
 _BUFFER = 1 << 18
-_COPIED = "germane-stdin-"
+_COPIES: dict[str, str] = {}
+"""The temporary copies that there are, with the names of what was copied."""
 
 
 def shown_name(path: str | Path) -> str:
-    """The file's name in messages; `-` is standard input."""
-    return "<stdin>" if str(path) == "-" or Path(path).name.startswith(_COPIED) else str(path)
+    """The file's name in messages; `-` is standard input, a temporary copy goes by its original."""
+    return "<stdin>" if str(path) == "-" else _COPIES.get(str(path), str(path))
 
 
 def without_scheme(path: str) -> str:
@@ -57,11 +59,15 @@ def on_disk(path: str | Path) -> Iterator[str | Path]:
     import shutil  # not at the top, as below: `germane rank` reads small files as fast as it starts
     import tempfile
 
-    with tempfile.NamedTemporaryFile(prefix=f"{Path(path).name}-" if packed else _COPIED) as copy:
+    with tempfile.NamedTemporaryFile(prefix="germane-") as copy:
         with opened(path, limited=False) as stream:
             shutil.copyfileobj(stream, copy, _BUFFER)
         copy.flush()
-        yield copy.name
+        _COPIES[copy.name] = shown_name(path)
+        try:
+            yield copy.name
+        finally:
+            del _COPIES[copy.name]
 
 
 @contextmanager
@@ -309,6 +315,7 @@ class Notices:
         return len(self._seen)
 
 
+@functools.lru_cache(maxsize=4096)
 def fold(name: str) -> str:
     """A name without case, underscores, dashes and blanks: `expectedRelevantCount` is `expected_relevant_count`."""
     return name.replace("_", "").replace("-", "").replace(" ", "").casefold()
@@ -382,7 +389,8 @@ def decode(text: str, *, infinite: bool = False) -> Json:
     except json.JSONDecodeError as error:
         raise _syntax(error) from None
     except RecursionError:
-        raise _too_deep(text) from None
+        problem = f"the JSON is nested more than {MAX_DEPTH} levels deep"
+        raise JsonFault(problem, "write it flatter", 0) from None
     except ValueError:
         longest = max(_TOKEN.finditer(text), key=lambda one: len(one[0]) * one[0].lstrip("-").isdigit())
         raise JsonFault("a number has too many digits", "write it as a string", longest.start()) from None
@@ -419,16 +427,6 @@ def _refused(text: str, *, infinite: bool) -> JsonFault:
         elif not infinite and text.startswith(("NaN", "Infinity", "-Infinity"), offset):
             return JsonFault("NaN and Infinity are not JSON", "write null or leave the field out", offset)
     raise AssertionError("the decoder refuses for these two reasons only")  # pragma: no cover
-
-
-def _too_deep(text: str) -> JsonFault:
-    depth = 0
-    for match in _TOKEN.finditer(text):
-        depth += (match[0] in "[{") - (match[0] in "]}")
-        if depth > MAX_DEPTH:
-            break
-    problem = f"the JSON is nested more than {MAX_DEPTH} levels deep"
-    return JsonFault(problem, "write it flatter", match.start())
 
 
 def _steps(text: str) -> Iterator[tuple[tuple[Step, ...], int, bool]]:

@@ -170,7 +170,8 @@ def with_environment(node: Node, environ: Mapping[str, str], *, strict: bool = T
                 raise InputError(problem, fix=fix, place=scalar.place)
             return environ.get(found[1], found[0])
 
-        return replace(scalar, text=_VARIABLE.sub(value, scalar.text or ""))
+        text = scalar.text or ""
+        return replace(scalar, text=_VARIABLE.sub(value, text)) if "${{" in text else scalar
 
     return node.changed(filled)
 
@@ -181,25 +182,35 @@ def with_variables(node: Node, values: Mapping[str, Json]) -> Node:
     A text that is nothing but one of them becomes its value.
     """
 
-    def value_of(slot: re.Match[str]) -> Json:
-        value: Json = values
-        for step in slot[1].split("."):
-            value = value.get(step) if isinstance(value, Mapping) else None
-        return value
-
-    def shown(slot: re.Match[str]) -> str:
-        value = value_of(slot)
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return slot[0] if value is None else text
-
-    def filled(scalar: Node) -> Node:
+    def changed(scalar: Node) -> Node:
         text = scalar.text or ""
         whole = _SLOT.fullmatch(text.strip())
-        if whole and (value := value_of(whole)) is not None:
+        if whole and (value := _value_of(whole, values)) is not None:
             return node_of(value, scalar.place)
-        return replace(scalar, text=_SLOT.sub(shown, text))
+        return replace(scalar, text=filled(text, values))
 
-    return node.changed(filled)
+    return node.changed(changed)
+
+
+def filled(text: str, values: Mapping[str, Json], quote: Callable[[str], str] = str) -> str:
+    """The text with every `{{name}}` that `values` hold replaced, in one pass: no value is a slot."""
+
+    def shown(slot: re.Match[str]) -> str:
+        value = _value_of(slot, values)
+        return slot[0] if value is None else quote(as_text(value))
+
+    return _SLOT.sub(shown, text)
+
+
+def _value_of(slot: re.Match[str], values: Json) -> Json:
+    for step in slot[1].split("."):
+        values = values.get(step) if isinstance(values, Mapping) else None
+    return values
+
+
+def as_text(value: Json) -> str:
+    """A text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def parse_yaml(text: str, file: str) -> Node:
@@ -367,6 +378,27 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(as_list)]
 JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping, json_schema_input_type=dict[str, Any])]
 
 
+@dataclass(slots=True)
+class Keys:
+    """The keys of a mapping while a model reads them: `values` by its fields, `others` as they are written."""
+
+    node: Node
+    values: dict[str, Any]
+    others: dict[str, Node]
+    context: Mapping[str, Any]
+
+    @property
+    def folder(self) -> Path:
+        """The folder that paths in the file are relative to."""
+        folder: Path = self.context.get("folder", Path())
+        return folder
+
+    def warn(self, problem: str, fix: str, place: Place) -> None:
+        """Pass a warning on, where somebody wants them."""
+        if (warn := self.context.get("warn")) is not None:
+            warn(Notice(problem, fix, place))
+
+
 class YamlModel(BaseModel):
     """A mapping of a YAML file. Keys may be snake_case, camelCase or kebab-case; null counts as absent.
 
@@ -386,17 +418,13 @@ class YamlModel(BaseModel):
     unread: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
-    def complete(
-        cls, values: dict[str, Any], others: dict[str, Node], node: Node, info: ValidationInfo
-    ) -> None:
-        """Fill in computed `values` and take the unknown keys (`others`); here each of them is a warning."""
-        del values
-        warn = (info.context or {}).get("warn")
-        for key in others:
-            if warn is not None and not key.startswith(("$", "x-", "_")):
+    def complete(cls, keys: Keys) -> None:
+        """Fill in computed values and take the keys that are no field; here each of them is a warning."""
+        for key in keys.others:
+            if not key.startswith(("$", "x-", "_")):
                 near = nearest(key, cls.spellings())
                 fix = cls.unread.get(fold(key)) or (f"did you mean {near!r}?" if near else "remove it")
-                warn(Notice(f"{cls.what} has no key {key!r}: it is ignored", fix, node.keys[key]))
+                keys.warn(f"{cls.what} has no key {key!r}: it is ignored", fix, keys.node.keys[key])
 
     @classmethod
     def spellings(cls) -> dict[str, str]:
@@ -422,12 +450,12 @@ class YamlModel(BaseModel):
             return handler(value)
         if not isinstance(value, Node) or value.pairs is None:
             raise Wrong(f"is {say(value)}", "write a mapping: key: value")
-        values, others = cls._sorted(value)
-        cls.complete(values, others, value, info)
-        return handler(values)
+        keys = cls._sorted(value, info.context or {})
+        cls.complete(keys)
+        return handler(keys.values)
 
     @classmethod
-    def _sorted(cls, node: Node) -> tuple[dict[str, Any], dict[str, Node]]:
+    def _sorted(cls, node: Node, context: Mapping[str, Any]) -> Keys:
         """The values of the fields, and the keys that are none; two keys of one field are an error."""
         names = _fields(cls)
         ignored = {fold(key) for key in cls.ignored}
@@ -447,7 +475,7 @@ class YamlModel(BaseModel):
                     problem = f"{node.spelt[name]!r} and {key!r} say the same thing"
                     raise InputError(problem, fix="keep one of them", place=node.keys[key])
                 values[name], node.spelt[name] = inner if name in cls.nodes else for_model(inner), key
-        return values, others
+        return Keys(node, values, others, context)
 
 
 @cache

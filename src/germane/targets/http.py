@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from functools import partial
 from typing import Annotated, Any, ClassVar, Self
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from germane.errors import TargetError
 from germane.samples.evalfile import Case
 from germane.samples.messages import content_text
 from germane.samples.validation import Wrong, say
-from germane.samples.yamltext import Positive, WholeNumber, plain
+from germane.samples.yamltext import Positive, WholeNumber, as_text, filled, plain, with_variables
 from germane.targets.target import Target
 from germane.types import Json
 
@@ -51,6 +52,7 @@ class HttpTarget(Target):
     any of these the response is read as a sample's answer: {response, contexts}.
     """
 
+    nodes = ("body",)
     aliases: ClassVar = {
         "url": ("endpoint",),
         "answer_at": ("answer", "response"),
@@ -62,7 +64,7 @@ class HttpTarget(Target):
     url: Annotated[str, Field(examples=["https://host/search"]), AfterValidator(_address)]
     method: str = ""
     headers: Annotated[dict[str, str], plain] = Field(default_factory=dict)
-    body: Annotated[Any, plain] = None
+    body: Any = None
     answer_at: Pointer | None = None
     contexts_at: Pointer | None = None
     calls_at: Pointer | None = None
@@ -101,9 +103,9 @@ class HttpTarget(Target):
             self._client = httpx2.AsyncClient(timeout=self.timeout, follow_redirects=True)
         values = _values(case)
         method = (self.method or ("GET" if self.body is None else "POST")).upper()
-        url = _SLOT.sub(lambda slot: quote(_text(values[slot[1]]), safe=""), self.url)
-        headers = {name: _filled(value, values) for name, value in self.headers.items()}
-        body = None if self.body is None else _filled(self.body, values)
+        url = filled(self.url, values, partial(quote, safe=""))
+        headers = {name: filled(value, values) for name, value in self.headers.items()}
+        body = None if self.body is None else with_variables(self.body, values).json()
         sent = {"content": body.encode()} if isinstance(body, str) else {} if body is None else {"json": body}
         for attempt in range(self.retries + 1):
             pause = _PAUSE * 2**attempt
@@ -130,7 +132,7 @@ class HttpTarget(Target):
             return document
         found: dict[str, Json] = {}
         if self.answer_at is not None:
-            found["response"] = _text(_at(document, self.answer_at))
+            found["response"] = as_text(_at(document, self.answer_at))
         if self.contexts_at is not None:
             listed = _at(document, self.contexts_at)
             if not isinstance(listed, list):
@@ -154,23 +156,6 @@ def _values(case: Case) -> dict[str, Json]:
         "history": history,
         "metadata": dict(case.metadata),
     }
-
-
-def _filled(template: Json, values: dict[str, Json]) -> Any:
-    """The template with every slot replaced, in one pass: no value is a slot."""
-    if isinstance(template, dict):
-        return {key: _filled(inner, values) for key, inner in template.items()}
-    if isinstance(template, list):
-        return [_filled(inner, values) for inner in template]
-    if not isinstance(template, str):
-        return template
-    if whole := _SLOT.fullmatch(template.strip()):
-        return values[whole[1]]
-    return _SLOT.sub(lambda slot: _text(values[slot[1]]), template)
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _retry_after(header: str | None) -> float | None:
