@@ -21,7 +21,7 @@ from germane.encoding import decode, encode
 from germane.errors import InputError, Place
 from germane.numberset import NumberSet
 from germane.tables.items import ItemRow, ItemTable
-from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, dump_judgement, load_judgement
+from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line, load_judgement
 from germane.tables.labels import Label, LabelTable, by_people, dump_label, load_label
 from germane.tables.lock import WriterLock
 from germane.tables.part import Beside, GraderSet, JudgementLines, Part, WrittenPart, add_counts
@@ -148,7 +148,7 @@ class ReportFolder:
         samples = zip(part.samples, map(sample_to_json, part.samples), strict=True)
         self._write("samples", (_sample_row(sample, row, numbers, graded) for sample, row in samples))
         self._write("items", part.items.records())
-        self._write("judgements", map(dump_judgement, self._new(part.judgements)))
+        self._write_lines("judgements", map(judgement_line, self._new(part.judgements)))
         self._write("labels", part.labels.records())
 
     def _add_written(self, part: WrittenPart) -> None:
@@ -160,7 +160,7 @@ class ReportFolder:
 
     def _new_lines(self, some: JudgementLines) -> list[bytes]:
         assert self._asked is not None
-        new = self._written.add_all(np.array(list(map(hash, some.keys)), dtype=np.int64)).tolist()
+        new = self._first_written(some.keys)
         examples = {id(example): example for example in some.examples}
         for number, times in Counter(map(id, compress(some.examples, new))).items():
             for counted in count_asked(AskedCounts(), examples[number]):
@@ -179,10 +179,16 @@ class ReportFolder:
 
     def _new(self, judgements: Iterable[Judgement]) -> Iterator[Judgement]:
         assert self._asked is not None
-        for judgement in judgements:
-            if self._written.add(hash(judgement.key)):  # 64 bits of a digest tell them apart
+        remaining = iter(judgements)
+        while some := list(islice(remaining, _AT_ONCE)):
+            for judgement in compress(some, self._first_written([one.key for one in some])):
                 count_asked(self._asked, judgement)
                 yield judgement
+
+    def _first_written(self, keys: Iterable[str]) -> list[bool]:
+        """Which of these keys were not written before; 64 bits of a digest tell them apart."""
+        new: list[bool] = self._written.add_all(np.array(list(map(hash, keys)), dtype=np.int64)).tolist()
+        return new
 
     def _write(self, name: str, rows: Iterable[Json]) -> None:
         self._write_lines(name, (encode(row) + b"\n" for row in rows))
