@@ -235,7 +235,18 @@ class ReportFolder:
         (self.path / f"judgements.jsonl{_EARLIER}").unlink(missing_ok=True)
         hashes = {f"{name}.jsonl": self._files[name].digest for name in written}
         self._files = {}
-        self.write_manifest({**manifest, "files": hashes or manifest.get("files", {})}, "complete")
+        files = hashes or manifest.get("files", {})
+        self.write_manifest({"labels_size": self._labels_size(), **manifest, "files": files}, "complete")
+
+    def _labels_size(self) -> int:
+        path = self.path / _LABELS
+        return path.stat().st_size if path.exists() else 0
+
+    @property
+    def labels_added(self) -> bool:
+        """Whether labels were added since the scores were computed."""
+        size = self._labels_size()
+        return bool(self.manifest.get("labels_size", size) != size)
 
     def _keep_labels(self, added: Path) -> None:
         """The labels that were added, then those that people gave in this folder before."""
