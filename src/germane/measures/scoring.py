@@ -174,20 +174,18 @@ def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome 
     """None where the measure can be computed for this sample, else why not."""
     known = measure.definition
     for need in known.needs:
-        if _absent(sample, need):
+        if need == "contexts":
+            there = sample.contexts is not None or sample.calls is not None
+        elif need in {"query", "reference", "response"}:
+            there = given(sample, need) is not None
+        else:
+            there = getattr(sample, need, None) not in (None, "", ())
+        if not there:
             return error(sample.error) if sample.error else skipped(_ABSENT.get(need, f"no {need}"))
     if sample.answerable is False and (known.answerable or known.family == "ranked"):
         return skipped(_UNANSWERABLE)
     unlabelled = _unlabelled(measure, sample, settings) if known.family == "ranked" else None
     return skipped(unlabelled) if unlabelled else None
-
-
-def _absent(sample: Sample, need: str) -> bool:
-    if need == "contexts":
-        return sample.contexts is None and sample.calls is None
-    if need in {"query", "reference", "response"}:
-        return given(sample, need) is None
-    return getattr(sample, need, None) in (None, "", ())
 
 
 def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | None:
@@ -339,7 +337,8 @@ class _Labelled:
         measure, lists = grader.measure, self._lists[number]
         start, end = self._rows[number]
         try:
-            found = ok(_mean(self._values_of(measure, start, end)))
+            values = self._values_of(measure, start, end)
+            found = ok(fsum(values) / len(values) if values else 0.0)  # it made no search
             if measure.labels != "gold" or open_holes(measure):
                 found = self._incomplete(measure, number, settings) or found
         except Exception as fault:  # noqa: BLE001 - a user's own formula may fail, on labels that are tried too
@@ -390,11 +389,6 @@ def _read(measure: Measure, lists: Sequence[Ranking]) -> list[PlaceLabel | Unans
     """The labels of the places that a measure reads."""
     depth = depth_of(measure)
     return [place.label for ranking in lists for place in ranking.places[:depth]]
-
-
-def _mean(values: Sequence[float]) -> float:
-    """The mean over the sample's rankings; 0 where it made no search."""
-    return values[0] if len(values) == 1 else fsum(values) / len(values) if values else 0.0
 
 
 def _noted(grader: Grader, outcome: Outcome, lists: Sequence[Ranking]) -> Outcome:
