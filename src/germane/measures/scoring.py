@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Protocol, cast
 from germane.measures import ranked
 from germane.measures.labels import (
     HELPS,
-    LabelChoice,
     PlaceLabel,
     Ranking,
     Settings,
@@ -28,7 +27,7 @@ from germane.measures.labels import (
     place_labels,
     rankings,
 )
-from germane.measures.measure import Definition, Measure, define
+from germane.measures.measure import Definition, LabelChoice, Measure, define
 from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
 from germane.questions.asking import Program, Unanswered
 from germane.questions.text import blank
@@ -130,21 +129,9 @@ class Job:
     case: Any = None
 
 
-def choice_of(measure: Measure) -> LabelChoice:
-    """What a ranked measure reads: those that read the same share one label program per sample."""
-    params = measure.settings
-    return LabelChoice(measure.labels, params.get("against", "need"), params.get("over") == "final")
-
-
 def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[tuple[Ranking, ...]]:
     """The labelled rankings that a ranked measure reads of a sample."""
-    return place_labels(sample, choice_of(measure), depth_of(measure), settings)
-
-
-def depth_of(measure: Measure) -> int | None:
-    """How many places of each ranking a measure looks at; None = all."""
-    cut = isinstance(measure.cutoff, int) and measure.settings.get("holes") != "condensed"
-    return measure.cutoff if cut else None  # type: ignore[return-value]
+    return place_labels(sample, measure.choice, measure.depth, settings)
 
 
 def open_holes(measure: Measure) -> bool:
@@ -267,10 +254,10 @@ class Block:
                 found[grader.name] = self._ask(program_of(measure, job.sample, self.settings), [measure])
             else:
                 found[grader.name] = -1
-                ranked_ones.setdefault(choice_of(measure), []).append(grader)
+                ranked_ones.setdefault(measure.choice, []).append(grader)
         for choice, graders in ranked_ones.items():
             measures = [grader.measure for grader in graders]
-            depths = list(map(depth_of, measures))
+            depths = [measure.depth for measure in measures]
             depth = None if None in depths else max(filter(None, depths))
             number = self._ask(place_labels(job.sample, choice, depth, self.settings), measures)
             self._labels.setdefault(choice, []).append(number)
@@ -387,8 +374,7 @@ class _Labelled:
 
 def _read(measure: Measure, lists: Sequence[Ranking]) -> list[PlaceLabel | Unanswered | None]:
     """The labels of the places that a measure reads."""
-    depth = depth_of(measure)
-    return [place.label for ranking in lists for place in ranking.places[:depth]]
+    return [place.label for ranking in lists for place in ranking.places[: measure.depth]]
 
 
 def _noted(grader: Grader, outcome: Outcome, lists: Sequence[Ranking]) -> Outcome:
