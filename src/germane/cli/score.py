@@ -6,25 +6,15 @@ from pathlib import Path
 
 from typer import Argument, Option
 
-from germane.cli.options import (
-    AsJson,
-    Baseline,
-    By,
-    FailOnRegression,
-    FailUnder,
-    Files,
-    Stored,
-    Words,
-    measures_option,
-)
+from germane.cli.options import AsJson, Baseline, By, FailOnRegression, FailUnder, Stored, measures_option
 from germane.cli.values import print_document
 from germane.errors import InputError
 
 
 def score(
     folder: Stored,
-    measure: Words = measures_option("Without them only the gates are decided anew."),
-    output: Files = Option(None, "-o", "--output", help="A report file, or a new report folder."),
+    measure: list[str] | None = measures_option("Without them only the gates are decided anew."),
+    output: list[Path] | None = Option(None, "-o", "--output", help="A report file, or a new report folder."),
     fail_under: FailUnder = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,

@@ -98,8 +98,7 @@ class GoldFile:
     def in_columns(self) -> Gold:
         """The same in columns; NotPlain where it cannot be."""
         if isinstance(self.source, str | Path) and str(self.source) != "-":
-            path = gold_file(self.source)
-            with suppress(NotPlain):
+            with on_disk(gold_file(self.source)) as path, suppress(NotPlain):
                 return Gold.read(path, fmt=format_of(path, self.fmt, GOLD), columns=self.columns)
         return Gold.of(self.mapping)
 

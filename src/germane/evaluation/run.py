@@ -41,6 +41,7 @@ from germane.reports.gates import Verdict
 from germane.reports.manifest import judge_entry, manifest_of
 from germane.reports.report import Report
 from germane.samples.rows import PlainRow
+from germane.tables.folder import ReportFolder
 from germane.types import Json
 
 
@@ -98,7 +99,7 @@ def forecast(
     options = plan.options
     place = ledger_of(options, resume, stored)
     receipts = Receipts(resume / "receipts.jsonl", resumed=True) if resume is not None else None
-    known = answers_so_far(resume, stored, errors=not retry_errors)
+    known = answers_so_far(ReportFolder(resume) if resume else None, stored, errors=not retry_errors)
     feasibility = plan.feasibility()
     with contextlib.ExitStack() as opened:
         ledger: Ledger | None = None
