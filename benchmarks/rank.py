@@ -5,11 +5,12 @@
 
 Data is the same every time. ir_measures and ranx take part where `sh benchmarks/peers.sh ir_measures ranx` has made their
 environments, after one round that is not counted (ranx compiles then); pytrec_eval-terrier is one of the tests' packages.
-"polars" is a process that merely reads the run's three columns.
+"polars" is a process that merely reads the run's three columns. germane's bytecode is compiled first, as installing a wheel does.
 """
 
 from __future__ import annotations
 
+import compileall
 import os
 import random
 import statistics
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.running import BENCH
+from benchmarks.server import ROOT
 
 MEASURES = "nDCG@10 AP RR P@10 R@100"
 
@@ -64,6 +66,26 @@ for part in range(queries // 2_000):
 polars.scan_parquet(f"{folder}/part*.parquet").sink_parquet(f"{folder}/large.parquet")
 for part in range(queries // 2_000):
     os.remove(f"{folder}/part{part:03}.parquet")
+"""
+_FORMATS = """
+import json, sys
+run, folder = sys.argv[1:]
+lists = {}
+for line in open(run):
+    query, _, doc, _, score, _ = line.split()
+    lists.setdefault(query, {})[doc] = float(score)
+rows = [(query, doc, score) for query, found in lists.items() for doc, score in found.items()]
+for name, between in (("table.tsv", "\\t"), ("table.csv", ",")):
+    with open(f"{folder}/{name}", "w") as file:
+        file.writelines(between.join(map(str, row)) + "\\n" for row in [("query_id", "doc_id", "score"), *rows])
+with open(f"{folder}/rows.jsonl", "w") as file:
+    file.writelines(json.dumps(dict(zip(("query_id", "doc_id", "score"), row))) + "\\n" for row in rows)
+with open(f"{folder}/lists.jsonl", "w") as file:
+    for query, found in lists.items():
+        contexts = [{"id": doc, "score": score} for doc, score in found.items()]
+        file.write(json.dumps({"id": query, "contexts": contexts}) + "\\n")
+with open(f"{folder}/ranx.json", "w") as file:
+    json.dump(lists, file)
 """
 
 
@@ -187,19 +209,35 @@ def parquet(folder: Path, queries: int) -> None:
     _print(f"Parquet, {queries // 1_000}M rows", {"germane": [measured(command)]})
 
 
+def formats(folder: Path) -> None:
+    """What the same run costs in other formats than TREC's text."""
+    run, gold = make(next(shape for shape in SHAPES if shape.name.startswith("1,000 x")), folder)
+    subprocess.run([sys.executable, "-c", _FORMATS, str(run), str(folder)], check=True)
+    used: dict[str, list[tuple[float, float]]] = {}
+    for _ in range(3):
+        for name in (run.name, "table.tsv", "table.csv", "rows.jsonl", "lists.jsonl", "ranx.json"):
+            command = [*dict(tools(peers=False))["germane"], str(folder / name), "--qrels", str(gold)]
+            used.setdefault(name, []).append(measured(command))
+    _print("1M rows", used)
+
+
 def main(*, quick: bool = False, peers: Sequence[str] = ("all",)) -> None:
     """Make the data, let the tools take turns, print a table."""
+    compileall.compile_dir(ROOT / "src", quiet=1)
     print("| run | tool | rounds | CPU s | / pytrec_eval | peak MB | / pytrec_eval |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
     with tempfile.TemporaryDirectory() as folder:
         for shape in SHAPES[: 1 if quick else None]:
             compare(shape, Path(folder), 3, peers=bool(peers))
         parquet(Path(folder), 2_000 if quick else 50_000)
+        if not quick:
+            formats(Path(folder))
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         main()
+    compileall.compile_dir(ROOT / "src", quiet=1)
     for chosen in SHAPES:
         if any(part in chosen.name for part in sys.argv[3:]):
             Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)

@@ -116,6 +116,8 @@ install_lock || die "the packages in requirements.lock could not be installed (s
 pip --version >/dev/null 2>&1 || $VENV/bin/python -I -m ensurepip >/dev/null
 quietly pip install --quiet --no-deps --no-build-isolation --no-index --editable . ||
   die "germane itself could not be installed (see above)."
+# As pip does with packages: where Python may not write bytecode, every process would compile the sources anew.
+$VENV/bin/python -I -m compileall -q src
 
 rm -f $LOG $BEGUN
 printf '%s' "$HERE" >$STAMP

@@ -6,24 +6,19 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
 import sys
-import threading
 import time
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import cast
 
-__all__ = ["ChildProcess", "Finished", "child_environment", "has_files", "misplaced"]
+__all__ = ["Finished", "child_environment", "has_files", "misplaced", "run_program"]
 
 _PASSED_ON = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "TEMP", "VIRTUAL_ENV", "SYSTEMROOT", "PATHEXT",
                         "AGENTV_TARGET_PROXY_URL", "AGENTV_TARGET_PROXY_TOKEN"})  # fmt: skip
 MAX_STDOUT, KEPT_STDERR = 1_000_000, 64_000
 """Bytes of stdout after which a program is ended, and bytes of stderr that are kept: the last ones."""
-_CHUNK = 65_536
 _DRAIN = 1.0
 """Seconds that the output of an ended program is waited for: one that left its process group may hold it open."""
 
@@ -47,110 +42,93 @@ class Finished:
         return self.stderr.decode("utf-8", "replace").strip()[-characters:]
 
 
-class ChildProcess:
-    """A program in a process group of its own. `wait` blocks; `finished` waits in a thread.
+class _Program(asyncio.SubprocessProtocol):
+    """What a program prints, up to a limit, until it has ended and its output is closed."""
 
-    When the program ends, runs out of time or prints more than 1 MB, its whole process group is killed. What starts a
-    session of its own (`setsid`) leaves the group and is not found any more.
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.exited, self.closed = loop.create_future(), loop.create_future()
+        self.out, self.err = bytearray(), bytearray()
+        self.flooded = False
+        self._transport: asyncio.SubprocessTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It has started."""
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """More of stdout or stderr; after too much of the former it is ended."""
+        if fd == 2:
+            self.err += data
+            del self.err[:-KEPT_STDERR]
+        elif not self.flooded:
+            self.out += data
+            self.flooded = len(self.out) > MAX_STDOUT
+            if self.flooded:
+                self.kill()
+
+    def process_exited(self) -> None:
+        """It has ended; what it started may hold its output open."""
+        self.exited.set_result(None)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Nothing more will come."""
+        self.closed.set_result(None)
+
+    def kill(self) -> None:
+        """End the program and everything in its process group."""
+        assert self._transport is not None
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if sys.platform == "win32":
+                self._transport.kill()
+            else:
+                os.killpg(self._transport.get_pid(), signal.SIGKILL)
+
+
+async def run_program(
+    argv: Sequence[str], *, cwd: str | Path, env: Mapping[str, str], seconds: float, stdin: bytes = b""
+) -> Finished:
+    """Run a program in a process group of its own to its end, for at most so many seconds.
+
+    When it ends, runs out of time, prints more than 1 MB or the call is cancelled, its whole process group is killed. What
+    starts a session of its own (`setsid`) leaves the group and is not found any more.
 
     Args:
         argv: The program and its arguments.
-        stdin: What it can read. A program that reads nothing does no harm.
         cwd: Where it starts.
         env: Its environment, whole.
+        seconds: After which it is ended.
+        stdin: What it can read. A program that reads nothing does no harm.
 
     Raises:
         OSError: It cannot be started.
     """
-
-    def __init__(
-        self, argv: Sequence[str], *, cwd: str | Path, env: Mapping[str, str], stdin: bytes = b""
-    ) -> None:
-        self._started = time.monotonic()
-        self._process = subprocess.Popen(  # noqa: S603 - running the user's program is the purpose
-            list(argv), cwd=cwd, env=dict(env), start_new_session=True, bufsize=0,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        self._out: list[bytes] = []
-        self._err: deque[bytes] = deque()
-        self._flooded = False
-        work = ((self._feed, stdin), (self._read_out, b""), (self._read_err, b""))
-        self._threads = [threading.Thread(target=do, args=(data,), daemon=True) for do, data in work]
-        for thread in self._threads:
-            thread.start()
-
-    def wait(self, timeout: float) -> Finished:
-        """Wait for its end, for at most so many seconds, and end what it started."""
-        timed_out = False
-        try:
-            self._process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            timed_out = True
-        finally:
-            self.kill()
-        code = self._process.wait()
-        until = time.monotonic() + _DRAIN
-        for thread in self._threads:
-            thread.join(max(0.0, until - time.monotonic()))
-        return Finished(
-            code=code,
-            stdout=b"".join(self._out),
-            stderr=b"".join(self._err)[-KEPT_STDERR:],
-            ms=(time.monotonic() - self._started) * 1000,
-            timed_out=timed_out,
-            flooded=self._flooded,
-        )
-
-    async def finished(self, seconds: float, threads: Executor | None = None) -> Finished:
-        """`wait` in one of `threads` (None: the event loop's own); being cancelled ends the program."""
-        waiting = asyncio.get_running_loop().run_in_executor(threads, self.wait, seconds)
-        try:
-            return await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            self.kill()
-            await waiting
-            raise
-
-    def kill(self) -> None:
-        """End the program and everything in its process group."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if sys.platform == "win32":
-                self._process.kill()
-            else:
-                os.killpg(self._process.pid, signal.SIGKILL)
-
-    def _feed(self, data: bytes) -> None:
-        stdin = _open(self._process.stdin)
-        with contextlib.suppress(OSError):  # it has ended, or closed its stdin
-            left = memoryview(data)
-            while left:
-                left = left[stdin.write(left) :]
-        with contextlib.suppress(OSError):
-            stdin.close()
-
-    def _read_out(self, _: bytes) -> None:
-        size = 0
-        with _open(self._process.stdout) as stdout:
-            while chunk := stdout.read(_CHUNK):
-                if (size := size + len(chunk)) > MAX_STDOUT:
-                    self._flooded = True
-                    self.kill()
-                    return
-                self._out.append(chunk)
-
-    def _read_err(self, _: bytes) -> None:
-        size = 0
-        with _open(self._process.stderr) as stderr:
-            while chunk := stderr.read(_CHUNK):
-                self._err.append(chunk)
-                size += len(chunk)
-                while size - len(self._err[0]) >= KEPT_STDERR:
-                    size -= len(self._err.popleft())
-
-
-def _open(stream: IO[bytes] | None) -> IO[bytes]:
-    assert stream is not None
-    return stream
+    started, pipe = time.monotonic(), asyncio.subprocess.PIPE
+    transport, program = await asyncio.get_running_loop().subprocess_exec(
+        _Program, *argv, cwd=cwd, env=dict(env), start_new_session=True, stdin=pipe, stdout=pipe, stderr=pipe
+    )
+    feed = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+    feed.write(stdin)
+    feed.close()
+    try:
+        ended, _ = await asyncio.wait([program.exited], timeout=seconds)
+        program.kill()
+        await asyncio.wait([program.closed], timeout=_DRAIN)
+    finally:
+        if not program.exited.done():
+            program.kill()
+        await program.exited
+        transport.close()
+    code = transport.get_returncode()
+    assert code is not None
+    return Finished(
+        code=code,
+        stdout=bytes(program.out),
+        stderr=bytes(program.err),
+        ms=(time.monotonic() - started) * 1000,
+        timed_out=not ended,
+        flooded=program.flooded,
+    )
 
 
 def child_environment(names: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:

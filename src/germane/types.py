@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 __all__ = [
@@ -71,16 +72,17 @@ _NAMES = frozenset({str})
 
 def freeze(value: Json) -> Json:
     """The same JSON value with mappings and lists frozen; raises ValueError on NaN and infinity."""
-    if type(value) in _FROZEN:
+    kind = type(value)
+    if kind in _FROZEN or isinstance(value, FrozenDict):
         return value
-    if isinstance(value, FrozenDict):
-        return value
-    if type(value) is dict or isinstance(value, Mapping):
+    if kind is list or kind is tuple:
+        return tuple(map(freeze, value))
+    if kind is dict or isinstance(value, Mapping):
         if _FROZEN.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value)):
             return FrozenDict(value)
         return FrozenDict([(str(k), v if type(v) in _FROZEN else freeze(v)) for k, v in value.items()])
     if isinstance(value, list | tuple):
-        return tuple(freeze(v) for v in value)
+        return tuple(map(freeze, value))
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} is not a number that can be stored")
     return value
@@ -275,7 +277,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgement:  # noqa: PLW1641 - the dataclass makes its hash
     """One answered question, or the error that stands in its place.
 
     `key` names the question and the judge (the ledger's key), `item` what was judged: a digest without judge,
@@ -307,6 +309,19 @@ class Judgement:
             object.__setattr__(self, "answer", freeze(self.answer))
         if type(self.provenance) is not FrozenDict:
             object.__setattr__(self, "provenance", freeze(self.provenance))
+
+    @property
+    def payload(self) -> Json:
+        """The answer for whoever reads it once and changes nothing."""
+        return self.answer
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Judgement):
+            return NotImplemented
+        return self is other or _of_judgement(self) == _of_judgement(other)
+
+
+_of_judgement = attrgetter(*(one.name for one in fields(Judgement)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -211,7 +211,7 @@ def test_a_gate_decides_the_exit_code(files: Path) -> None:
     [
         (["-m", "nDGC@10"], "did you mean nDCG?"),
         (["-m", "P"], "P needs a cut-off"),
-        (["--columns", "query"], "--columns 'query' is no pair"),
+        (["--columns", "query"], "--columns 'query' is not NAME=VALUE"),
         (["--columns", "colour=red"], "--columns does not know 'colour'"),
         (["--doc-id", "("], "no regular expression"),
         (["--fail-under", "RR"], "is not a gate"),
@@ -358,6 +358,20 @@ def test_files_in_zstandard_are_read_as_they_are(files: Path) -> None:
     damaged = invoke(packed, "--qrels", files / "gold", "-m", "RR")
     assert isinstance(damaged.exception, InputError)
     assert "damaged" in str(damaged.exception)
+
+
+def test_packed_parquet_goes_by_its_own_name(files: Path) -> None:
+    """In notes and in errors, though a temporary copy of it is read."""
+    frame = polars.DataFrame({"query_id": ["q1"], "doc_id": ["b"], "score": [1.0]})
+    frame.write_parquet(files / "run.parquet")
+    packed = files / "run.parquet.zst"
+    packed.write_bytes(zstandard.compress((files / "run.parquet").read_bytes()))
+    done = invoke(packed, "--qrels", files / "gold", "-m", "RR")
+    assert done.stderr.startswith(f"note: {packed}: 1 query of 2 with gold but without results")
+    packed.write_bytes(zstandard.compress(b"PAR1 and nothing else"))
+    assert str(invoke(packed, "--qrels", files / "gold").exception).startswith(
+        f"{packed}: this is no Parquet"
+    )
 
 
 def test_a_line_without_an_end_is_an_error_before_it_fills_the_memory(tmp_path: Path) -> None:

@@ -293,6 +293,24 @@ def test_tables_that_do_not_fit_are_refused() -> None:
         rank(odd, {"q": {"a": 1}}, "RR")
 
 
+@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("kind", ["trec", "tsv", "jsonl", "parquet", "lists.parquet"])
+def test_gold_of_every_format_serves_a_large_run(
+    kind: str, packed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In columns, plain or packed."""
+    (tmp_path / "gold").mkdir()
+    gold = _written(tmp_path / "gold", kind, [("q1", "a", 1), ("q1", "b", 0), ("q2", "c", 2)])
+    if kind == "trec":
+        gold.write_text("q1 0 a 1\nq1 0 b 0\nq2 0 c 2\n", encoding="utf-8")
+    if packed:
+        gold = gold.rename(gold.with_name(gold.name + packed))
+        gold.write_bytes(gzip.compress(gold.read_bytes()))
+    run = _written(tmp_path, "trec", [("q1", "b", 2.0), ("q1", "a", 1.0), ("q2", "c", 1.0)])
+    monkeypatch.setattr(ranking, "_LARGE", 0)
+    assert [score.value for score in rank(run, gold, "RR").scores()] == [0.5, 1.0]
+
+
 def _written(folder: Path, kind: str, rows: list[tuple[str, str, float]]) -> Path:
     """The rows of a run in a file of this kind."""
     path = folder / f"run.{kind}"

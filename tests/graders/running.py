@@ -10,7 +10,7 @@ from germane.graders import CaseGrader, GraderResult
 from germane.judges.judge import Judge
 from germane.judges.llm import LLMJudge
 from germane.judges.script import ScriptJudge
-from germane.judging.driver import Drive
+from germane.judging.driver import Running
 from germane.judging.pool import Pool
 from germane.judging.spending import Budget
 from germane.ledger.store import Ledger
@@ -45,10 +45,9 @@ async def _graded(
 
     async with Pool(route, ledger, budget=budget) as pool:
         scripts.ask = pool.judge if judge is not None else None
-        drive = Drive([grader.grade(case)])
-        await drive.ask(pool)
-        (result,) = drive.results
-        return result
+        program = Running(grader.grade(case))
+        await program.finish(pool)
+        return program.result
 
 
 def judge_of(server: ModelServer) -> LLMJudge:

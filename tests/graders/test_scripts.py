@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from germane.graders import CodeGrader, GraderResult
-from germane.processes import KEPT_STDERR, ChildProcess, child_environment, misplaced
+from germane.processes import KEPT_STDERR, child_environment, misplaced, run_program
 from germane.samples.evalfile import Case
 from germane.types import FrozenDict, Message, Sample, ToolCall
 from tests.graders.running import graded, told
@@ -152,7 +153,7 @@ def test_a_script_that_floods_its_stdout_is_ended(tmp_path: Path) -> None:
 def test_of_a_flood_on_stderr_the_end_is_kept() -> None:
     """A gigabyte passes through, 64 kB stay."""
     command = ["sh", "-c", "head -c 1000000000 /dev/zero >&2; echo end >&2; echo '{}'"]
-    finished = ChildProcess(command, cwd="/", env=child_environment()).wait(60)
+    finished = asyncio.run(run_program(command, cwd="/", env=child_environment(), seconds=60))
     assert len(finished.stderr) == KEPT_STDERR
     assert finished.stderr.endswith(b"end\n")
     assert (finished.code, finished.stdout) == (0, b"{}\n")

@@ -366,6 +366,13 @@ class TestSchemas:
         assert question.checked({"grade": grade, "reasoning": "r", "x": 1}) == {"grade": 2, "reasoning": "r"}
         assert question.read({"grade": grade}) == Grade(2)
 
+    def test_a_person_s_yes_is_read_and_a_model_s_is_asked_again(self) -> None:
+        """A graded question takes a yes or no from labels; a model was asked for a grade."""
+        question = Relevance(query="q", passage="p")
+        assert question.read({"relevant": True}) == Grade(1, "", "binary")
+        with pytest.raises(AnswerError, match='lacks "grade"'):
+            question.checked({"relevant": True})
+
     @pytest.mark.parametrize("grade", [2.5, 5, -1, "high", "", True, None, [2], "2.5", "9" * 5000])
     def test_what_is_no_grade_is_asked_again(self, grade: object) -> None:
         """In words that say what a grade is."""

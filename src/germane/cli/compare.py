@@ -8,7 +8,7 @@ from pathlib import Path
 
 from typer import Argument, Exit, Option
 
-from germane.cli.options import AsJson, By, File, Files, Text, Words, measures_option
+from germane.cli.options import AsJson, By, measures_option
 from germane.cli.values import print_document, say
 
 
@@ -18,23 +18,25 @@ def compare(
         metavar="A B...",
         help="Report folders, --json documents, or folders of reports (the latest); one alone: its systems.",
     ),
-    systems: Words = Option(
+    systems: list[str] | None = Option(
         None, "--systems", help="Systems of one report, or the one to take of each; repeatable."
     ),
-    measure: Words = measures_option("Default: all in common."),
-    primary: Words = Option(
+    measure: list[str] | None = measures_option("Default: all in common."),
+    primary: list[str] | None = Option(
         None, "--primary", help="Measures that the finding rests on (Holm); default: all compared."
     ),
-    margin: Words = Option(
+    margin: list[str] | None = Option(
         None, "--margin", help="The loss that is acceptable, e.g. 'nDCG@10: 0.02'; repeatable."
     ),
     across_judges: bool = Option(
         False, "--across-judges", help="Compare what different judges judged; says what is the judge's."
     ),
-    cluster: Text = Option(None, "--cluster", help="The metadata field that names the queries' cluster."),
+    cluster: str | None = Option(
+        None, "--cluster", help="The metadata field that names the queries' cluster."
+    ),
     by: By = None,
     seed: int = Option(0, "--seed", help="Of the random flips of the test."),
-    output: Files = Option(
+    output: list[Path] | None = Option(
         None, "-o", "--output", help="Write a file: .json .csv .md .tex .txt; repeatable."
     ),
     json: AsJson = False,
@@ -75,8 +77,10 @@ def compare(
 
 def power(
     report: Path = Argument(..., metavar="REPORT", help="A report folder, or a --json document."),
-    other: File = Argument(None, metavar="[OTHER]", help="A second system: its differences are measured."),
-    measure: Words = measures_option("Default: all."),
+    other: Path | None = Argument(
+        None, metavar="[OTHER]", help="A second system: its differences are measured."
+    ),
+    measure: list[str] | None = measures_option("Default: all."),
     detect: float = Option(0.02, "--detect", help="The difference to detect."),
     correlation: float = Option(
         0.5, "--correlation", help="Of one system alone: how its scores go with those of the next."

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from germane.clean import clean_lines
-from germane.cli.options import Against, AtLedger, BaseUrl, NoCache, Scale, Text, Words
+from germane.cli.options import Against, AtLedger, BaseUrl, NoCache, Scale
 from germane.cli.values import parameters, print_document, say
 from germane.errors import InputError
 
@@ -23,15 +23,15 @@ def grade(
     measure: str = Argument(
         ..., metavar="TYPE", help="context_precision@5, or any grader: field_accuracy, cost, ..."
     ),
-    judge: Text = Option(None, "--judge", help="labels | lexical | openai:gpt-4o-mini | ..."),
+    judge: str | None = Option(None, "--judge", help="labels | lexical | openai:gpt-4o-mini | ..."),
     base_url: BaseUrl = None,
     against: Against = None,
     scale: Scale = None,
     ledger: AtLedger = None,
-    replay: Text = Option(
+    replay: str | None = Option(
         None, "--replay", metavar="LEDGER", help="Ask no judge: answers come from this ledger, or an export."
     ),
-    option: Words = Option(
+    option: list[str] | None = Option(
         None, "--option", metavar="NAME=VALUE", help="An option of the grader; JSON where it is. Repeatable."
     ),
     no_cache: NoCache = False,

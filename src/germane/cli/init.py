@@ -8,14 +8,13 @@ from pathlib import Path
 
 from typer import Argument, Option
 
-from germane.cli.options import File
 from germane.errors import InputError
 
 _LEFT_OUT = {"__pycache__", ".germane", "germane-reports"}
 
 
 def init(
-    folder: File = Argument(None, metavar="[DIR]", help="Where to write it."),
+    folder: Path | None = Argument(None, metavar="[DIR]", help="Where to write it."),
     skill: bool = Option(False, "--skill", help="Write the skill for coding agents instead: SKILL.md."),
     force: bool = Option(False, "--force", help="Overwrite files that are there."),
 ) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from typer import Option
 
 from germane.clean import clean
-from germane.cli.options import AsJson, Count, File, Stored, Text
+from germane.cli.options import AsJson, Stored
 from germane.cli.values import print_document, say
 from germane.errors import InputError, Interrupted
 
@@ -45,8 +45,8 @@ _KEYS = ("u  unsure: not counted, not asked again", "z  undo the last answer", "
 
 def label(
     folder: Stored,
-    who: Text = Option(None, "--who", help="Your name; else the user's."),
-    budget: Count = Option(None, "--budget", help="How many labels; else all.", min=1),
+    who: str | None = Option(None, "--who", help="Your name; else the user's."),
+    budget: int | None = Option(None, "--budget", help="How many labels; else all.", min=1),
     design: str = Option(
         "passages", "--design", help="passages: some of every query; queries: whole queries."
     ),
@@ -55,12 +55,14 @@ def label(
     kind: str = Option(
         "relevance", "--kind", help="relevance of passages, support of claims by them, or their sufficiency."
     ),
-    scale: Text = Option(None, "--scale", help="graded (0-3) | binary (y, n); else as judged."),
-    guideline: File = Option(
+    scale: str | None = Option(None, "--scale", help="graded (0-3) | binary (y, n); else as judged."),
+    guideline: Path | None = Option(
         None, "--guideline", help="What labellers were told: shown by ?, kept as a hash."
     ),
-    take: File = Option(None, "--import", help="Add labels from a file: .jsonl, .csv or TREC qrels."),
-    give: File = Option(None, "--export", help="Write the labels to a file: .jsonl, .csv or TREC qrels."),
+    take: Path | None = Option(None, "--import", help="Add labels from a file: .jsonl, .csv or TREC qrels."),
+    give: Path | None = Option(
+        None, "--export", help="Write the labels to a file: .jsonl, .csv or TREC qrels."
+    ),
 ) -> None:
     """Label what was retrieved, blind: no verdict, system, rank or score is shown. Every answer is stored at once."""
     from germane.labelling.files import export_labels, import_labels
@@ -241,7 +243,7 @@ def _presses() -> Iterator[str]:
 def audit(
     folder: Stored,
     json: AsJson = False,
-    output: File = Option(None, "-o", "--output", help="Write it as Markdown."),
+    output: Path | None = Option(None, "-o", "--output", help="Write it as Markdown."),
     every: bool = Option(False, "--all", help="Count labels that were not drawn at random, too."),
 ) -> None:
     """Hold the judge against people, against itself, and against how it was asked; corrected means; warnings."""

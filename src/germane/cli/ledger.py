@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 from typer import Argument, Option
 
-from germane.cli.options import AsJson, AtLedger, File, Text
+from germane.cli.options import AsJson, AtLedger
 from germane.cli.values import print_document, say
 from germane.errors import InputError, LedgerError
 
@@ -22,8 +22,8 @@ app = typer.Typer(
     help="Look after the ledger, where judges' answers are kept.", no_args_is_help=True, rich_markup_mode=None
 )
 
-OfJudge = Annotated[Text, Option("--judge", help="Only answers of this judge.")]
-OfKind = Annotated[Text, Option("--kind", help="Only this kind of question: relevance, claims, ...")]
+OfJudge = Annotated[str | None, Option("--judge", help="Only answers of this judge.")]
+OfKind = Annotated[str | None, Option("--kind", help="Only this kind of question: relevance, claims, ...")]
 
 
 @app.command("stats")
@@ -41,10 +41,10 @@ def stats(ledger: AtLedger = None, json: AsJson = False) -> None:
 
 @app.command("export")
 def export(
-    output: File = Option(None, "-o", "--output", help="The file to write; without it, stdout."),
+    output: Path | None = Option(None, "-o", "--output", help="The file to write; without it, stdout."),
     judge: OfJudge = None,
     kind: OfKind = None,
-    since: Text = Option(None, "--since", help="Only answers from this date on."),
+    since: str | None = Option(None, "--since", help="Only answers from this date on."),
     ledger: AtLedger = None,
 ) -> None:
     """Write answers as JSON lines: the shape of a report's judgements.jsonl."""
@@ -85,8 +85,8 @@ def import_(
 def prune(
     judge: OfJudge = None,
     kind: OfKind = None,
-    prompt: Text = Option(None, "--prompt", help="Only this prompt hash (see stats)."),
-    before: Text = Option(None, "--before", help="Only answers from before this date."),
+    prompt: str | None = Option(None, "--prompt", help="Only this prompt hash (see stats)."),
+    before: str | None = Option(None, "--before", help="Only answers from before this date."),
     dry_run: bool = Option(False, "--dry-run", help="Only say how many."),
     ledger: AtLedger = None,
 ) -> None:

@@ -7,7 +7,6 @@ from typing import Literal
 
 from typer import Option
 
-from germane.cli.options import Text
 from germane.cli.values import say
 from germane.errors import InputError
 
@@ -23,7 +22,7 @@ def liverag(
     output_dir: Path = Option(
         Path("data/evaluation_results"), "--output-dir", help="Where the two files are written."
     ),
-    output_prefix: Text = Option(
+    output_prefix: str | None = Option(
         None, "--output-prefix", help="A name in the files'; default: the evaluator's."
     ),
     output_format: Literal["tsv", "jsonl"] = Option("tsv", "--output-format", help="Of the two files."),

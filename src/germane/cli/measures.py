@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typer import Argument
 
-from germane.cli.options import AsJson, Text
+from germane.cli.options import AsJson
 from germane.cli.values import print_document
 
 
 def measures(
-    name: Text = Argument(None, metavar="[MEASURE]", help="One measure in full; also FILE.py:NAME."),
+    name: str | None = Argument(None, metavar="[MEASURE]", help="One measure in full; also FILE.py:NAME."),
     json: AsJson = False,
 ) -> None:
     """List every measure: formula, what it needs, what it costs in judge calls, where it comes from."""

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import typer
 from typer import Option
 
-Words: TypeAlias = list[str] | None
-Files: TypeAlias = list[Path] | None
-Text: TypeAlias = str | None
-File: TypeAlias = Path | None
-Number: TypeAlias = float | None
-Count: TypeAlias = int | None
 
-
-def finite(value: Number) -> Number:
+def finite(value: float | None) -> float | None:
     """The number; an error of the command line where it is none that can be counted with."""
     if value is not None and not isfinite(value):
         raise typer.BadParameter(f"{value} is not possible; write a number, or leave the option out")
@@ -37,19 +30,22 @@ def measures_option(default: str) -> Any:
 
 Stored = Annotated[Path, typer.Argument(metavar="REPORT", help="A report folder that `germane run` wrote.")]
 Latest = Annotated[
-    File, typer.Argument(metavar="[REPORT]", help="A report folder; else the latest in germane-reports.")
+    Path | None,
+    typer.Argument(metavar="[REPORT]", help="A report folder; else the latest in germane-reports."),
 ]
 AsJson = Annotated[bool, Option("--json", help="Print the JSON document on stdout.")]
 Against = Annotated[
-    Text, Option("--against", help="Relevance to: auto | query | reference | response | criterion.")
+    str | None, Option("--against", help="Relevance to: auto | query | reference | response | criterion.")
 ]
-Scale = Annotated[Text, Option("--scale", help="graded (0-3) | binary.")]
-BaseUrl = Annotated[Text, Option("--base-url", help="An OpenAI-compatible endpoint for the judge.")]
-AtLedger = Annotated[Text, Option("--ledger", help="Where answers are kept; else the usual place.")]
+Scale = Annotated[str | None, Option("--scale", help="graded (0-3) | binary.")]
+BaseUrl = Annotated[str | None, Option("--base-url", help="An OpenAI-compatible endpoint for the judge.")]
+AtLedger = Annotated[str | None, Option("--ledger", help="Where answers are kept; else the usual place.")]
 NoCache = Annotated[bool, Option("--no-cache", help="Neither read nor write the shared ledger.")]
-FailUnder = Annotated[Words, Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; repeatable.")]
+FailUnder = Annotated[
+    list[str] | None, Option("--fail-under", help="A gate, e.g. 'mean(nDCG@10)>=0.7'; repeatable.")
+]
 Baseline = Annotated[
-    File,
+    Path | None,
     Option(
         "--baseline",
         metavar="REPORT",
@@ -59,4 +55,6 @@ Baseline = Annotated[
 FailOnRegression = Annotated[
     bool, Option("--fail-on-regression", help="With --baseline: exit 1 where a measure is worse for certain.")
 ]
-By = Annotated[Text, Option("--by", metavar="TAG", help="Slices: a tag, `tags`, or a field of the metadata.")]
+By = Annotated[
+    str | None, Option("--by", metavar="TAG", help="Slices: a tag, `tags`, or a field of the metadata.")
+]

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 from typer import Argument, Option
 
 from germane.clean import clean, clean_json
-from germane.cli.options import AsJson, By, File, Files, Latest, Stored, Text, Words
+from germane.cli.options import AsJson, By, Latest, Stored
 from germane.cli.values import say
 from germane.errors import InputError
 
 
 def report(
     folder: Latest = None,
-    output: Files = Option(
+    output: list[Path] | None = Option(
         None, "-o", "--output", help="Write a file: .html .json .jsonl .csv .md .txt .xml .svg; repeatable."
     ),
     by: By = None,
-    baseline: File = Option(
+    baseline: Path | None = Option(
         None, "--baseline", metavar="REPORT", help="Another report to show beside it (.html .md)."
     ),
     no_text: bool = Option(
@@ -42,21 +43,21 @@ def report(
     pages = [path for path in output or () if path.suffix.lower() in {".html", ".md"}]  # these show more
     comparison = comparison_of(before, shown) if before is not None and pages else None
     write(shown, pages, baseline=before, comparison=comparison, text=not no_text)
-    finish(shown, [path for path in output or () if path not in pages], as_json=json)
+    finish({"": shown}, [path for path in output or () if path not in pages], as_json=json)
 
 
 def plot(
     folder: Latest = None,
-    output: Files = Option(None, "-o", "--output", help="The picture: .svg or .png; repeatable."),
-    kind: Words = Option(
+    output: list[Path] | None = Option(None, "-o", "--output", help="The picture: .svg or .png; repeatable."),
+    kind: list[str] | None = Option(
         None,
         "--kind",
         help="cutoffs | ranks | differences | tokens | latency; repeatable. Without it all that there is.",
     ),
-    measure: Text = Option(
+    measure: str | None = Option(
         None, "-m", "--measure", help="What is compared and set against costs; else the first."
     ),
-    baseline: File = Option(None, "--baseline", metavar="REPORT", help="What differences are to."),
+    baseline: Path | None = Option(None, "--baseline", metavar="REPORT", help="What differences are to."),
 ) -> None:
     """Draw measures by cut-off, relevance by rank, differences per query, and a measure against what it costs.
 
@@ -89,7 +90,7 @@ def plot(
 def explain(
     folder: Stored,
     query: str = Argument(..., help="A sample's id, its query, or a part of it."),
-    measure: Text = Argument(None, help="One measure; else all."),
+    measure: str | None = Argument(None, help="One measure; else all."),
     json: AsJson = False,
 ) -> None:
     """Print each place with its labels, each formula with this query's numbers, and what would change the score."""

@@ -18,16 +18,10 @@ from germane.cli.options import (
     Baseline,
     BaseUrl,
     By,
-    Count,
     FailOnRegression,
     FailUnder,
-    File,
-    Files,
     NoCache,
-    Number,
     Scale,
-    Text,
-    Words,
     finite,
     measures_option,
 )
@@ -39,16 +33,16 @@ if TYPE_CHECKING:
 
 
 def run(
-    paths: Words = Argument(
+    paths: list[str] | None = Argument(
         None, help="Eval files (YAML), samples (JSONL, JSON, CSV, Parquet), folders; - is JSONL on stdin."
     ),
-    measures: Words = measures_option("Replaces a file's own."),
-    judge: Words = Option(
+    measures: list[str] | None = measures_option("Replaces a file's own."),
+    judge: list[str] | None = Option(
         None,
         "--judge",
         help="labels | gold | lexical | openai:gpt-4o-mini | ...; several are a panel and vote.",
     ),
-    labels: File = Option(
+    labels: Path | None = Option(
         None,
         "--labels",
         metavar="FILE",
@@ -57,52 +51,52 @@ def run(
     repeat: int = Option(1, "--repeat", help="Ask each judge so many times; the answers vote.", min=1),
     vote: str = Option("majority", "--vote", help="How a panel votes: majority | mean."),
     base_url: BaseUrl = None,
-    headers: Words = Option(
+    headers: list[str] | None = Option(
         None, "--header", help="NAME=VALUE for the judge's endpoint; repeatable, written down nowhere."
     ),
-    parameters: Words = Option(
+    parameters: list[str] | None = Option(
         None, "--model-parameter", help="NAME=VALUE in the request, e.g. seed=7; repeatable."
     ),
-    temperature: Number = Option(
+    temperature: float | None = Option(
         None, "--temperature", help="The model's; 0.1 without this.", min=0.0, callback=finite
     ),
-    reasoning: Text = Option(
+    reasoning: str | None = Option(
         None, "--reasoning", help="How much the model may reason: off | low | ..., where it takes it."
     ),
-    rpm: Number = Option(
+    rpm: float | None = Option(
         None, "--rpm", help="Judge requests per minute at most, in all.", min=0.01, callback=finite
     ),
-    tpm: Number = Option(
+    tpm: float | None = Option(
         None, "--tpm", help="Judge tokens per minute at most, in all.", min=1.0, callback=finite
     ),
-    timeout: Number = Option(
+    timeout: float | None = Option(
         None,
         "--timeout",
         help="Seconds that one answer may take; 120 without this.",
         min=0.1,
         callback=finite,
     ),
-    output: Files = Option(
+    output: list[Path] | None = Option(
         None,
         "-o",
         "--output",
         help="A report file (.html .json .jsonl .csv .md .txt .xml .svg) or the report folder; repeatable.",
     ),
-    targets: Words = Option(None, "--target", help="The system to ask; several are compared."),
-    targets_file: File = Option(None, "--targets", help="The targets file."),
-    trials: Count = Option(None, "--trials", help="How often each target is asked each case.", min=1),
+    targets: list[str] | None = Option(None, "--target", help="The system to ask; several are compared."),
+    targets_file: Path | None = Option(None, "--targets", help="The targets file."),
+    trials: int | None = Option(None, "--trials", help="How often each target is asked each case.", min=1),
     untrusted: bool = Option(
         False, "--untrusted", help="Refuse everything that an eval file would run or send."
     ),
-    allowed: Words = Option(
+    allowed: list[str] | None = Option(
         None, "--allow", metavar="NAME", help="With --untrusted: a grader or target that may run; repeatable."
     ),
     against: Against = None,
     scale: Scale = None,
-    rubric: Text = Option(None, "--rubric", help="What the grades mean: trec (UMBRELA) | usefulness."),
+    rubric: str | None = Option(None, "--rubric", help="What the grades mean: trec (UMBRELA) | usefulness."),
     reading: str = Option("fused", "--reading", help="fused: one request a text; single: one a question."),
     batch: int = Option(1, "--batch", help="Passages of one query in one request.", min=1),
-    prompts: Words = Option(None, "--prompt", help="KIND=FILE: your own wording; repeatable."),
+    prompts: list[str] | None = Option(None, "--prompt", help="KIND=FILE: your own wording; repeatable."),
     gates: FailUnder = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
@@ -110,18 +104,18 @@ def run(
     max_unmeasured: float = Option(
         0.05, "--max-unmeasured", help="Share of scores that may be missing.", min=0.0, max=1.0
     ),
-    resume: File = Option(None, "--resume", metavar="REPORT", help="Continue this evaluation."),
+    resume: Path | None = Option(None, "--resume", metavar="REPORT", help="Continue this evaluation."),
     retry_errors: bool = Option(
         False, "--retry-errors", help="With --resume: ask again what the judge failed at."
     ),
     ledger: AtLedger = None,
-    replay: Text = Option(
+    replay: str | None = Option(
         None,
         "--replay",
         metavar="LEDGER",
         help="Ask no judge: answers come from this ledger, or an export of one; a missing one is exit code 3.",
     ),
-    max_cost: Number = Option(
+    max_cost: float | None = Option(
         None,
         "--max-cost",
         metavar="USD",
@@ -129,10 +123,10 @@ def run(
         min=0.0,
         callback=finite,
     ),
-    max_calls: Count = Option(
+    max_calls: int | None = Option(
         None, "--max-calls", help="Stop before more questions are put to the judge; can be continued.", min=0
     ),
-    price: Text = Option(
+    price: str | None = Option(
         None,
         "--price",
         metavar="IN/OUT",
@@ -142,15 +136,17 @@ def run(
     force: bool = Option(
         False, "--force", help="Overwrite the report of another evaluation in the folder of -o."
     ),
-    jobs: Count = Option(None, "-j", "--jobs", help="Judge requests in flight at most, in all.", min=1),
+    jobs: int | None = Option(None, "-j", "--jobs", help="Judge requests in flight at most, in all.", min=1),
     dry_run: bool = Option(
         False, "--dry-run", help="Count calls, tokens and price; ask neither judge nor target."
     ),
-    columns: Words = Option(None, "--columns", help="query=Query,contexts=Context: names in the data."),
-    doc_id: Text = Option(None, "--doc-id", metavar="REGEX", help="The document id inside a chunk id."),
-    wanted: Text = Option(None, "--filter", metavar="GLOB", help="Cases whose id or tag matches."),
-    limit: Count = Option(None, "--limit", help="The first N cases.", min=1),
-    sample: Count = Option(None, "--sample", help="N cases drawn at random.", min=1),
+    columns: list[str] | None = Option(
+        None, "--columns", help="query=Query,contexts=Context: names in the data."
+    ),
+    doc_id: str | None = Option(None, "--doc-id", metavar="REGEX", help="The document id inside a chunk id."),
+    wanted: str | None = Option(None, "--filter", metavar="GLOB", help="Cases whose id or tag matches."),
+    limit: int | None = Option(None, "--limit", help="The first N cases.", min=1),
+    sample: int | None = Option(None, "--sample", help="N cases drawn at random.", min=1),
     seed: int = Option(0, "--seed", help="For --sample."),
     json: AsJson = False,
     quiet: bool = Option(False, "-q", "--quiet", help="Print only what failed."),
@@ -164,7 +160,7 @@ def run(
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
     told = locals()
-    from germane.cli.printing import Progress, finish, finish_each, print_json
+    from germane.cli.printing import Progress, finish
 
     files = [path for path in output or () if path.suffix]
     folders = [str(path) for path in output or () if not path.suffix]
@@ -178,7 +174,7 @@ def run(
         return
     from germane.comparison.compare import comparison_of
     from germane.evaluation.run import run, run_each
-    from germane.reports.gates import worst_exit_code
+    from germane.reports.formats import json_document
     from germane.reports.report import Report
 
     reports: dict[str, Report] = {}
@@ -190,20 +186,18 @@ def run(
                 reports.update(run_each(chosen, watch))
     except BaseException:
         if reports:
-            finish_each(reports, files, as_json=json, quiet=quiet)
+            finish(reports, files, as_json=json, quiet=quiet)
         elif json and watch.so_far is not None:
-            print_json(watch.so_far)
+            print_document(json_document(watch.so_far))
         raise
-    if (report := reports.get("")) is None:
-        finish_each(reports, files, as_json=json, quiet=quiet)
-    else:
+    before, changes = watch.before, None
+    if (report := reports.get("")) is not None:
         # of a run that is continued, those of its start
         files = [Path(name) for name in report.manifest["options"]["outputs"]]
-        before = watch.before
         changes = comparison_of(before, report) if files and before is not None else None
-        finish(report, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
+    code = finish(reports, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
     watch.last_words()
-    raise typer.Exit(worst_exit_code(one.verdict.exit_code for one in reports.values()))
+    raise typer.Exit(code)
 
 
 def _print_forecast(chosen: Options, resume: Path | None, *, retry_errors: bool, json: bool) -> None:

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
-from germane.cli.options import (
-    AsJson,
-    Baseline,
-    By,
-    FailOnRegression,
-    FailUnder,
-    Files,
-    Stored,
-    Words,
-    measures_option,
-)
+from germane.cli.options import AsJson, Baseline, By, FailOnRegression, FailUnder, Stored, measures_option
 from germane.cli.values import print_document
 from germane.errors import InputError
 
 
 def score(
     folder: Stored,
-    measure: Words = measures_option("Without them only the gates are decided anew."),
-    output: Files = Option(None, "-o", "--output", help="A report file, or a new report folder."),
+    measure: list[str] | None = measures_option("Without them only the gates are decided anew."),
+    output: list[Path] | None = Option(None, "-o", "--output", help="A report file, or a new report folder."),
     fail_under: FailUnder = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
@@ -49,7 +39,7 @@ def score(
         report.finish()  # with what was decided on the change
     for path in folders[1:]:
         report.save(path)
-    finish(report, files, as_json=json, code=True)
+    raise Exit(finish({"": report}, files, as_json=json))
 
 
 def _refuse_source(output: Path, folder: Path) -> None:

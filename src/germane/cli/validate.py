@@ -12,7 +12,6 @@ from typer import Argument, Option
 
 from germane.clean import clean
 from germane.cli.init import shipped
-from germane.cli.options import Files
 from germane.cli.values import say
 from germane.errors import InputError, Place
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def validate(
-    paths: Files = Argument(
+    paths: list[Path] | None = Argument(
         None, metavar="PATH...", help="Eval files, or folders of them; targets.yaml; samples."
     ),
     schema: bool = Option(False, "--schema", help="Print the JSON Schema of eval files, for editors."),

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from germane.judging.driver import Answerer, Drive
+from germane.judging.driver import Answerer, Running, finish, recall
 from germane.judging.labelled import AskedRow, RowAnswers
 from germane.measures import ranked
 from germane.measures.kernel import Floats, RankedLabels
@@ -114,8 +114,8 @@ def plan(
 async def evaluate_unit(unit: Unit, answerer: Answerer) -> Part:
     """Judge and score one unit."""
     working = _Working(unit)
-    await working.drive.recall(answerer)
-    await working.drive.ask(answerer)
+    await recall(working.programs, answerer)
+    await finish(working.programs, answerer)
     return working.part()
 
 
@@ -136,9 +136,9 @@ async def evaluated(
                     continue
                 unit = unit.unit()
             working = _Working(unit)
-            await working.drive.recall(answerer)
-            asking.append((working, asyncio.ensure_future(working.drive.ask(answerer))))
-            while asking and (len(asking) == _AHEAD or asking[0][0].drive.finished):
+            await recall(working.programs, answerer)
+            asking.append((working, asyncio.ensure_future(finish(working.programs, answerer))))
+            while asking and (len(asking) == _AHEAD or all(one.finished for one in asking[0][0].programs)):
                 yield await _first(asking)
         while asking:
             yield await _first(asking)
@@ -154,12 +154,13 @@ class _Working:
     def __init__(self, unit: Unit) -> None:
         self.unit, self.notes = unit, Counter[str]()
         self.block = Block(jobs=unit.jobs, settings=unit.settings, notes=self.notes)
-        self.drive: Drive[Any] = Drive(self.block.programs)
+        self.programs: list[Running[Any]] = list(map(Running, self.block.programs))
 
     def part(self) -> Part:
         """What the unit's samples were asked, answered and scored."""
         part = Part(notes=self.notes)
-        outcomes = self.block.outcomes(self.drive.results)
+        results = [one.result for one in self.programs]
+        outcomes = self.block.outcomes(results)
         asked = self._asked(part)
         sets: dict[int, _GraderNames] = {}
         items, labels = list[ItemRow](), list[Label]()
@@ -174,7 +175,7 @@ class _Working:
             labels += label_rows(job.sample, turns(job.sample))
         part.items.extend(items)
         part.labels.extend(labels)
-        for (index, name), result in self.block.graded(self.drive.results).items():
+        for (index, name), result in self.block.graded(results).items():
             part.judgements.add(result_row(self.unit.jobs[index].sample, name, result.as_json()))
         measures = {grader.measure: None for job in self.unit.jobs for grader in job.graders}
         part.beside = _beside(part.samples, belonging_to(measures))
@@ -183,7 +184,8 @@ class _Working:
     def _asked(self, part: Part) -> list[list[AnyQuestion]]:
         """The questions of each job; their answers go into the part."""
         asked: list[list[AnyQuestion]] = [[] for _ in self.unit.jobs]
-        for owner, trace in zip(self.block.owners, self.drive.traces, strict=True):
+        for owner, program in zip(self.block.owners, self.programs, strict=True):
+            trace = program.trace
             asked[owner.job] += [question for question, _ in trace]
             for measure in owner.measures if trace else ():
                 part.reads.setdefault(measure, set()).update(question.kind for question, _ in trace)
@@ -226,7 +228,7 @@ def _beside(samples: Sequence[Sample], measures: Sequence[Measure]) -> Beside:
     if measures:
         graders = graders_of(tuple(measures))
         block = Block([Job(sample=sample, graders=graders) for sample in samples], Settings())
-        outcomes = block.outcomes(Drive(block.programs).results)  # gold labels ask nobody
+        outcomes = block.outcomes([Running(one).result for one in block.programs])  # gold labels ask nobody
         for sample, row in zip(samples, outcomes, strict=True):
             for name, outcome in row.items():
                 if outcome.value is not None:

@@ -197,7 +197,7 @@ class RubricQuestion(Templated[tuple[tuple[Check, ...], str]]):
         """What the template shows, and the ids that are asked for."""
         return {**Templated.inputs(self), "ids": list(self.ids)}
 
-    def payload_type(self) -> type[PayloadModel]:
+    def payload_type(self, _payload: Json = None) -> type[PayloadModel]:
         """Satisfied or not, or a score."""
         return ScoredChecksPayload if self.scored else ChecksPayload
 

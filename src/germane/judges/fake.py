@@ -48,23 +48,16 @@ class FakeJudge(LocalJudge):
 
     def reply(self, question: AnyQuestion) -> Reply:
         """The answer that was written down for this question, else its typical one."""
-        try:
-            found = self._find(question)
-        except AnswerError as error:
-            found = error
-        if isinstance(found, Reply):
-            return found
-        if isinstance(found, AnswerError):
-            return Reply(error=str(found))
-        if isinstance(found, Exception):
-            raise found
-        return Reply(payload=found)
-
-    def _find(self, question: AnyQuestion) -> Json | Reply | Exception:
         found: Json | Answer = self._answers
         if isinstance(found, Mapping):
             absent = AnswerError(f"the fake judge has no answer to a question of kind {question.kind}")
             found = found.get(question.about, found.get(question.kind, absent))
-        if found is None:
-            return question.typical()
-        return found(question) if callable(found) else found
+        try:
+            found = question.typical() if found is None else found(question) if callable(found) else found
+        except AnswerError as error:
+            found = error
+        if isinstance(found, AnswerError):
+            return Reply(error=str(found))
+        if isinstance(found, Exception):
+            raise found
+        return found if isinstance(found, Reply) else Reply(payload=found)

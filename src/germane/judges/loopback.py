@@ -43,8 +43,8 @@ class Loopback:
         environment: The variables that tell a script where the server is, and its token.
     """
 
-    def __init__(self, ask: AskJudge, max_calls: int, name: str = "judge") -> None:
-        self._ask, self.max_calls, self.name = ask, max_calls, name
+    def __init__(self, ask: AskJudge, max_calls: int) -> None:
+        self._ask, self.max_calls = ask, max_calls
         self.calls = 0
         self.stopped: GermaneError | None = None
         self._authorization = f"Bearer {secrets.token_hex(32)}"
@@ -73,8 +73,8 @@ class Loopback:
         if not hmac.compare_digest(authorization.encode(), self._authorization.encode()):
             raise _Denied(HTTPStatus.UNAUTHORIZED, "Unauthorized")
         if asked == "GET /info":
-            found = {"targetName": self.name, "maxCalls": self.max_calls, "callCount": self.calls}
-            return {**found, "availableTargets": [self.name]}
+            named = {"targetName": "judge", "availableTargets": ["judge"]}
+            return {**named, "maxCalls": self.max_calls, "callCount": self.calls}
         if asked == "POST /invoke":
             (answer,) = self._answers([_document(body)])
             if answer is None:

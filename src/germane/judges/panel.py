@@ -132,32 +132,27 @@ class PanelJudge(Judge):
         named = list(zip(_names(self.members), answers, strict=False))
         votes = [(name, one.judgement.answer) for name, one in named if one.usable]
         lost = {name: one.value.why for name, one in named if not one.usable}
-        answer, how = self._decide(question, votes) if votes else (None, {})
+        answer: Json = None
+        how: dict[str, Json] = {"failed": lost} if lost else {}
+        if votes:
+            how["votes"] = [{"judge": name, "answer": vote} for name, vote in votes]
+            verdict = question.vote([vote for _, vote in votes], self.vote)
+            answer, how["vote"] = votes[0][1], "first"  # where the votes are not about the same things
+            if verdict is not None:
+                answer, how["vote"] = verdict.payload, self.vote
+                how |= {} if verdict.mean is None else {"mean": verdict.mean}
+                how |= {"agreement": verdict.agreement} if len(votes) > 1 else {}
         return Judgement(
             key=key,
+            item=question.item,
             kind=question.kind,
             judge=self.name,
             prompt=self.prompt_hash(question),
             answer=answer,
             error=None if votes else "; ".join(f"{name}: {why}" for name, why in lost.items()),
             at=max((one.judgement.at for one in answers if one.judgement.at), default=None),
-            provenance=freeze({**how, **({"failed": lost} if lost else {})}),
+            provenance=freeze({**question.settings(), **how}),
         )
-
-    def _decide(
-        self, question: AnyQuestion, votes: Sequence[tuple[str, Json]]
-    ) -> tuple[Json, dict[str, Json]]:
-        """One payload and its provenance: votes, the way of voting, agreement unless one member alone voted.
-
-        Where the votes are not about the same things the first stands.
-        """
-        shown: dict[str, Json] = {"votes": [{"judge": name, "answer": answer} for name, answer in votes]}
-        verdict = question.vote([answer for _, answer in votes], self.vote)
-        if verdict is None:
-            return votes[0][1], {**shown, "vote": "first"}
-        mean = {} if verdict.mean is None else {"mean": verdict.mean}
-        agreement = {"agreement": verdict.agreement} if len(votes) > 1 else {}
-        return verdict.payload, {**shown, "vote": self.vote, **mean, **agreement}
 
 
 def panel_of(judges: Sequence[Judge], repeat: int = 1, vote: str = "majority") -> Judge:

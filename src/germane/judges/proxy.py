@@ -15,7 +15,7 @@ from germane.questions.question import AnyQuestion
 from germane.questions.reading import Ask, readings, word
 from germane.types import FrozenDict, Json, Usage
 
-_ATTEMPTS = 3
+_ATTEMPTS, _SECONDS = 3, 120.0
 
 
 class ProxyJudge(Judge):
@@ -29,12 +29,12 @@ class ProxyJudge(Judge):
     stored = False
     concurrency = 4
 
-    def __init__(self, url: str, token: str = "", timeout: float = 120.0) -> None:
+    def __init__(self, url: str, token: str = "") -> None:
         self.identity = FrozenDict({"judge": "proxy", "url": url})
         self._prompts = Prompts(None)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._client = httpx2.AsyncClient(
-            base_url=url.rstrip("/"), headers=headers, timeout=timeout, trust_env=False
+            base_url=url.rstrip("/"), headers=headers, timeout=_SECONDS, trust_env=False
         )
 
     def prompt_hash(self, question: AnyQuestion) -> str:

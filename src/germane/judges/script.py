@@ -12,14 +12,13 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from germane.errors import AnswerError
 from germane.judges.judge import LocalJudge, Reply
 from germane.judges.loopback import AskJudge, Loopback
-from germane.processes import MAX_STDOUT, ChildProcess, Finished, child_environment, misplaced
+from germane.processes import MAX_STDOUT, Finished, child_environment, misplaced, run_program
 from germane.questions import AnyQuestion
 from germane.questions.script import Script
 from germane.types import FrozenDict, Json
@@ -44,7 +43,6 @@ class ScriptJudge(LocalJudge):
 
     def __init__(self, concurrency: int = 4, ask: AskJudge | None = None) -> None:
         self.concurrency, self.ask = concurrency, ask
-        self._threads: ThreadPoolExecutor | None = None
 
     def group(self, questions: Sequence[AnyQuestion]) -> list[tuple[AnyQuestion, ...]]:
         """One process per question."""
@@ -53,12 +51,6 @@ class ScriptJudge(LocalJudge):
     async def answer(self, questions: tuple[AnyQuestion, ...]) -> Sequence[Reply]:
         """The one script's reply."""
         return [await self._run(question) for question in questions]
-
-    async def close(self) -> None:
-        """Let go of the threads; it can be used again."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False)
-        self._threads = None
 
     async def _run(self, question: AnyQuestion) -> Reply:
         if not isinstance(question, Script):
@@ -78,14 +70,14 @@ class ScriptJudge(LocalJudge):
         document = json.dumps(question.document, ensure_ascii=False).encode("utf-8", "replace")
         environment = child_environment(question.env, own)
         try:
-            child = ChildProcess(question.argv, cwd=question.cwd, env=environment, stdin=document)
+            finished = await run_program(
+                question.argv, cwd=question.cwd, env=environment, seconds=question.timeout, stdin=document
+            )
         except OSError as fault:
             theirs = str(fault.strerror or fault)
             why = f"could not start `{shlex.join(question.argv)}` in {question.cwd}: {theirs}"
             return _failed(question, why, theirs)
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix="germane-script")
-        return _reply(question, await child.finished(question.timeout, self._threads))
+        return _reply(question, finished)
 
 
 def _reply(question: AnyScript, finished: Finished) -> Reply:

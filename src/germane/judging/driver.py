@@ -28,8 +28,8 @@ class Answerer(Protocol):
         ...
 
 
-class _Running(Generic[R]):
-    """A program under way: what it asks now, what it has asked, and at last its result."""
+class Running(Generic[R]):
+    """A program under way, run up to its first questions: what it asks now, what it has asked, and at last its result."""
 
     __slots__ = ("_program", "finished", "questions", "result", "trace")
 
@@ -49,64 +49,40 @@ class _Running(Generic[R]):
         except StopIteration as end:
             self.result, self.finished = end.value, True
 
-    async def ask(self, answerer: Answerer) -> None:
-        """Go on to the end."""
+    async def finish(self, answerer: Answerer) -> None:
+        """Go on to the end, as fast as its answers come."""
         while not self.finished:
             self.go_on(await answerer.judge(self.questions or ()))
 
 
-class Drive(Generic[R]):
-    """Programs that are driven side by side, each as fast as its answers come.
+async def recall(programs: Iterable[Running[R]], answerer: Answerer) -> None:
+    """Go on as far as known answers lead, all programs at once: a second evaluation is nothing else."""
+    going = [one for one in programs if not one.finished]
+    while going:
+        known = await answerer.known([one.questions or () for one in going])
+        moved = [(one, answers) for one, answers in zip(going, known, strict=True) if answers is not None]
+        for one, answers in moved:
+            one.go_on(answers)
+        going = [one for one, _ in moved if not one.finished]
 
-    Args:
-        programs: As they were made; each is run up to its first questions.
-    """
 
-    def __init__(self, programs: Iterable[Program[R]]) -> None:
-        self._running = [_Running(program) for program in programs]
-
-    @property
-    def finished(self) -> bool:
-        """Whether all programs have come to their ends."""
-        return all(one.finished for one in self._running)
-
-    @property
-    def results(self) -> list[R]:
-        """Their results, in their order, when they are finished."""
-        return [one.result for one in self._running]
-
-    @property
-    def traces(self) -> list[Trace]:
-        """What each of them asked."""
-        return [one.trace for one in self._running]
-
-    async def recall(self, answerer: Answerer) -> None:
-        """Go on as far as known answers lead, all programs at once: a second evaluation is nothing else."""
-        going = [one for one in self._running if not one.finished]
-        while going:
-            known = await answerer.known([one.questions or () for one in going])
-            moved = [(one, answers) for one, answers in zip(going, known, strict=True) if answers is not None]
-            for one, answers in moved:
-                one.go_on(answers)
-            going = [one for one, _ in moved if not one.finished]
-
-    async def ask(self, answerer: Answerer) -> None:
-        """Go on to the end. All ask before the first is answered, so that a judge sees their questions together."""
-        tasks = [asyncio.ensure_future(one.ask(answerer)) for one in self._running if not one.finished]
-        try:
-            await asyncio.gather(*tasks)
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
+async def finish(programs: Iterable[Running[R]], answerer: Answerer) -> None:
+    """Go on to the end. All ask before the first is answered, so that a judge sees their questions together."""
+    tasks = [asyncio.ensure_future(one.finish(answerer)) for one in programs if not one.finished]
+    try:
+        await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 def replay(
     program: Program[R], look_up: Callable[[Sequence[AnyQuestion]], Sequence[Judgement]]
 ) -> tuple[R, list[tuple[AnyQuestion, Any]]]:
     """A program's result from stored judgements, with no event loop, and what it asked with each typed answer."""
-    running = _Running(program)
+    running = Running(program)
     while not running.finished:
         questions = running.questions or ()
         running.go_on(list(map(answered, questions, look_up(questions))))

@@ -97,7 +97,7 @@ class Receipts:
         self.spent, self.earlier = Spent(), Spent()
         self.failed: set[int] = set()
         self._keys, self._seen = NumberSet(), set[int]()
-        self._path, self._pending = path, b""
+        self._path = path
         self._file: IO[bytes] | None = None
         if path is not None and not resumed:
             path.unlink(missing_ok=True)
@@ -171,7 +171,7 @@ class Receipts:
         self.failed |= failed
 
     def _write(self, keys: Iterable[str], failures: Iterable[str], spent: Spent) -> None:
-        """Write a line; one that found no room before goes first. An evaluation that pays nothing has no file."""
+        """Write a line; what found no room before goes first. An evaluation that pays nothing has no file."""
         if self._path is None:
             return
         paid, failed = set(map(_short, keys)), set(map(_short, failures))
@@ -179,21 +179,16 @@ class Receipts:
         cost = {name: value for name in _NAMES if (value := getattr(spent, name))}
         row = {**cost, "keys": [f"{key:x}" for key in paid], "failed": [f"{key:x}" for key in failed]}
         if self._file is None:
-            self._file = self._path.open("ab", buffering=0)
-            self._pending = b"\n"  # ends a line that a killed run left half written
-        self._pending += encode(row) + b"\n"
-        self._flush(self._file)
-
-    def _flush(self, file: IO[bytes]) -> None:
-        while self._pending:
-            self._pending = self._pending[file.write(self._pending) or 0 :]
+            self._file = self._path.open("ab")
+            self._file.write(b"\n")  # ends a line that a killed run left half written
+        self._file.write(encode(row) + b"\n")
+        self._file.flush()
 
     def close(self) -> None:
         """Nothing more is paid. What found no room is tried once more: there may be some by now."""
         if self._file is not None:
             with suppress(OSError):
-                self._flush(self._file)
-            self._file.close()
+                self._file.close()
 
 
 _HALF = 1 << 63

@@ -54,15 +54,15 @@ def supported_claims(
 
 
 def supported_share(
-    sample: Sample, text: str, *, of: Literal["claims", "contexts"], nothing: str, what: str
+    sample: Sample, name: Literal["reference", "response"], of: Literal["claims", "contexts"], what: str
 ) -> Program[Outcome]:
     """The share of the claims of a text that the contexts support, or of the contexts that support any of them."""
     contexts = distinct_contexts(sample)
     if empty := nothing_in(contexts):
         return empty
-    claims, support = yield from supported_claims(sample, text, contexts)
+    claims, support = yield from supported_claims(sample, getattr(sample, name) or "", contexts)
     if not claims:
-        return skipped(nothing)
+        return skipped(f"the {name} makes no claims")
     if of == "claims":
         items = [
             Item(claim, bool(one.contexts), _where(one)) for claim, one in zip(claims, support, strict=True)
@@ -97,9 +97,7 @@ _OF_CLAIMS: MeasureOptions = {
 def context_recall(sample: Sample) -> Program[Outcome]:
     """Share of the reference's claims that the retrieved contexts support, alone or together."""
     what = "claims supported by the contexts"
-    return (
-        yield from supported_share(sample, sample.reference or "", of="claims", nothing=NO_CLAIMS, what=what)
-    )
+    return (yield from supported_share(sample, "reference", "claims", what))
 
 
 @measure(
@@ -114,11 +112,7 @@ def context_claim_precision(sample: Sample) -> Program[Outcome]:
     Read from the verdicts of context_recall. Without regard to rank: that is context_precision.
     """
     what = "contexts support a claim of the reference"
-    return (
-        yield from supported_share(
-            sample, sample.reference or "", of="contexts", nothing=NO_CLAIMS, what=what
-        )
-    )
+    return (yield from supported_share(sample, "reference", "contexts", what))
 
 
 @measure(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
@@ -126,11 +126,11 @@ class Token:
 
 def tokens(text: str) -> list[Token]:
     """The words of a text in order."""
-    return [Token(_folded(found[0]), found.start(), found.end()) for found in _TOKEN.finditer(text)]
-
-
-def _folded(word: str) -> str:
-    return word.lower() if word.isascii() else unicodedata.normalize("NFKC", word).casefold()
+    words = ((found[0], found.start(), found.end()) for found in _TOKEN.finditer(text))
+    return [
+        Token(word.lower() if word.isascii() else unicodedata.normalize("NFKC", word).casefold(), start, end)
+        for word, start, end in words
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,39 +155,37 @@ class Coverage:
 
 def cover(evidence: Sequence[Evidence], contexts: Sequence[Context]) -> Coverage:
     """How far contexts cover pieces of evidence; ValueError where that is not known."""
-    pieces = list(dict.fromkeys(evidence))
-    quotes = [tokens(piece.quote or "") for piece in pieces]
-    for piece, quote in zip(pieces, quotes, strict=True):
+    pieces = {piece: tokens(piece.quote or "") for piece in evidence}
+    for piece, quote in pieces.items():
         if piece.quote and not quote:
             raise ValueError(f"the evidence {piece.quote!r} has no words")
     in_words = all(piece.quote for piece in pieces)
-    texts = [tokens(context.text) for context in contexts]
-    sizes, wanted = (
-        [[1.0 if in_words else float(len(token.word)) for token in text] for text in side]
-        for side in (texts, quotes)
+
+    def size(words: Iterable[Token]) -> float:
+        return sum(1.0 if in_words else float(len(token.word)) for token in words)
+
+    known: dict[Evidence, set[int]] = {piece: set() for piece in pieces}
+    news, lengths = [], []
+    for context in contexts:
+        text, fresh = tokens(context.text), set[int]()
+        for piece, quote in pieces.items():
+            held = _held(piece, quote, context, text)
+            fresh |= {word for word, gold in held.items() if gold not in known[piece]}
+            known[piece].update(held.values())
+        news.append(size(text[word] for word in fresh))
+        lengths.append(size(text))
+    return Coverage(
+        shares=tuple(
+            len(known[piece]) / len(quote) if quote else _share(piece, contexts)
+            for piece, quote in pieces.items()
+        ),
+        sizes=tuple(
+            size(quote) if quote else float((piece.end or 0) - (piece.start or 0))
+            for piece, quote in pieces.items()
+        ),
+        news=tuple(news),
+        lengths=tuple(lengths),
     )
-    seen: list[set[int]] = [set() for _ in pieces]
-    news = []
-    for context, text, weights in zip(contexts, texts, sizes, strict=True):
-        held = [_held(piece, quote, context, text) for piece, quote in zip(pieces, quotes, strict=True)]
-        fresh = {
-            token
-            for found, known in zip(held, seen, strict=True)
-            for token, gold in found.items()
-            if gold not in known
-        }
-        news.append(sum(weights[token] for token in fresh))
-        for found, known in zip(held, seen, strict=True):
-            known.update(found.values())
-    whole = [
-        sum(size) if size else float((piece.end or 0) - (piece.start or 0))
-        for piece, size in zip(pieces, wanted, strict=True)
-    ]
-    shares = [
-        len(got) / len(quote) if quote else _share(piece, contexts)
-        for piece, quote, got in zip(pieces, quotes, seen, strict=True)
-    ]
-    return Coverage(tuple(shares), tuple(whole), tuple(news), tuple(map(sum, sizes)))
 
 
 def _share(piece: Evidence, contexts: Sequence[Context]) -> float:

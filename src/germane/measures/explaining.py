@@ -6,7 +6,7 @@ measure is: the list of `germane measures` and the table of the documentation, m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isinf
 from typing import Any
@@ -92,42 +92,41 @@ def explain_ranked(
     `lists` are the rankings that the measure reads: those of the calls, or the final one alone. `votes` are the
     answers of a panel's members, by their number (`LabelledPlace.verdict`).
     """
-    depth = depth_of(measure)
+    hits, misses = list[str](), list[str]()
+    checks, working = list[FrozenDict](), list[FrozenDict]()
     several = len(lists) > 1
-    checks = tuple(
-        _check(rank, place, measure, call if several else 0, votes)
-        for call, ranking in enumerate(lists, 1)
-        for rank, place in enumerate(ranking.places[:depth], 1)
-    )
-    relevant = [check for check in checks if check["relevant"]]
-    misses = _misses(measure, checks)
-    if not checks:
-        misses = [NO_CONTEXT]
-    elif several:
+    for call, ranking in enumerate(lists, 1):
+        found, below = 0, False
+        for rank, place in enumerate(ranking.places[: depth_of(measure)], 1):
+            check = _check(rank, place, measure, call if several else 0, votes)
+            relevant = check["relevant"]
+            where = f"Call {call}, position {rank}" if several else f"Position {rank}"
+            word = {True: "Relevant", False: "Not relevant", None: "Not judged"}[relevant]
+            why = f" - {check['reasoning']}" if check["reasoning"] else ""
+            (hits if relevant else misses).append(f"{where}: {word}{why}")
+            if relevant and below and measure.name in ORDERED:
+                misses.append(f"{where}: Relevant but ranked below irrelevant ones")
+            below = below or relevant is False
+            found += relevant is True
+            checks.append(check)
+            working.append(FrozenDict(rank=rank, relevant=relevant, precision=found / rank))
+    if several and checks:
         misses += [f"Call {n}: {NO_CONTEXT}" for n, ranking in enumerate(lists, 1) if not ranking.places]
+    if not checks and measure.name == "context_precision":
+        reasoning = CANNOT
+    else:
+        why = f" ({outcome.why})" if outcome.why and outcome.value is not None else ""
+        reasoning = f"{len(hits)}/{len(checks)} chunks relevant, {_score(measure, outcome)}{why}"
     return Explanation(
         outcome=outcome,
-        hits=tuple(map(_line, relevant)),
-        misses=tuple(misses),
-        reasoning=_ranked_reasoning(measure, outcome, len(relevant), len(checks)),
-        relevance_checks=checks,
-        working=tuple(_working(checks)),
+        hits=tuple(hits),
+        misses=tuple(misses) if checks else (NO_CONTEXT,),
+        reasoning=reasoning,
+        relevance_checks=tuple(checks),
+        working=tuple(working),
         band=_band(measure, outcome.value),
         details=_residual(measure, lists),
     )
-
-
-def _misses(measure: Measure, checks: Sequence[Mapping[str, Json]]) -> list[str]:
-    """What is not relevant, and what is but stands below it, by position."""
-    found: list[str] = []
-    below: set[Json] = set()
-    for check in checks:
-        if not check["relevant"]:
-            found.append(_line(check))
-            below |= {check.get("call")} if check["relevant"] is False else set()
-        elif measure.name in ORDERED and check.get("call") in below:
-            found.append(f"{_place(check)}: Relevant but ranked below irrelevant ones")
-    return found
 
 
 def _residual(measure: Measure, lists: Sequence[Ranking]) -> FrozenDict:
@@ -159,33 +158,6 @@ def _check(rank: int, place: LabelledPlace, measure: Measure, call: int, votes: 
     if 0 <= place.verdict < len(votes):
         check |= votes[place.verdict]
     return FrozenDict(check)
-
-
-def _line(check: Mapping[str, Json]) -> str:
-    word = {True: "Relevant", False: "Not relevant", None: "Not judged"}[check["relevant"]]
-    why = f" - {check['reasoning']}" if check["reasoning"] else ""
-    return f"{_place(check)}: {word}{why}"
-
-
-def _place(check: Mapping[str, Json]) -> str:
-    called = f"Call {check['call']}, position" if "call" in check else "Position"
-    return f"{called} {check['position']}"
-
-
-def _working(checks: Sequence[Mapping[str, Json]]) -> Iterator[FrozenDict]:
-    found = 0
-    for check in checks:
-        found = (check["relevant"] is True) + (0 if check["position"] == 1 else found)
-        yield FrozenDict(
-            {"rank": check["position"], "relevant": check["relevant"], "precision": found / check["position"]}
-        )
-
-
-def _ranked_reasoning(measure: Measure, outcome: Outcome, relevant: int, total: int) -> str:
-    if not total and measure.name == "context_precision":
-        return CANNOT
-    text = f"{relevant}/{total} chunks relevant, {_score(measure, outcome)}"
-    return f"{text} ({outcome.why})" if outcome.why and outcome.value is not None else text
 
 
 def _score(measure: Measure, outcome: Outcome) -> str:

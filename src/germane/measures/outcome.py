@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from germane.measures.kernel import Bools, Floats, Ints, RankedLabels, best_first, pointers_of
+from germane.measures.kernel import Floats, Ints, RankedLabels, best_first, pointers_of
 from germane.measures.measure import Measure
 from germane.questions.asking import Missing, Program, Unanswered
 from germane.questions.relevance import Scale
@@ -202,23 +202,25 @@ def _assigned(
     times = len(combinations)
     gain, level = (np.tile(values, (times, 1)) for values in (table.gain, table.level))
     gain[:, unknown], level[:, unknown] = given[..., 0], given[..., 1]
-    judged = np.tile(table.judged | unknown, times)
-    pointers = pointers_of(np.tile(np.diff(table.pointers), times))
-    filled = replace(table, pointers=pointers, gain=gain.ravel(), level=level.ravel(), judged=judged)
-    return _own_ideal(filled, np.tile(unknown, times), times)
-
-
-def _own_ideal(table: RankedLabels, assigned: Bools, times: int) -> RankedLabels:
-    """The table with each row's own labels, best first, as its ideal; of gold: all that is known and the assigned ones."""
-    row, gain, level = table.row, table.gain, table.level
+    filled = replace(
+        table,
+        pointers=pointers_of(np.tile(np.diff(table.pointers), times)),
+        gain=gain.ravel(),
+        level=level.ravel(),
+        judged=np.tile(table.judged | unknown, times),
+    )
+    # The ideal of each row: its own labels; of gold all that is known and what was filled in.
+    row, gain, level = filled.row, filled.gain, filled.level
     if table.complete:
-        known = pointers_of(np.tile(np.diff(table.ideal_pointers), times))
-        row = np.concatenate([np.repeat(np.arange(table.rows), np.diff(known)), row[assigned]])
-        gain = np.concatenate([np.tile(table.ideal, times), gain[assigned]])
-        level = np.concatenate([np.tile(table.ideal_level, times), level[assigned]])
+        known, new = np.tile(np.diff(table.ideal_pointers), times), np.tile(unknown, times)
+        row = np.concatenate([np.repeat(np.arange(len(known)), known), row[new]])
+        gain = np.concatenate([np.tile(table.ideal, times), gain[new]])
+        level = np.concatenate([np.tile(table.ideal_level, times), level[new]])
     by_row = np.argsort(row, kind="stable")
-    row, gain, level = row[by_row], gain[by_row], level[by_row]
-    pointers = pointers_of(np.bincount(row, minlength=table.rows))
+    row = row[by_row]
     return replace(
-        table, ideal_pointers=pointers, ideal=best_first(gain, row), ideal_level=best_first(level, row)
+        filled,
+        ideal_pointers=pointers_of(np.bincount(row, minlength=filled.rows)),
+        ideal=best_first(gain[by_row], row),
+        ideal_level=best_first(level[by_row], row),
     )

@@ -33,9 +33,7 @@ _CALLS = "2 per sample (shared by faithfulness, hallucination, context_utilisati
 def faithfulness(sample: Sample) -> Program[Outcome]:
     """Share of the response's claims that the retrieved contexts support, alone or together."""
     what = "claims of the response supported by the contexts"
-    return (
-        yield from supported_share(sample, sample.response or "", of="claims", nothing=NO_CLAIMS, what=what)
-    )
+    return (yield from supported_share(sample, "response", "claims", what))
 
 
 @measure(
@@ -88,9 +86,7 @@ def answer_relevancy(sample: Sample) -> Program[Outcome]:
 def context_utilisation(sample: Sample) -> Program[Outcome]:
     """Share of the distinct contexts that the response makes use of: that support at least one of its claims."""
     what = "contexts used by the response"
-    return (
-        yield from supported_share(sample, sample.response or "", of="contexts", nothing=NO_CLAIMS, what=what)
-    )
+    return (yield from supported_share(sample, "response", "contexts", what))
 
 
 _NOISE = one_of(

@@ -90,11 +90,6 @@ def parsed(kind: type[P], payload: Json, verdicts: tuple[str, str] | None = None
         raise (Miscounted if uncounted else AnswerError)(_in_words(first, schema_of(kind))) from None
 
 
-def normal(kind: type[P], payload: Json) -> dict[str, Json]:
-    """The payload with the types that its schema names, and nothing else in it."""
-    return parsed(kind, payload).model_dump(exclude_unset=True, by_alias=True)
-
-
 _WANTED = {
     "boolean": "true or false",
     "integer": "a whole number",

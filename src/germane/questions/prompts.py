@@ -69,15 +69,10 @@ class Prompt:
     pieces: tuple[str, ...] = ()
     system: str | None = None
 
-    @property
-    def tags(self) -> frozenset[str]:
-        """The names of the template's own tags: a value cannot close these either."""
-        return frozenset(_OWN_TAG.findall("".join(self.pieces[::2])))
-
     def fill(self, inputs: Mapping[str, Json]) -> str:
         """The template with every variable replaced, in one pass."""
         texts, names = self.pieces[::2], self.pieces[1::2]
-        tags = self.tags
+        tags = frozenset(_OWN_TAG.findall("".join(texts)))  # a value cannot close the template's own either
         values = [inside(name, inputs[name], tags) if name in inputs else NONE for name in names]
         return "".join(a + b for a, b in zip(texts, [*values, ""], strict=True))
 
@@ -92,9 +87,8 @@ def _asked_by(name: str) -> type[AnyQuestion]:
     raise InputError(f"no question is worded by a prompt named {name!r}", fix=f"name one of {known}")
 
 
-def _check_template(name: str, text: str, path: Path) -> None:
+def _check_template(name: str, question: type[AnyQuestion], text: str, path: Path) -> None:
     """InputError where a template has an unknown variable, or does not show what must be judged."""
-    question = _asked_by(name)
     shown = sorted(question.shown())
     for found in _VARIABLE.finditer(text):
         if found[1].strip() not in shown:
@@ -121,7 +115,7 @@ def fingerprint(*texts: str) -> str:
 
 def load(name: str, path: Path | None = None) -> Prompt:
     """The prompt of that name: germane's own, or the file at `path`; InputError says what is wrong with it."""
-    file = path or FOLDER / f"{name}.md"
+    question, file = _asked_by(name), path or FOLDER / f"{name}.md"
     try:
         text = file.read_text("utf-8-sig").replace("\r\n", "\n").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -129,11 +123,10 @@ def load(name: str, path: Path | None = None) -> Prompt:
         raise InputError(f"the prompt {name} cannot be read: {why}", place=Place(str(file))) from None
     if not text:
         raise InputError(f"the prompt {name} is empty", place=Place(str(file)))
-    question = _asked_by(name)
     pieces: tuple[str, ...] = ()
     wording = text
     if path and _VARIABLE.search(text):
-        _check_template(name, text, file)
+        _check_template(name, question, text, file)
         pieces = _cut(text, question.shown())
         wording = _VARIABLE.sub(lambda found: f"{{{{{found[1].strip()}}}}}", text)
     notes = (part(known) for known in sorted(question.shown()))
@@ -158,21 +151,15 @@ def part(name: str) -> str:
     return file.read_text("utf-8").strip() if file.exists() else ""
 
 
-class Prompts:
-    """Every prompt by its name: germane's own, and custom files where some are given."""
+class Prompts(dict[str, Prompt]):
+    """Every prompt by its name, read on first use: germane's own, and custom files where some are given."""
 
     def __init__(self, custom: Mapping[str, str | Path] | None = None) -> None:
-        self._loaded: dict[str, Prompt] = {}
-        for name, path in (custom or {}).items():
-            _asked_by(name)
-            self._loaded[name] = load(name, Path(path))
+        super().__init__({name: load(name, Path(path)) for name, path in (custom or {}).items()})
 
-    def __getitem__(self, name: str) -> Prompt:
-        """The prompt of that name, read on first use."""
-        prompt = self._loaded.get(name)
-        if prompt is None:
-            prompt = self._loaded[name] = load(name)
-        return prompt
+    def __missing__(self, name: str) -> Prompt:
+        found = self[name] = load(name)
+        return found
 
     def of(self, question: AnyQuestion) -> Prompt:
         """The prompt of a question: its own words, or the file that words its kind."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar,
 from germane.encoding import canonical, digest
 from germane.errors import AnswerError
 from germane.questions import voting
-from germane.questions.payload import Miscounted, PayloadModel, normal, parsed, schema_of
+from germane.questions.payload import Miscounted, PayloadModel, parsed, schema_of
 from germane.questions.text import blank
 from germane.types import Json
 
@@ -132,8 +132,8 @@ class Question(ABC, Generic[A]):
 
     # The answer
 
-    def payload_type(self) -> type[PayloadModel]:
-        """The answer's type, where it is not the same for all questions of the kind."""
+    def payload_type(self, _payload: Json = None) -> type[PayloadModel]:
+        """The type of the answer that is asked for; with a payload, that of this one, where others can be read too."""
         return self.Payload
 
     def schema(self) -> dict[str, Json]:
@@ -146,7 +146,7 @@ class Question(ABC, Generic[A]):
 
     def parse(self, payload: Json) -> Any:
         """The payload as a `Payload`, its verdicts in the order of what they are about; AnswerError where it is none."""
-        found = parsed(self.payload_type(), payload, self.verdicts)
+        found = parsed(self.payload_type(payload), payload, self.verdicts)
         if self.verdicts is not None:
             name, number = self.verdicts
             object.__setattr__(found, name, _each_once(getattr(found, name), name, number, len(self.things)))
@@ -161,9 +161,13 @@ class Question(ABC, Generic[A]):
 
         AnswerError says what is wrong with an unusable one.
         """
-        found = normal(self.payload_type(), payload)
+        found = parsed(self.payload_type(), payload).model_dump(exclude_unset=True, by_alias=True)
         self.read(found)
         return found
+
+    def normal(self, payload: Json) -> dict[str, Json]:
+        """A payload that can be read, with the types that its schema names and nothing else in it."""
+        return parsed(self.payload_type(payload), payload).model_dump(exclude_unset=True, by_alias=True)
 
     def unasked(self) -> Json | AnswerError | None:
         """What holds without asking: the payload about an empty text, or an error where the text is not known.
@@ -250,7 +254,8 @@ class Question(ABC, Generic[A]):
     def short(self, payload: Json) -> str:
         """A payload without its reasons: `3`, `yes`, `1: yes, 2: no`; of a list that the judge drew up its length."""
         if self.verdicts is None:
-            return voting.in_short(self.checked(payload), self.schema()["properties"])
+            schema = schema_of(self.payload_type(payload))
+            return voting.in_short(self.normal(payload), schema["properties"])
         name, number = self.verdicts
         parts = voting.verdict_parts(self.schema(), self.verdicts)
         rows = sorted(self.placed(self.checked(payload))[name], key=lambda item: item[number])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -83,9 +83,13 @@ class Relevance(AboutPassage[Grade]):
     context: Context | None = field(default=None, compare=False)
     gold: int | None = field(default=None, compare=False)
 
-    def payload_type(self) -> type[PayloadModel]:
-        """A grade, or a yes or no."""
-        return RelevantPayload if self.scale == "binary" else GradePayload
+    def payload_type(self, payload: Json = None) -> type[PayloadModel]:
+        """A grade, or a yes or no: a person's stays one, whatever scale was asked for."""
+        if self.scale == "binary" or (
+            isinstance(payload, dict) and "relevant" in payload and "grade" not in payload
+        ):
+            return RelevantPayload
+        return GradePayload
 
     @property
     def prompt(self) -> str:
@@ -107,20 +111,6 @@ class Relevance(AboutPassage[Grade]):
         wording = {"rubric": self.rubric} if self.scale == "graded" else {}
         return {**AboutPassage.settings(self), "scale": self.scale, **wording}
 
-    def _as_answered(self, payload: Json) -> Relevance:
-        """The question on the scale of the answer: `relevant` alone is a person's yes or no, and stays binary."""
-        if self.scale == "binary" or not isinstance(payload, dict) or "grade" in payload:
-            return self
-        return replace(self, scale="binary") if "relevant" in payload else self
-
-    def parse(self, payload: Json) -> Any:
-        """The payload, on the scale that it is on."""
-        return Question.parse(self._as_answered(payload), payload)
-
-    def short(self, payload: Json) -> str:
-        """The grade, or yes or no."""
-        return Question.short(self._as_answered(payload), payload)
-
     def answer(self, payload: GradePayload | RelevantPayload) -> Grade:
         """A grade from 0 to 3, or 0 or 1 on the binary scale."""
         if isinstance(payload, RelevantPayload):
@@ -129,7 +119,7 @@ class Relevance(AboutPassage[Grade]):
 
     def vote(self, payloads: Sequence[Json], how: str) -> Vote | None:
         """Grades become a yes or no where another vote says no more than that."""
-        votes = [Question.checked(self._as_answered(payload), payload) for payload in payloads]
+        votes = [self.normal(payload) for payload in payloads]
         if self.scale == "binary" or all("grade" in vote for vote in votes):
             return Question.vote(self, votes, how)
         relevant = [

@@ -82,8 +82,27 @@ class ScriptGrade(Script[ScriptResult]):
         return {"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]}
 
     def read(self, payload: Json) -> ScriptResult:
-        """The result, with the score clamped to 0..1 as the protocol has it."""
-        return read_result(payload)
+        """The result, of either generation of the protocol, with the score clamped to 0..1; AnswerError where it has none."""
+        if not isinstance(payload, Mapping):
+            raise AnswerError(f"the script must print one JSON object, not {type(payload).__name__}")
+        checks = payload.get("assertions") or ()
+        if not isinstance(checks, Sequence) or not all(isinstance(check, Mapping) for check in checks):
+            raise AnswerError('"assertions" must be a list of {text, passed, evidence}')
+        score = payload.get("score")
+        if score is None and checks:
+            score = sum(bool(check.get("passed")) for check in checks) / len(checks)
+        if isinstance(score, bool) or not isinstance(score, int | float) or score != score:  # noqa: PLR0124 - NaN
+            raise AnswerError(f'the script printed no number as "score": {json.dumps(score)[:80]}')
+        named = [(_assertion(check), bool(check.get("passed"))) for check in checks]
+        details, verdict = payload.get("details"), payload.get("verdict")
+        return ScriptResult(
+            score=min(1.0, max(0.0, float(score))),
+            hits=_texts(payload.get("hits")) or tuple(text for text, passed in named if passed),
+            misses=_texts(payload.get("misses")) or tuple(text for text, passed in named if not passed),
+            reasoning=str(payload.get("reasoning") or ""),
+            details=FrozenDict(details) if isinstance(details, Mapping) else FrozenDict(),
+            verdict=verdict if verdict in {"pass", "borderline", "fail"} else None,
+        )
 
     def typical(self) -> Json:
         """A score."""
@@ -113,30 +132,6 @@ class ScriptText(Script[str]):
     def typical(self) -> Json:
         """A prompt of ordinary length."""
         return {"text": "Is this a good answer to the question? " * 10}
-
-
-def read_result(payload: Json) -> ScriptResult:
-    """A grading program's document, either generation; AnswerError where it holds no score."""
-    if not isinstance(payload, Mapping):
-        raise AnswerError(f"the script must print one JSON object, not {type(payload).__name__}")
-    checks = payload.get("assertions") or ()
-    if not isinstance(checks, Sequence) or not all(isinstance(check, Mapping) for check in checks):
-        raise AnswerError('"assertions" must be a list of {text, passed, evidence}')
-    score = payload.get("score")
-    if score is None and checks:
-        score = sum(bool(check.get("passed")) for check in checks) / len(checks)
-    if isinstance(score, bool) or not isinstance(score, int | float) or score != score:  # noqa: PLR0124 - NaN
-        raise AnswerError(f'the script printed no number as "score": {json.dumps(score)[:80]}')
-    named = [(_assertion(check), bool(check.get("passed"))) for check in checks]
-    details, verdict = payload.get("details"), payload.get("verdict")
-    return ScriptResult(
-        score=min(1.0, max(0.0, float(score))),
-        hits=_texts(payload.get("hits")) or tuple(text for text, passed in named if passed),
-        misses=_texts(payload.get("misses")) or tuple(text for text, passed in named if not passed),
-        reasoning=str(payload.get("reasoning") or ""),
-        details=FrozenDict(details) if isinstance(details, Mapping) else FrozenDict(),
-        verdict=verdict if verdict in {"pass", "borderline", "fail"} else None,
-    )
 
 
 def _texts(given: Json) -> tuple[str, ...]:

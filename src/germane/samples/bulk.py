@@ -329,7 +329,7 @@ def _whole_queries(frames: Iterator[Any]) -> Iterator[Any]:
         frame = part if rest is None else _polars().concat([rest, part])
         others = (frame["query"] != frame["query"].last()).arg_true()
         cut = others[-1] + 1 if len(others) else 0
-        rest = frame[cut:].rechunk()
+        rest = frame[cut:].rechunk() if cut else frame
         if cut:
             yield frame[:cut].rechunk()
     if rest is not None and len(rest):
@@ -454,37 +454,36 @@ def _json_frames(path: str | Path, kind: Kind, block: int) -> Iterator[Any]:
     polars, keys, roles = _polars(), list[str](), dict[str, str]()
     for data in _lines(path, block):
         if not keys:
-            try:
-                first = decode(_text(data.partition(b"\n")[0]))
-            except JsonFault as fault:
-                raise NotPlain(str(fault)) from None
-            keys = list(first) if isinstance(first, dict) else []
+            keys = _keys_of(data.partition(b"\n")[0])
             roles = roles_of(keys, kind)
             if not {"query", "doc", kind.value} <= set(roles):
                 raise NotPlain("a line is no single result")
-        schema = {roles[role]: polars.String for role in ("query", "doc")} | {
-            roles[kind.value]: polars.Float64
-        }
+        query, doc, value = (roles[role] for role in ("query", "doc", kind.value))
         try:
+            schema = {query: polars.String, doc: polars.String, value: polars.Float64}
             frame = polars.read_ndjson(data, schema=schema)
         except polars.exceptions.PolarsError as error:
             raise NotPlain(str(error)) from None
-        counts = [data.count(f'"{key}":'.encode()) for key in keys]
-        texts = [
-            data.count(f'"{roles[role]}":{blank}"'.encode())
-            for role in ("query", "doc")
-            for blank in ("", " ")
-        ]
-        if (
-            b"\\" in data
-            or set(counts) != {len(frame)}
-            or data.count(b'":') != len(frame) * len(keys)
-            or sum(texts) != 2 * len(frame)
-        ):
-            raise NotPlain("a line has other keys, an id that is no text, or an escape")
-        yield _results(
-            frame.select(**{role: polars.col(roles[role]) for role in ("query", "doc", kind.value)}), kind
-        )
+        rows = len(frame)
+        if b"\\" in data or any(_count(data, f'"{key}":') != rows for key in keys):
+            raise NotPlain("a line has other keys, or an escape")
+        texts = sum(_count(data, f'"{key}":{blank}"') for key in (query, doc) for blank in ("", " "))
+        if texts != 2 * rows or _count(data, '":') != rows * len(keys):
+            raise NotPlain("a line has further keys, or an id that is no text")
+        named = {"query": polars.col(query), "doc": polars.col(doc), kind.value: polars.col(value)}
+        yield _results(frame.select(**named), kind)
+
+
+def _keys_of(line: bytes) -> list[str]:
+    try:
+        first = decode(_text(line))
+    except JsonFault as fault:
+        raise NotPlain(str(fault)) from None
+    return list(first) if isinstance(first, dict) else []
+
+
+def _count(data: bytes, text: str) -> int:
+    return data.count(text.encode())
 
 
 def _text(line: bytes) -> str:

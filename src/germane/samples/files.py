@@ -35,12 +35,13 @@ LINE_LIMIT = 64
 """Megabytes that a line may have, where GERMANE_MAX_LINE names no other number: a longer one is an error, and does not
 fill the memory first."""
 _BUFFER = 1 << 18
-_COPIED = "germane-stdin-"
+_COPIES: dict[str, str] = {}
+"""The temporary copies that there are, with the names of what was copied."""
 
 
 def shown_name(path: str | Path) -> str:
-    """The file's name in messages; `-` is standard input."""
-    return "<stdin>" if str(path) == "-" or Path(path).name.startswith(_COPIED) else str(path)
+    """The file's name in messages; `-` is standard input, a temporary copy goes by its original."""
+    return "<stdin>" if str(path) == "-" else _COPIES.get(str(path), str(path))
 
 
 def without_scheme(path: str) -> str:
@@ -58,11 +59,15 @@ def on_disk(path: str | Path) -> Iterator[str | Path]:
     import shutil  # not at the top, as below: `germane rank` reads small files as fast as it starts
     import tempfile
 
-    with tempfile.NamedTemporaryFile(prefix=f"{Path(path).name}-" if packed else _COPIED) as copy:
+    with tempfile.NamedTemporaryFile(prefix="germane-") as copy:
         with opened(path, limited=False) as stream:
             shutil.copyfileobj(stream, copy, _BUFFER)
         copy.flush()
-        yield copy.name
+        _COPIES[copy.name] = shown_name(path)
+        try:
+            yield copy.name
+        finally:
+            del _COPIES[copy.name]
 
 
 @contextmanager

@@ -137,7 +137,7 @@ def read_run(
     if not isinstance(source, str | Path):
         return _collect_run("run", _rows(source, "run", None, columns, RUN, bad), bad)
     with on_disk(source) as file:
-        name, fmt = shown_name(file), format_of(file, fmt)
+        name, fmt = shown_name(source), format_of(file, fmt)
         if fmt == "trec":
             return _trec_run(file, name, bad)
         run = _collect_run(name, _rows(file, name, fmt, columns, RUN, bad), bad)
@@ -167,8 +167,9 @@ def read_qrels(
             name, _rows(source, name, None, columns, GOLD, bad), bad, keep_first=keep_first
         )
     else:
-        with on_disk(gold_file(source)) as file:
-            name, what = shown_name(file), "file"
+        path = gold_file(source)
+        name, what = shown_name(path), "file"
+        with on_disk(path) as file:
             rows = _rows(file, name, format_of(file, fmt, GOLD), columns, GOLD, bad)
             qrels = _collect_qrels(name, rows, bad, keep_first=keep_first)
     if not qrels:

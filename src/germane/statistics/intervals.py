@@ -245,25 +245,14 @@ def _irregular(units: Units, *, differences: bool) -> bool:
     symmetric than scores: below 10 units, or 15 times their squared skewness (after Cochran 1977, section 2.15), or
     where most are ties and fewer than 15 are none.
     """
-    means = units.sums / units.sizes
-    n, skewness, equal = len(means), _skewness(units), _commonest(means)
+    means, residuals = units.sums / units.sizes, units.residuals
+    n, variance = len(means), float(np.square(residuals).mean())
+    skewness = float((residuals**3).mean()) / variance**1.5 if variance > 0 else 0.0
+    middle = np.partition(means, n // 2)[n // 2]  # the commonest value, where more than half are equal
+    equal = int(np.count_nonzero(np.abs(means - middle) <= 1e-12))
     if differences:
         return n < FEW_PAIRS or n < _COCHRAN * skewness**2 or (equal > n / 2 and n - equal < _DIFFER)
     return n < FEW or abs(skewness) > _SKEWED or equal >= _EQUAL * n
-
-
-def _commonest(means: Floats) -> int:
-    """How many units have the median value, which is the commonest one where more than half are equal."""
-    middle = np.partition(means, len(means) // 2)[len(means) // 2]
-    return int(np.count_nonzero(np.abs(means - middle) <= 1e-12))
-
-
-def _skewness(units: Units) -> float:
-    """Third standardised moment of the units' contributions to the mean; 0 where they do not vary."""
-    residuals = units.residuals
-    squares = np.square(residuals)
-    variance = float(squares.mean())
-    return float((squares * residuals).mean()) / variance**1.5 if variance > 0 else 0.0
 
 
 def clopper_pearson(successes: int, n: int) -> tuple[float, float]:

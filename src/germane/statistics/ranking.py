@@ -48,14 +48,9 @@ def kendall_tau(a: ArrayLike, b: ArrayLike) -> float | None:
         )
     if np.isnan(first).any() or np.isnan(second).any():
         raise InputError("a system's score is not a number", fix="leave out systems without both scores")
-    agree = untied_a = untied_b = 0.0
-    for place in range(len(first) - 1):
-        x = np.sign(first[place + 1 :] - first[place])
-        y = np.sign(second[place + 1 :] - second[place])
-        agree += float(x @ y)
-        untied_a += float(np.abs(x).sum())
-        untied_b += float(np.abs(y).sum())
-    return agree / sqrt(untied_a * untied_b) if untied_a and untied_b else None
+    x, y = (np.sign(np.subtract.outer(side, side)) for side in (first, second))
+    untied = sqrt(float(np.abs(x).sum()) * float(np.abs(y).sum()))
+    return float((x * y).sum()) / untied if untied else None
 
 
 def top_half_tau(a: ArrayLike, b: ArrayLike) -> float | None:

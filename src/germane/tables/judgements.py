@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from operator import attrgetter
-from typing import Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
-from germane.types import Json, Judgement, Usage, freeze
+import orjson
+
+from germane.encoding import encode
+from germane.types import FrozenDict, Json, Judgement, Usage, freeze
 
 AskedCounts: TypeAlias = Counter[tuple[str, str, str]]
 """How many judgements of a kind have a value in a field of their provenance: {(kind, field, value): n}."""
 
 _WRITTEN = tuple(field.name for field in fields(Judgement) if field.name != "provenance")
-_values = attrgetter(*_WRITTEN)
+_ANSWER = _WRITTEN.index("answer")
+_before, _after = attrgetter(*_WRITTEN[:_ANSWER]), attrgetter(*_WRITTEN[_ANSWER + 1 :])
 _FIXED = frozenset(_WRITTEN) - {"usage"}
 _NOTHING = Usage()
 _COUNTED = (
@@ -32,23 +37,49 @@ _COUNTED = (
 )
 
 
-class JudgementTable:
-    """Judgements by key, in the order in which they were first used; a key that is there already stays as it is.
+class StoredJudgement(Judgement):
+    """A judgement out of a ledger: its answer stays as it is written until somebody asks for it."""
 
-    `asked` counts them by how they were asked.
-    """
+    __slots__ = ("written",)
+
+    written: tuple[str, Json]
+    """The answer in JSON, and what that says."""
+
+    @property
+    def answer(self) -> Json:
+        """The answer, frozen."""
+        return freeze(self.written[1])
+
+    @answer.setter
+    def answer(self, answer: Json) -> None:
+        object.__setattr__(self, "written", (encode(answer).decode(), answer))
+
+    @property
+    def payload(self) -> Json:
+        """The answer for whoever reads it once and changes nothing."""
+        return self.written[1]
+
+
+class JudgementTable:
+    """Judgements by key, in the order in which they were first used; a key that is there already stays as it is."""
 
     def __init__(self, judgements: Iterable[Judgement] = ()) -> None:
         self._rows: dict[str, Judgement] = {}
-        self.asked: AskedCounts = Counter()
         self.extend(judgements)
+
+    @property
+    def asked(self) -> AskedCounts:
+        """How many were asked in which way."""
+        counts: AskedCounts = Counter()
+        for judgement in self:
+            count_asked(counts, judgement)
+        return counts
 
     def add(self, judgement: Judgement) -> bool:
         """Add a judgement, unless its key is known; returns whether it was new."""
         if judgement.key in self._rows:
             return False
         self._rows[judgement.key] = judgement
-        count_asked(self.asked, judgement)
         return True
 
     def extend(self, judgements: Iterable[Judgement]) -> Self:
@@ -100,25 +131,52 @@ def count_asked(counts: AskedCounts, judgement: Judgement) -> AskedCounts:
 
     What a judgement was asked against counts once per verdict that a measure reads: not for the members of a panel.
     """
-    kind, how = judgement.kind, judgement.provenance
-    if judgement.parent is None:
+    kind, merged = judgement.kind, judgement.parent is None
+    if merged:
         counts[kind, "n", ""] += 1
         if judgement.error is not None:
             counts[kind, "errors", ""] += 1
+    for field, value in _made(judgement.provenance).ways:
+        if merged or field != "against":
+            counts[kind, field, value] += 1
+    return counts
+
+
+class _Made(NamedTuple):
+    """What is made of a provenance, which many judgements of a ledger share: how it is counted and written."""
+
+    provenance: FrozenDict
+    ways: tuple[tuple[str, str], ...]
+    tail: bytes
+
+
+def _made(how: FrozenDict) -> _Made:
+    made = _MADE.get(id(how))
+    if made is None or made.provenance is not how:
+        if len(_MADE) >= _REMEMBERED:
+            _MADE.clear()
+        tail = encode({name: value for name, value in how.items() if value is not None})[1:]
+        made = _MADE[id(how)] = _Made(how, tuple(_ways(how)), tail if tail == b"}" else b"," + tail)
+    return made
+
+
+_MADE: dict[int, _Made] = {}
+_REMEMBERED = 1000
+
+
+def _ways(how: FrozenDict) -> Iterator[tuple[str, str]]:
     if "votes" in how or "failed" in how:
-        counts[kind, "panel", ""] += 1
+        yield "panel", ""
     for field in _COUNTED if how else ():
         value = how.get(field)
-        if value is None or value == () or (field == "against" and judgement.parent is not None):
+        if value is None or value == ():
             continue
         if field in {"failed", "fused", "windows"}:
-            counts[kind, field, ""] += 1
+            yield field, ""
         elif field == "left_out":
-            for name in (value,) if isinstance(value, str) else value:
-                counts[kind, field, str(name)] += 1
+            yield from ((field, str(name)) for name in ((value,) if isinstance(value, str) else value))
         elif field != "list_size" or value != 1:
-            counts[kind, field, str(value)] += 1
-    return counts
+            yield field, str(value)
 
 
 def asked_json(counts: AskedCounts) -> dict[str, Json]:
@@ -144,10 +202,29 @@ def dump_judgement(judgement: Judgement) -> dict[str, Json]:
 
     The key comes first, so that a reader can pass over a line that it does not want.
     """
-    shown: dict[str, Json] = {
-        name: value
-        for name, value in zip(_WRITTEN, _values(judgement), strict=True)
-        if value is not None and value != ""
+    shown = _own_fields(judgement, judgement.answer)
+    for name, value in judgement.provenance.items():
+        if value is not None:
+            shown.setdefault(name, value)
+    return shown
+
+
+def judgement_line(judgement: Judgement) -> bytes:
+    """The line of a judgement in judgements.jsonl: `dump_judgement` written down."""
+    answer = judgement.payload
+    if isinstance(judgement, StoredJudgement) and answer and "\n" not in judgement.written[0]:
+        answer = orjson.Fragment(judgement.written[0])
+    shown = _own_fields(judgement, answer)
+    if shown.keys().isdisjoint(judgement.provenance):
+        with suppress(orjson.JSONEncodeError):  # half a surrogate pair
+            return orjson.dumps(shown)[:-1] + _made(judgement.provenance).tail + b"\n"
+    return encode(dump_judgement(judgement)) + b"\n"
+
+
+def _own_fields(judgement: Judgement, answer: Any) -> dict[str, Any]:
+    values = *_before(judgement), answer, *_after(judgement)
+    shown = {
+        name: value for name, value in zip(_WRITTEN, values, strict=True) if value is not None and value != ""
     }
     used = shown["usage"]
     if used == _NOTHING:
@@ -159,9 +236,6 @@ def dump_judgement(judgement: Judgement) -> dict[str, Json]:
             "output": used.output_tokens,
             "cost_usd": used.cost_usd,
         }
-    for name, value in judgement.provenance.items():
-        if value is not None:
-            shown.setdefault(name, value)
     return shown
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from germane.errors import InputError, Place, TargetError
-from germane.processes import MAX_STDOUT, ChildProcess, child_environment, has_files, misplaced
+from germane.processes import MAX_STDOUT, child_environment, has_files, misplaced, run_program
 from germane.samples.evalfile import Case
 from germane.samples.validation import Wrong
 from germane.samples.yamltext import Positive, plain_value
@@ -89,10 +89,9 @@ class CliTarget(Target):
         argv = ["cmd", "/c", command] if sys.platform == "win32" else ["sh", "-c", command]
         environment = child_environment(_PASSED_ON, self.env)
         try:
-            child = ChildProcess(argv, cwd=self._folder, env=environment)
+            finished = await run_program(argv, cwd=self._folder, env=environment, seconds=self.timeout)
         except (OSError, ValueError) as error:
             raise TargetError(f"the command cannot be started in {self._folder}: {error}") from None
-        finished = await child.finished(self.timeout)
         if finished.timed_out:
             raise TargetError(f"the command took more than {self.timeout:g} s")
         if finished.flooded:

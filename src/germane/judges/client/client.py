@@ -294,7 +294,7 @@ class ModelClient:
                 call.waits += 1
                 pause, why = self._wait(error.seconds, call), f"asked to wait ({error})"
             except errors.TransportError as error:
-                self._fail(error, call)
+                self._count_failure(error, call)
                 pause, why = self.policy.delay(call.failures), str(error)
             if 0 < call.left <= pause:
                 rest = (
@@ -349,9 +349,9 @@ class ModelClient:
                 status, headers, raw = await self.transport.send(body)
         except TimeoutError:
             self.concurrency.throttled(sent)
-            raise self._failed(f"no answer within {seconds:.3g} s") from None
+            raise self._transport_error(f"no answer within {seconds:.3g} s") from None
         except errors.TransportError as error:
-            raise self._failed(str(error)) from None
+            raise self._transport_error(str(error)) from None
         finally:
             call.left -= monotonic() - sent
             self.concurrency.release()
@@ -364,7 +364,7 @@ class ModelClient:
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise self._failed("the body of the response is cut short or no JSON")
+            raise self._transport_error("the body of the response is cut short or no JSON")
         if (failure := errors.failure_in(found)) is None:
             self._worked = True
             self.breaker.succeeded()
@@ -403,7 +403,7 @@ class ModelClient:
             return JudgeError(self._unusable)
         if status >= 500 or status in {errors.UNKNOWN, 408, 409, 425}:
             self.breaker.reached = self.breaker.reached or status != errors.UNKNOWN
-            return self._failed(f"HTTP {status}: {text}")
+            return self._transport_error(f"HTTP {status}: {text}")
         self.breaker.succeeded()
         return errors.Rejected(status, text)
 
@@ -421,14 +421,14 @@ class ModelClient:
             text = text.replace(secret, "***")
         return text
 
-    def _failed(self, why: str) -> errors.TransportError:
+    def _transport_error(self, why: str) -> errors.TransportError:
         why = self._masked(why)
         if self.breaker.failed(why):
             seconds = self.breaker.outage
             _log.warning("%s does not answer: %s; trying for %.0f s more", self.transport.url, why, seconds)
         return errors.TransportError(why)
 
-    def _fail(self, error: errors.TransportError, call: CallState) -> None:
+    def _count_failure(self, error: errors.TransportError, call: CallState) -> None:
         """Count a failure; raise where there is no further attempt. While the circuit is open it costs none."""
         call.faults += 1
         call.failures += not self.breaker.open

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from germane.judges.client.errors import TransportError
@@ -56,15 +54,6 @@ def secrets_in(values: Sequence[str]) -> list[str]:
     return [value.split()[-1] for value in values if len(value) > 8]
 
 
-@dataclass(slots=True)
-class _Client:
-    http: httpx2.AsyncClient
-    in_flight: int = 0
-
-
-_in_flight = attrgetter("in_flight")
-
-
 class HTTPTransport:
     """POST to one URL.
 
@@ -84,20 +73,21 @@ class HTTPTransport:
         self._timeouts = {"timeout": {"connect": connect, "read": None, "write": None, "pool": None}}
         self._count = -(-most // SHARED_BY)
         self._parsed = httpx2.URL(url)
-        self._clients: list[_Client] = []
+        self._clients: dict[httpx2.AsyncClient, int] = {}  # with their requests in flight
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(self, body: bytes) -> Response:
         """One request over the client that has least to do; TransportError where there is no whole response."""
         import httpx2
 
-        client = min(self._open(), key=_in_flight)
-        client.in_flight += 1
+        clients = self._open()
+        client = min(clients, key=clients.__getitem__)
+        clients[client] += 1
         try:
             request = httpx2.Request(
                 "POST", self._parsed, headers=self._headers, content=body, extensions=self._timeouts
             )
-            response = await client.http.send(request, stream=True)
+            response = await client.send(request, stream=True)
             try:
                 return response.status_code, response.headers, await _read(response)
             finally:
@@ -105,9 +95,9 @@ class HTTPTransport:
         except httpx2.RequestError as error:
             raise TransportError(": ".join(filter(None, (type(error).__name__, str(error))))) from None
         finally:
-            client.in_flight -= 1
+            clients[client] -= 1
 
-    def _open(self) -> list[_Client]:
+    def _open(self) -> dict[httpx2.AsyncClient, int]:
         """The clients of the running loop; those left over from another loop are dropped."""
         loop = asyncio.get_running_loop()
         if not self._clients or self._loop is not loop:
@@ -116,15 +106,15 @@ class HTTPTransport:
             limits = httpx2.Limits(max_connections=None, max_keepalive_connections=2 * SHARED_BY)
             secure = httpx2.create_ssl_context() if self.url.startswith("https") else False
             opened = (httpx2.AsyncClient(limits=limits, verify=secure) for _ in range(self._count))
-            self._clients, self._loop = [_Client(http) for http in opened], loop
+            self._clients, self._loop = dict.fromkeys(opened, 0), loop
         return self._clients
 
     async def close(self) -> None:
         """Close connections; a later request opens new ones."""
-        clients, self._clients = self._clients, []
+        clients, self._clients = self._clients, {}
         if self._loop is asyncio.get_running_loop():
             for client in clients:
-                await client.http.aclose()
+                await client.aclose()
 
 
 async def _read(response: httpx2.Response) -> bytes:
