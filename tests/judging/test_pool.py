@@ -18,6 +18,8 @@ from germane.questions.asking import Answer
 from germane.questions.listing import Claims
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
+from germane.tables.judgements import judgement_line
+from germane.tables.stored import EarlierJudgements
 from germane.types import FrozenDict, Judgement, Usage
 
 
@@ -454,26 +456,28 @@ def test_windows_are_stored_with_what_they_were_merged_into(tmp_path: Path) -> N
     assert {child.item for child in stored.children} == {relevance(2).item, relevance(3).item}
 
 
-def test_a_panel_s_answer_has_its_members_as_children() -> None:
+def test_a_panel_s_answer_has_its_members_as_children(tmp_path: Path) -> None:
     """Their parent is the panel's key, live and in a session that goes on; a member's own question is not answered by them."""
     members = [Counting(), Second()]
     panel = PanelJudge(members)
 
-    async def run(known: dict[str, Judgement], route: Judge) -> tuple[Answer, ...]:
-        async with Pool(lambda _: route, known=known) as pool:
+    file = tmp_path / "judgements.jsonl"
+
+    async def run(route: Judge) -> tuple[Answer, ...]:
+        async with Pool(lambda _: route, known=EarlierJudgements([file])) as pool:
             return tuple(await pool.judge([relevance(1)]))
 
-    (live,) = asyncio.run(run({}, panel))
+    (live,) = asyncio.run(run(panel))
     assert [(child.judge, child.parent) for child in live.children] == [
         ("counting", live.judgement.key),
         ("second", live.judgement.key),
     ]
     assert {child.item for child in live.children} == {live.judgement.item} == {relevance(1).item}
-    rows = {row.key: row for row in (live.judgement, *live.children)}
-    (again,) = asyncio.run(run(rows, panel))
+    file.write_bytes(b"".join(map(judgement_line, (live.judgement, *live.children))))
+    (again,) = asyncio.run(run(panel))
     assert again == live
     assert [len(member.asked) for member in members] == [1, 1]
-    (alone,) = asyncio.run(run(rows, members[0]))
+    (alone,) = asyncio.run(run(members[0]))
     assert alone.judgement.parent is None
 
 

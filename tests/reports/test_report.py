@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 
 from germane import compare, evaluate
 from germane.errors import InputError, MissingPart
+from germane.evaluation.evaluate import rescore
 from germane.measures import Measure
 from germane.reports.formats import write
 from germane.reports.gates import Gate
 from germane.reports.report import Report
 from germane.tables import ItemRow, ItemTable, JudgementTable, LabelTable, Part, ScoreTable, label_rows
+from germane.tables.folder import ReportFolder
 from germane.types import Context, FrozenDict, Judgement, Sample, Score
 
 CONTEXTS = (Context(text="a", grade=3), Context(text="b", grade=0))
@@ -233,6 +236,18 @@ def test_labels_best_are_marked_as_a_mix_and_cannot_be_gated() -> None:
     assert report[measure].as_json()["basis"]["mixed"] == 0.25
     with pytest.raises(InputError, match="rests on labels=best"):
         Report.build(part, MODEL, gates=[Gate.parse(f"{measure}>=0")])
+
+
+def test_labels_that_came_after_the_scores_are_told_of(tmp_path: Path) -> None:
+    """Until they are scored again, by a measure that reads them; others do not mind."""
+    evaluate(SAMPLES, "P(labels=human)@1").save(tmp_path / "r")
+    folder = ReportFolder.open(tmp_path / "r")
+    assert "were added since" not in str(Report.open(tmp_path / "r"))
+    folder.append_labels(replace(label, who="me", answer=0) for label in list(folder.labels)[:1])
+    assert "people's labels were added since" in str(Report.open(tmp_path / "r"))
+    again = rescore(tmp_path / "r", [Measure.parse("P(labels=human)@1")], folder=tmp_path / "again")
+    assert "were added since" not in str(again)
+    assert "were added since" not in str(Report.open(tmp_path / "again"))
 
 
 def test_a_gate_on_verdicts_with_and_without_reference_is_undecided() -> None:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from germane.errors import InputError
 from germane.reports.report import Report
 from germane.tables import JudgementTable, Label, LabelTable, Part, ReportFolder, ScoreTable, merge
 from germane.tables.folder import OWN
+from germane.tables.judgements import judgement_line
+from germane.tables.stored import EarlierJudgements
 from germane.types import Judgement, Sample, Score
 
 ROWS = [
@@ -216,3 +219,19 @@ def test_the_manifest_does_not_grow_with_the_samples(tmp_path: Path) -> None:
         evaluate(rows, "context_precision@3 RR", judge="lexical").save(tmp_path / str(count))
         sizes.append((tmp_path / str(count) / "manifest.json").stat().st_size)
     assert sizes[1] < sizes[0] + 50
+
+
+def test_judgements_of_earlier_sessions_are_found_by_key(tmp_path: Path) -> None:
+    """The newest row of a key counts, those that are not kept do not hide it, and merged ones stand under their parent."""
+    first = [replace(judgement(n), item=f"{n:032x}") for n in range(3)]
+    failed = replace(first[1], answer=None, error="no answer")
+    newer, child = replace(first[2], answer={"grade": 3}), replace(judgement(7), parent=first[0].key)
+    files = [tmp_path / "judgements.jsonl", tmp_path / "judgements.jsonl.earlier"]
+    files[0].write_bytes(b"".join(map(judgement_line, first)))
+    files[1].write_bytes(b"".join(map(judgement_line, (failed, newer, child))) + b'{"key":"0')
+    keys = [one.key for one in (*first, child, judgement(9))]
+    kept = EarlierJudgements([*files, tmp_path / "absent"], lambda one: one.error is None)
+    assert kept.find(keys) == {first[0].key: first[0], first[1].key: first[1], newer.key: newer}
+    assert kept.children([first[0].key, first[1].key]) == [child]
+    assert EarlierJudgements(files).find(keys)[failed.key].error == "no answer"
+    assert EarlierJudgements().find(keys) == {}

@@ -16,7 +16,6 @@ from germane.errors import InputError
 from germane.measures.declaration import parse_measures
 from germane.reports.data import ReportData
 from germane.reports.pairing import (
-    Compared,
     MeasureComparison,
     Pair,
     Side,
@@ -64,10 +63,7 @@ def compare(
     Raises:
         InputError: A report, system or measure is not there, no case is in both, or different judges judged them.
     """
-    reports = [
-        Compared(one) if isinstance(one, ReportData) else Compared(find_report(one), str(one))
-        for one in (a, *more)
-    ]
+    reports = list(map(_found, (a, *more)))
     against = pairs_of(reports, systems)
     sides = list(dict.fromkeys([*(one for one, _ in against), *(other for _, other in against)]))
     common = measures_in_common(sides)
@@ -131,6 +127,14 @@ def comparison_of(baseline: ReportData, report: ReportData) -> ComparisonDocumen
     with suppress(InputError):
         return compare(baseline, report, across_judges=True).to_json()
     return None
+
+
+def _found(one: ReportData | str | Path) -> ReportData:
+    if isinstance(one, ReportData):
+        return one
+    report = find_report(one)
+    report.where = str(one)
+    return report
 
 
 def _named(sides: Sequence[Side], wanted: str | Iterable[str], names: Sequence[str], what: str) -> list[str]:
@@ -202,7 +206,7 @@ def _covered(pair: Pair) -> list[str]:
 
 def _slices(pair: Pair, names: Sequence[str], by: str) -> list[MeasureComparison]:
     samples = (s for side in (pair.a, pair.b) for trials in side.samples.values() for s in trials)
-    numbers = pair.a.of.scores.numbers
+    numbers = pair.a.scores.numbers
     found = []
     for title, cases in slices_of(samples, by).items():
         keep = np.zeros(len(numbers), bool)

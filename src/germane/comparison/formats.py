@@ -127,22 +127,8 @@ class Comparison:
     def _repr_html_(self) -> str:
         lines = [line for one in self.whole for line in _remarks(self, one)]
         verdict = [] if self.verdict is None else [f"verdict  {_WORDS[self.verdict]}"]
-        heads = ["slice", "measure", "system", "baseline", "mean", *_NUMBERS]
-        rows = [
-            [
-                one.slice or "all",
-                one.measure,
-                one.b,
-                in_digits(one.mean_a),
-                in_digits(one.mean_b),
-                *_cells(one),
-            ]
-            for one in self.comparisons
-        ]
-        left_out = {"p (Holm)"} | (set() if len(self.whole) < len(rows) else {"slice"})
-        shown = [at for at, head in enumerate(heads) if head not in left_out]
-        cells = [[row[at] for at in shown] for row in rows]
-        return html_table([heads[at] for at in shown], cells, [*lines, *self.notes, *verdict])
+        table = _table(self, self.comparisons, file=True)
+        return html_table(table.header, table.rows, [*lines, *self.notes, *verdict])
 
 
 def render_comparison(found: Comparison) -> RenderableType:

@@ -66,11 +66,11 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, Floats]
         Scores by reported name, shape (cases of A's report,), and for the other measures why there are none.
     """
     a, b = pair.a, pair.b
-    if a.of is b.of:  # one report holds one verdict per item: all of the difference is retrieval
+    if a.report is b.report:  # one report holds one verdict per item: all of the difference is retrieval
         found = {}
         for name in measures:
             theirs = pair.values(name)[1]
-            found[name] = np.full(len(a.of.scores.cases), np.nan)
+            found[name] = np.full(len(a.scores.cases), np.nan)
             found[name][theirs.case] = theirs.values
         return found, {}
     refused = {name: why for name in measures if (why := _refusal(pair, name))}
@@ -87,7 +87,7 @@ def mixed_scores(pair: Pair, measures: Sequence[str]) -> tuple[dict[str, Floats]
     look_up = _shared_verdicts(a.report.judgements(), recorded(b.report))
     block = Block(jobs=jobs, settings=settings_of(b.report))
     outcomes = block.outcomes([replay(program, look_up)[0] for program in block.programs])
-    numbers = a.of.scores.numbers
+    numbers = a.scores.numbers
     case = np.array([numbers[job.sample.id] for job in jobs], np.int64)
     trials = np.bincount(case, minlength=len(numbers))
     scores = {}
@@ -176,7 +176,7 @@ def moved_queries(pair: Pair, measure: str, most: int = 5) -> tuple[list[MovedQu
     order = np.argsort(np.where(np.isnan(gain), 0.0, gain), kind="stable")
 
     def moved(row: int) -> MovedQuery:
-        case = pair.a.of.scores.cases[int(ours.case[row])]
+        case = pair.a.scores.cases[int(ours.case[row])]
         a, b = pair.a.samples.get(case, ()), pair.b.samples.get(case, ())
         return MovedQuery(
             sample=case,

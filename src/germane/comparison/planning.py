@@ -9,13 +9,10 @@ from math import fsum, sqrt
 from germane.clean import shorten, some_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
-from germane.reports.pairing import Compared, Pair, sides_of
-from germane.statistics.power import detectable_difference, power_of, units_needed
+from germane.reports.pairing import Pair, sides_of
+from germane.statistics.power import POWER, detectable_difference, power_of, units_needed
 from germane.statistics.ranking import overlap_at, rank_biased_overlap
 from germane.types import Json
-
-POWER = 0.8
-"""Probability with which a difference is to be detected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +63,7 @@ def plan_power(
         raise InputError(f"a correlation of {correlation}", fix="give a number from -1 to below 1")
     name = report.reported(measure)
     if other is not None or len(report.systems) > 1:
-        a, b, *_ = sides_of([Compared(one) for one in (report, other) if one is not None])
+        a, b, *_ = sides_of([one for one in (report, other) if one is not None])
         if name not in b.types:
             raise InputError(f"{measure} was not measured of both", fix="name a measure of both")
         units = Pair(a, b).complete_differences(name)
@@ -85,9 +82,9 @@ def plan_power(
         deviation=deviation,
         correlation=assumed,
         detect=detect,
-        smallest=detectable_difference(deviation, n, power=POWER),
+        smallest=detectable_difference(deviation, n),
         power=power_of(deviation, n, detect),
-        needed=units_needed(deviation, detect, power=POWER),
+        needed=units_needed(deviation, detect),
     )
 
 

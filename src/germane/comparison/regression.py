@@ -9,7 +9,7 @@ from germane.comparison.parts import how_judged, verdicts_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.gates import Gate, GateResult, Outcome
-from germane.reports.pairing import Compared, Pair, measures_in_common, sides_of
+from germane.reports.pairing import Pair, measures_in_common, sides_of
 from germane.reports.report import Report, find_report
 from germane.reports.summary import higher_is_better, in_digits, interval_in_words
 from germane.statistics.comparison import decide_change
@@ -92,13 +92,12 @@ def _change(name: str, pair: Pair, measure: str, gate: Gate | None = None) -> Ga
 
 def _pairs(report: ReportData, baseline: ReportData) -> Iterator[Pair | str]:
     """Each system of the report with the same one of the baseline (or its only one), or why there is none."""
-    here, there = Compared(report), Compared(baseline)
     for system in report.systems:
         match = system
         if system not in baseline.systems and len(baseline.systems) == len(report.systems) == 1:
             (match,) = baseline.systems
         if match in baseline.systems:
-            a, b = sides_of([there, here], [match, system])
+            a, b = sides_of([baseline, report], [match, system])
             yield Pair(a, b)
         else:
             yield f"the baseline does not hold {system or 'this system'}"

@@ -49,7 +49,18 @@ T = TypeVar("T")
 Asked: TypeAlias = Measure | str | CaseGrader
 """What may be asked for: a measure, its name, or a grader."""
 
-_OF_ROWS = {"graders", "notes", "beside", "prompts", "reads", "asked", "files", "status", "changes"}
+_OF_ROWS = {
+    "labels_size",
+    "graders",
+    "notes",
+    "beside",
+    "prompts",
+    "reads",
+    "asked",
+    "files",
+    "status",
+    "changes",
+}
 """What a manifest says of its rows, which are others once a report is scored again."""
 
 

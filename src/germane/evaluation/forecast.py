@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -22,11 +22,12 @@ from germane.judges.script import ScriptJudge
 from germane.judging.spending import Receipts
 from germane.ledger.store import Ledger
 from germane.measures.labels import Settings
-from germane.measures.scoring import Block, Grader, Job, choice_of
+from germane.measures.scoring import Block, Grader, Job
 from germane.questions.asking import Answer, Program, answered
 from germane.questions.question import AnyQuestion
 from germane.questions.script import Script
-from germane.types import Context, Json, Judgement, Usage
+from germane.tables.stored import EarlierJudgements
+from germane.types import Context, Json, Usage
 
 _Asked: TypeAlias = tuple[Judge, AnyQuestion]
 
@@ -184,7 +185,7 @@ class Forecaster:
     Args:
         judge: Whom the questions are for; None where no measure asks.
         settings: The evaluation's.
-        known: The judgements of the evaluation's earlier sessions by key, with failures that are not to be asked again.
+        known: The judgements of the evaluation's earlier sessions, with failures that are not to be asked again.
         ledger: Everybody's answers.
         receipts: What these sessions have paid for.
     """
@@ -193,13 +194,13 @@ class Forecaster:
         self,
         judge: Judge | None,
         settings: Settings,
-        known: Mapping[str, Judgement] | None = None,
+        known: EarlierJudgements | None = None,
         ledger: Ledger | None = None,
         receipts: Receipts | None = None,
     ) -> None:
         self.found = Forecast(judge.name if judge is not None else "none needed")
         self._judge, self._settings = judge, settings
-        self._known, self._ledger = known or {}, ledger
+        self._known, self._ledger = known or EarlierJudgements(), ledger
         self._receipts, self._seen = receipts or Receipts(), Receipts()
         self._scripts = ScriptJudge()
 
@@ -249,7 +250,7 @@ class Forecaster:
         if grader.by is not None or grader.measure.definition.family != "ranked":
             yield from questions
             return
-        before, mine = read.setdefault(choice_of(grader.measure), Counter()), Counter[str]()
+        before, mine = read.setdefault(grader.measure.choice, Counter()), Counter[str]()
         for asked in questions:
             mine[asked.key] += 1
             if mine[asked.key] > before[asked.key]:
@@ -285,7 +286,7 @@ class Forecaster:
 
     def _answer(self, question: AnyQuestion, judge: Judge, key: str) -> Answer | None:
         """The answer that holds without asking: usable, or a failure of this evaluation's own."""
-        judgement = self._known.get(key)
+        judgement = self._known.find([key]).get(key)
         if judgement is None and judge.stored and self._ledger is not None:
             judgement = self._ledger.find([key]).get(key)
         answer = None if judgement is None else answered(question, judgement)

@@ -18,7 +18,8 @@ from germane.ledger.replay import open_for_replay
 from germane.ledger.store import Ledger, SQLiteLedger, is_there
 from germane.reports.manifest import spent_in_words
 from germane.tables.folder import ReportFolder, read_manifest
-from germane.types import Json, Judgement
+from germane.tables.stored import EarlierJudgements
+from germane.types import Json
 
 
 def read_stored(folder: Path) -> dict[str, Json]:
@@ -56,12 +57,13 @@ def ledger_of(options: Options, folder: Path | None, stored: Mapping[str, Json])
     return ledger_place()
 
 
-def answers_so_far(folder: Path | None, stored: Mapping[str, Json], *, errors: bool) -> dict[str, Judgement]:
-    """The judgements that earlier sessions of an evaluation left in its folder, by key; with `errors` failures too."""
+def answers_so_far(
+    folder: ReportFolder | None, stored: Mapping[str, Json], *, errors: bool
+) -> EarlierJudgements:
+    """The judgements that earlier sessions of an evaluation left in its folder; with `errors` failures too."""
     if folder is None or not stored:
-        return {}
-    found = ReportFolder(folder).earlier(finished=not stored.get("replaces", False))
-    return {judgement.key: judgement for judgement in found if errors or whole(judgement)}
+        return EarlierJudgements()
+    return folder.earlier(finished=not stored.get("replaces", False), keep=lambda one: errors or whole(one))
 
 
 class Session:
@@ -103,7 +105,7 @@ class Session:
             if not stored:
                 self.folder.forget_killed()
             again = retry_errors or bool(options.replay)  # what a replayed ledger lacks is still lacking
-            self.known = answers_so_far(folder, stored, errors=not again) if recall else {}
+            self.known = answers_so_far(self.folder if recall else None, stored, errors=not again)
             if options.no_cache and not stored:
                 _remove_ledger(Path(place))
             self.ledger: Ledger = open_for_replay(options.replay) if options.replay else SQLiteLedger(place)
@@ -123,12 +125,13 @@ class Session:
         """Write the manifest of a report that is not complete."""
         self.folder.write_manifest({**self.manifest(made), "replaces": self.replaces}, status)
 
-    def total(self, spent: Spent) -> Spent:
+    @property
+    def total(self) -> Spent:
         """What all sessions have spent, and what nobody has answered up to now.
 
         Only the last session tells what need not be asked: it goes through everything.
         """
-        return replace(self.receipts.earlier + spent, errors=len(self.receipts.failed))
+        return replace(self.receipts.earlier + self.receipts.spent, errors=len(self.receipts.failed))
 
     def command(self, *flags: str) -> str:
         """The command that continues this run."""
@@ -136,9 +139,9 @@ class Session:
         headers = [word for name, _ in self.options.headers for word in ("--header", f"{name}=...")]
         return shlex.join(["germane", "run", "--resume", str(self.path), *flags, *url, *headers])
 
-    def explained(self, failure: BaseException, spent: Spent, *flags: str) -> GermaneError:
+    def explained(self, failure: BaseException, *flags: str) -> GermaneError:
         """The same error, with what was spent and the command that continues, `flags` given with it."""
-        again = f"continue with: {self.command(*flags)}"
+        again, spent = f"continue with: {self.command(*flags)}", self.total
         if spent.calls or spent.requests:
             again += f"\nspent so far: {spent_in_words(spent.as_json())}"
         if isinstance(failure, Interrupted):

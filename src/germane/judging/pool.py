@@ -24,6 +24,7 @@ from germane.judging.spending import Budget, Receipts, Spent, unsent
 from germane.ledger.store import Ledger
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
+from germane.tables.stored import EarlierJudgements
 from germane.types import Judgement
 
 _log = logging.getLogger("germane")
@@ -35,8 +36,7 @@ class Pool:
     Args:
         route: The judge of a question.
         ledger: Where answers are stored; None stores none.
-        known: Judgements by key that hold without looking further (a resumed evaluation's own). Those with a parent
-            are the children of its answer, and answer nothing themselves.
+        known: Judgements that hold without looking further: those of a resumed evaluation's earlier sessions.
         receipts: Where what is paid is written down, with what earlier sessions have paid; None = nowhere.
         budget: What may be spent; where it is used up, the pool stops with LimitReached.
         replay: The name of the ledger, where it alone answers: what a judge that costs would have to be asked fails, and
@@ -51,7 +51,7 @@ class Pool:
         route: Callable[[AnyQuestion], Judge],
         ledger: Ledger | None = None,
         *,
-        known: Mapping[str, Judgement] | None = None,
+        known: EarlierJudgements | None = None,
         receipts: Receipts | None = None,
         budget: Budget | None = None,
         replay: str = "",
@@ -68,11 +68,7 @@ class Pool:
         self._replay = replay
         self._budget = budget or Budget()
         self._before_asking: Callable[[], None] | None = before_asking
-        self._own = {key: one for key, one in (known or {}).items() if one.parent is None}
-        self._children: dict[str, list[Judgement]] = {}
-        for one in (known or {}).values():
-            if one.parent is not None:
-                self._children.setdefault(one.parent, []).append(one)
+        self._earlier, self._own = known, dict[str, Judgement]()
         self._panels: set[PanelJudge] = set()
         self._pending: dict[str, Pending] = {}
         self._arrived: list[Pending] = []
@@ -185,19 +181,18 @@ class Pool:
 
     def _find(self, asked: Iterable[tuple[str, Judge]]) -> dict[str, Judgement]:
         """What is known under these keys, of this evaluation's own or in the ledger."""
-        own, found, keys = self._own, dict[str, Judgement](), set[str]()
-        for key, judge in asked:
-            if own and key in own:
-                found[key] = own[key]
-            elif judge.stored:
-                keys.add(key)
+        judges = dict(asked)
+        found = {key: self._own[key] for key in judges if key in self._own} if self._own else {}
+        if self._earlier is not None:
+            found = self._earlier.find(judges.keys() - found.keys()) | found
+        keys = [key for key, judge in judges.items() if judge.stored and key not in found]
         if keys and self._ledger is not None:
-            found.update(self._ledger.find(list(keys)))
+            found |= self._ledger.find(keys)
         return found
 
     def _read(self, question: AnyQuestion, judgement: Judgement) -> Answer:
         answer = answered(question, judgement)
-        children: Sequence[Judgement] = self._children.get(judgement.key, ())
+        children = [] if self._earlier is None else self._earlier.children([judgement.key])
         if not children and "windows" in judgement.provenance and self._ledger is not None:
             children = self._ledger.children([judgement.key])
         return answer._replace(children=tuple(children)) if children else answer

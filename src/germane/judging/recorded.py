@@ -8,17 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from germane.encoding import decode
-from germane.errors import InputError, Place
 from germane.judging.labelled import AnsweredRows, AskedRow
 from germane.questions.asking import Answer, answered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
-from germane.tables.folder import ITEM, KEY, StoredJudgements
 from germane.tables.judgements import AskedCounts, count_asked, load_judgement
 from germane.tables.part import JudgementLines
+from germane.tables.stored import ITEM, KEY, Places, StoredJudgements, row_in
 from germane.types import Judgement
 
 __all__ = ["Recorded", "RecordedRows"]
@@ -95,8 +92,7 @@ class StoredAnswers:
             if put is not None:
                 hashes.append(hash((item, *put)))
                 offsets.append(offset)
-        order = np.argsort(np.array(hashes), kind="stable")  # of several with one name the first counts
-        self._hashes, self._offsets = np.array(hashes)[order], np.array(offsets)[order]
+        self._places = Places(hashes, offsets)
         if self._path.exists():
             self._file = self._path.open("rb")
             weakref.finalize(self, self._file.close)
@@ -105,25 +101,16 @@ class StoredAnswers:
         self, line: bytes, number: int, judge: str | None
     ) -> tuple[tuple[str | None, ...] | None, str]:
         """The settings of a judgement, None where it answers nothing, and its item."""
-        try:
-            row: dict[str, Any] = decode(line)
-        except ValueError:
-            place = Place(str(self._path), number)
-            raise InputError("this line is damaged", fix="run again with --resume", place=place) from None
+        row: dict[str, Any] = row_in(self._path, number, line)
         counts = row.get("parent") is None and judge in {None, row.get("judge")}
         return tuple(map(row.get, _SETTINGS)) if counts else None, str(row.get("item"))
 
     def lines(self, names: Iterable[_Name]) -> list[bytes] | None:
         """The lines of judgements; None where one is missing."""
-        wanted = np.array(list(map(hash, names)), dtype=np.int64)
-        if not len(self._hashes):
-            return None if len(wanted) else []
-        at = np.searchsorted(self._hashes, wanted)
-        at[at == len(self._hashes)] = 0
-        if (self._hashes[at] != wanted).any():
+        offsets = self._places.find(names)  # of several with one name the first counts
+        if -1 in offsets:
             return None
-        seek, readline = self._file.seek, self._file.readline
-        return [readline() for offset in self._offsets[at].tolist() if seek(offset) >= 0]
+        return [self._file.readline() for offset in offsets if self._file.seek(offset) >= 0]
 
     def get(self, name: _Name) -> Judgement | None:
         """A judgement; None where there is none."""

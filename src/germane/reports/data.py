@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.gates import Verdict
 from germane.reports.summary import MeasureSummary, canonical_name, slices_of, summarise
+from germane.tables.cases import CaseScores
 from germane.tables.columns import Frame, Library, to_frame
 from germane.tables.folder import ReportFolder, Tables
 from germane.tables.items import ItemRow
@@ -34,6 +36,7 @@ class ReportData:
 
     Attributes:
         folder: Where the report stands; None where it is in memory.
+        where: What it was named by: a path, or "" for a report in memory.
         stopped: Why the evaluation did not come to its end; "" where it did.
         by: What the report is shown in slices by: a tag or a field of the samples' metadata; None = not in slices.
     """
@@ -52,6 +55,7 @@ class ReportData:
         if folder is None and isinstance(tables, ReportFolder) and not tables.scratch:
             folder = tables.path
         self.folder = folder
+        self.where = str(folder or "")
         self.stopped = stopped
         self.by: str | None = manifest.get("by")
 
@@ -94,14 +98,48 @@ class ReportData:
         except KeyError as error:
             raise InputError(str(error.args[0]), fix="name one that is measured: -m NAME") from None
 
+    def slices(self, by: str) -> list[Slice]:
+        """The summaries over each slice of the cases: a tag, "tags", or the values of a field of their metadata.
+
+        InputError where no sample is in any.
+        """
+        samples, found = self.tables.scores.samples, []
+        for name, cases in slices_of(self.samples(), by).items():
+            found.append(self._slice(name, np.array([key[0] in cases for key in samples], np.bool_)))
+        return [one for one in found if one.summaries]
+
     @cached_property
-    def files(self) -> tuple[FileReport, ...]:
+    def case_scores(self) -> CaseScores:
+        """The scores by case."""
+        return CaseScores(self.tables.scores)
+
+    @cached_property
+    def cases_of_systems(self) -> Mapping[str, Mapping[str, Sequence[Sample]]]:
+        """The samples of each system by the case's id, one per trial; none where a document or a run was read."""
+        found: dict[str, dict[str, list[Sample]]] = {}
+        for sample in self.samples():
+            found.setdefault(sample.system, {}).setdefault(sample.id, []).append(sample)
+        return found
+
+    @cached_property
+    def files(self) -> tuple[Slice, ...]:
         """What each eval file's own cases add up to, where several files were evaluated together."""
         found, start = [], 0
         for name, count in self.manifest.get("eval_files") or ():
-            found.append(FileReport(self, name, slice(start, start + count)))
+            keep = np.zeros(len(self.tables.scores.samples), np.bool_)
+            keep[start : start + count] = True
+            found.append(self._slice(name, keep, "people's labels correct the mean over all files"))
             start += count
         return tuple(found)
+
+    def _slice(self, name: str, keep: NDArray[np.bool_], why: str = "") -> Slice:
+        bases = {(line.measure, line.type, line.system): line.basis for line in self.summaries}
+        lines = summarise(self.tables.scores, clusters=self.tables.clusters(), keep=keep)
+        summaries = [
+            replace(line, basis=bases[line.measure, line.type, line.system], corrected_why=why)
+            for line in lines
+        ]
+        return Slice(name, summaries, keep)
 
     # the tables
 
@@ -199,36 +237,6 @@ class ReportData:
         good = Measure.remembered(summary.type).definition.good
         goodness = np.array([good(value) for value in table.taken(rows).value.tolist()])
         return list(table.rows(rows[np.argsort(goodness, kind="stable")[:n]].tolist()))
-
-
-class FileReport(ReportData):
-    """The part of a report that one of several eval files is about: its cases, and the means over these alone.
-
-    Attributes:
-        name: The file, as it was named.
-    """
-
-    def __init__(self, whole: ReportData, name: str, rows: slice) -> None:
-        table = whole.tables.scores
-        keep = np.zeros(len(table.samples), np.bool_)
-        keep[rows] = True
-        bases = {(line.measure, line.type, line.system): line.basis for line in whole.summaries}
-        why = "people's labels correct the mean over all files"
-        summaries = [
-            replace(line, basis=bases[line.measure, line.type, line.system], corrected_why=why)
-            for line in summarise(table, clusters=whole.tables.clusters(), keep=keep)
-        ]
-        super().__init__(whole.tables, {}, whole.verdict, summaries, folder=whole.folder)
-        self.name = name
-        self._keys = frozenset(table.samples[rows])
-
-    def samples(self) -> Iterator[Sample]:
-        """The samples of this file."""
-        return (one for one in super().samples() if one.key in self._keys)
-
-    def scores(self) -> Iterator[Score]:
-        """The scores of this file's samples."""
-        return (one for one in super().scores() if one.key in self._keys)
 
 
 CASE_SCORE = "score of each case"
@@ -340,26 +348,14 @@ def load_grader(row: Mapping[str, Json]) -> Grader:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The cases that a name stands for, and the summary of each measure over them."""
+    """Some of the cases: the name of the slice or of the eval file, and the summary of each measure over them.
+
+    `keep` says which of the samples they are, shape (samples,).
+    """
 
     name: str
     summaries: Sequence[MeasureSummary]
-
-
-def sliced(report: ReportData, by: str) -> list[Slice]:
-    """The summaries of a report's measures over each slice; InputError where there is none of that name."""
-    table, clusters = report.tables.scores, report.tables.clusters()
-    samples = table.samples
-    found = []
-    for name, cases in slices_of(report.samples(), by).items():
-        keep = np.array([key[0] in cases for key in samples], np.bool_)
-        summaries = [
-            replace(line, basis=report[line.measure, line.system].basis)
-            for line in summarise(table, clusters=clusters, keep=keep)
-        ]
-        if summaries:
-            found.append(Slice(name, summaries))
-    return found
+    keep: NDArray[np.bool_]
 
 
 def system_lines(summaries: Iterable[MeasureSummary], **of: str) -> list[dict[str, Any]]:

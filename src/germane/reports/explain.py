@@ -21,7 +21,7 @@ from germane.measures.explaining import Exchange, Explanation, explain_judged, e
 from germane.measures.labels import HELPS, LabelledPlace, PlaceLabel, Ranking, Settings, fill_table, turns
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import depth_of, is_relevant, labels_for, program_of
+from germane.measures.scoring import is_relevant, labels_for, program_of
 from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
@@ -189,10 +189,12 @@ class Explainer:
         """What a grader of an eval file found."""
         return self._results.get((score.sample, score.system, str(score.trial), score.measure))
 
-    def of(self, score: Score, sample: Sample | None) -> tuple[Explanation, Sequence[Ranking], Exchange]:
+    def of(
+        self, score: Score, sample: Sample | None
+    ) -> tuple[Explanation, Sequence[Ranking] | None, Exchange]:
         """A score in words, with the rankings that it was computed from and what was asked for it.
 
-        In its own words where it is a grader's result, and with its reason alone where no program can be run again.
+        In its own words where it is a grader's result; with its reason alone, and None, where no program can be run again.
         """
         result, outcome = self.result(score), Outcome(score.value, score.status, score.why, score.bounds)
         measure = _known(score.type)
@@ -205,18 +207,15 @@ class Explainer:
                 details=freeze({**(result.get("details") or {}), "verdict": result.get("verdict")}),
             )
             return graded, (), ()
-        if (
-            sample is None
-            or score.status == "skipped"
-            or measure is None
-            or measure.definition.family == "graded"
-        ):
-            return Explanation(outcome=outcome, reasoning=score.why or ""), (), ()
-        ranks = measure.definition.family == "ranked"
-        program: Program[Any] = (labels_for if ranks else program_of)(measure, sample, self._settings)
+        family = "graded" if measure is None else measure.definition.family
+        if sample is None or measure is None or family == "graded" or score.status == "skipped":
+            return Explanation(outcome=outcome, reasoning=score.why or ""), None, ()
+        program: Program[Any] = (labels_for if family == "ranked" else program_of)(
+            measure, sample, self._settings
+        )
         derived, exchange = replay(program, self._answers.look_up)
         votes = votes_in(exchange, self._answers)
-        if ranks:
+        if family == "ranked":
             return explain_ranked(measure, outcome, derived, votes), derived, exchange
         return explain_judged(measure, outcome, derived, exchange, votes), (), exchange
 
@@ -228,16 +227,11 @@ class Explainer:
         asked: list[tuple[AnyQuestion, Any]] = []
         measures = [self._measure(sample, score, asked, changes=changes) for score in scores]
         matrices = [found for question, answer in asked if (found := _matrix(question, answer))]
+        known = ("system", "trial", "query", "reference", "criterion", "response", "error")
         return {
             "sample": sample.id,
-            "system": sample.system,
-            "trial": sample.trial,
-            "query": sample.query,
-            "reference": sample.reference,
-            "criterion": sample.criterion,
-            "response": sample.response,
+            **{name: getattr(sample, name) for name in known},
             "tags": list(sample.tags),
-            "error": sample.error,
             "calls": self._calls(sample, asked),
             "missing": _missing_gold(sample),
             "matrices": list({canonical(found): found for found in matrices}.values()),
@@ -247,23 +241,15 @@ class Explainer:
     def _measure(
         self, sample: Sample, score: Score, asked: list[tuple[AnyQuestion, Any]], *, changes: bool
     ) -> Facts:
-        row: Facts = {
-            "measure": score.measure,
-            "value": score.value,
-            "status": score.status,
-            "why": score.why,
-            "bounds": list(score.bounds) if score.bounds else None,
-        }
+        row: Facts = {name: getattr(score, name) for name in ("measure", "value", "status", "why")}
+        row["bounds"] = list(score.bounds) if score.bounds else None
         if (measure := _known(score.type)) is not None:
             row["formula"] = measure.definition.formula
-        result = self.result(score)
-        if score.status == "skipped" or (
-            result is None and (measure is None or measure.definition.family == "graded")
-        ):
-            return row
         found, lists, exchange = self.of(score, sample)
+        if score.status == "skipped" or lists is None:
+            return row
         asked += exchange
-        if measure is None or result is not None:
+        if measure is None or self.result(score) is not None:
             row["details"] = dict(found.details)
         elif measure.definition.family != "ranked":
             row["panel"] = [dict(one) for one in found.details.get("panel", ())]
@@ -486,7 +472,7 @@ def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int
     for number, ranking in enumerate(lists):
         places = ranking.places
         call = f" of call {number + 1}" if len(lists) > 1 else ""
-        for at in range(min(len(places), (depth_of(measure) or len(places)) + 1)):
+        for at in range(min(len(places), (measure.depth or len(places)) + 1)):
             moves = {f"rank {at + 1}{call} dropped": (*places[:at], *places[at + 1 :])}
             if at:
                 up = (*places[: at - 1], places[at], places[at - 1], *places[at + 1 :])

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from germane.clean import cell, clean, html_table, markdown_table, markdown_text, shorten, some_of
@@ -24,7 +22,7 @@ from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.ci import junit
 from germane.reports.correct import corrected_in_words
-from germane.reports.data import CaseResult, FileReport, ReportData, Slice, sliced, system_lines
+from germane.reports.data import CaseResult, ReportData, Slice, system_lines
 from germane.reports.explain import explained, strips
 from germane.reports.gates import worst_exit_code
 from germane.reports.manifest import asked_in_words, circular, spent_in_words
@@ -33,6 +31,7 @@ from germane.reports.page.render import page_html
 from germane.reports.pairing import rankings
 from germane.reports.plots.figures import charts_of
 from germane.reports.plots.svg import document
+from germane.reports.ranking import TextTable
 from germane.reports.schema import CaseRow, Document, Documents, JudgeLine, ResultRow, line_of
 from germane.reports.summary import MeasureSummary, in_digits
 from germane.tables.folder import OWN
@@ -45,6 +44,7 @@ _WORST = 5
 COUNTS = ("skipped", "incomplete", "errors")
 """The counts of scores without a value that stand beside a mean."""
 
+_STYLES = {"mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
 _HOW_MUCH = re.compile(r"^\d+ of \d+ ")
 """How the reason of a score that lacks some of its verdicts begins."""
 
@@ -60,34 +60,37 @@ def render_plain(report: ReportData, width: int = 120) -> str:
 
 def render_html(report: ReportData) -> str:
     """The report as a table for a notebook: no script, no colour of its own, so that it is light or dark as its page."""
-    parts = report.files or (report,)
-    lines = [(getattr(part, "name", ""), summary) for part in parts for summary in part.summaries]
-    heads, rows = _cells(report, lines, "file" if report.files else "")
+    lines = _lines(report.files) or [("", summary) for summary in report.summaries]
+    table = _table(report, lines, "file" if report.files else "", counts=COUNTS)
     below = [*remarks_of(report), *corrected_in_words(report.summaries), *report.verdict.lines()]
-    return html_table(heads, rows, below)
+    return html_table(table.header, table.rows, below)
 
 
-def _cells(
+def _table(
     report: ReportData,
     lines: Sequence[tuple[str, MeasureSummary]],
     first: str = "",
-    counts: Sequence[str] = COUNTS,
-) -> tuple[list[str], list[list[str]]]:
-    """The headings and a row per summary, whose name stands under a `first` heading where there is one."""
-    several = ["system"] if len(report.systems) > 1 else []
-    heads = [*filter(None, [first]), *several, "measure", "mean", "interval", "n", *counts]
-    rows = []
-    for name, summary in lines:
-        cells = {count: str(getattr(summary, count)) for count in counts}
-        cells |= {
-            first: name,
-            "system": summary.system,
-            "measure": summary.measure,
-            "mean": summary.in_words(),
-        }
-        cells |= {"interval": summary.interval_in_words(), "n": f"{summary.n}/{summary.total}"}
-        rows.append([cells[head] for head in heads])
-    return heads, rows
+    counts: Sequence[str] | None = None,
+) -> TextTable:
+    """A line per summary, whose name stands under a `first` heading where there is one.
+
+    `counts` are the columns of counts; None = those in which anything stands.
+    """
+    zero = "0" if counts else "-"
+    if counts is None:
+        counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
+    names = [*filter(None, [first]), *(["system"] if len(report.systems) > 1 else []), "measure"]
+    table = TextTable([*names, "mean", "interval", "n", *counts], names=len(names))
+    for name, one in lines:
+        called = {first: name, "system": one.system, "measure": one.measure}
+        numbers = [one.in_words(), one.interval_in_words(), f"{one.n}/{one.total}"]
+        cells = [str(getattr(one, count) or zero) for count in counts]
+        table.add([*(clean(called[head]) or "-" for head in names), *numbers, *cells])
+    return table
+
+
+def _lines(slices: Iterable[Slice]) -> list[tuple[str, MeasureSummary]]:
+    return [(one.name, summary) for one in slices for summary in one.summaries]
 
 
 def render(report: ReportData) -> RenderableType:
@@ -96,10 +99,11 @@ def render(report: ReportData) -> RenderableType:
 
 
 def _parts(report: ReportData) -> Iterator[RenderableType]:
-    for part in report.files or (report,):
-        if isinstance(part, FileReport):
-            yield Text(f"\n{clean(part.name)}", style="bold")
-        yield _table(part, [("", summary) for summary in part.summaries])
+    for file in report.files:
+        yield Text(f"\n{clean(file.name)}", style="bold")
+        yield _table(report, _lines([file])).rich(_STYLES)
+    if not report.files:
+        yield _table(report, [("", summary) for summary in report.summaries]).rich(_STYLES)
     yield from (Text(f"  {clean(remark)}", style="yellow") for remark in remarks_of(report))
     yield from (Text(f"  {clean(line)}") for line in corrected_in_words(report.summaries))
     yield from _whys(report)
@@ -107,7 +111,7 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     if problem:
         yield Text(f"  no slices: {clean(problem)}", style="yellow")
     if slices:
-        yield _table(report, [(one.name, summary) for one in slices for summary in one.summaries], "slice")
+        yield _table(report, _lines(slices), "slice").rich(_STYLES)
     yield from (Text(str(found)) for found in rankings(report, report.measures[:1]))
     yield from _worst(report)
     yield from _failed(report)
@@ -123,32 +127,12 @@ def _parts(report: ReportData) -> Iterator[RenderableType]:
     yield _verdict(report)
 
 
-def _table(report: ReportData, lines: Sequence[tuple[str, MeasureSummary]], first: str = "") -> Table:
-    """A line per summary, under a `first` column where it has a heading; columns in which nothing stands are left out."""
-    counts = [name for name in COUNTS if any(getattr(summary, name) for _, summary in lines)]
-    heads, rows = _cells(report, lines, first, counts)
-    table = WholeTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    names = heads.index("mean")
-    for at, head in enumerate(heads):
-        table.add_column(head, justify="left" if at < names else "right")
-    for row in rows:
-        shown = [Text(clean(name) or "-") for name in row[:names]]
-        for head, count in zip(heads[names:], row[names:], strict=True):
-            none = head in COUNTS and count == "0"
-            shown.append(Text("-" if none else count, style="dim" if none else _STYLES.get(head, "")))
-        table.add_row(*shown)
-    return table
-
-
-_STYLES = {"mean": "bold", "skipped": "dim", "incomplete": "yellow", "errors": "red"}
-
-
 def slices_shown(report: ReportData) -> tuple[Sequence[Slice], str]:
     """The slices that the report is shown in, or why there are none."""
     if not report.by:
         return (), ""
     try:
-        return sliced(report, report.by), ""
+        return report.slices(report.by), ""
     except InputError as error:
         return (), str(error)
 
@@ -405,13 +389,15 @@ def _checks_as_json(row: ResultRow) -> str:
 
 
 def _markdown(report: ReportData) -> Iterator[str]:
-    for part in report.files or (report,):
-        yield f"\n### {markdown_text(part.name)}\n\n" if isinstance(part, FileReport) else ""
-        yield from _markdown_table(part, [("", summary) for summary in part.summaries])
+    for file in report.files:
+        yield f"\n### {markdown_text(file.name)}\n\n"
+        yield _table(report, _lines([file]), counts=COUNTS).markdown(markdown_text)
+    if not report.files:
+        lines = [("", summary) for summary in report.summaries]
+        yield _table(report, lines, counts=COUNTS).markdown(markdown_text)
     if slices := slices_shown(report)[0]:
         yield "\n"
-        lines = [(one.name, summary) for one in slices for summary in one.summaries]
-        yield from _markdown_table(report, lines, "slice")
+        yield _table(report, _lines(slices), "slice", COUNTS).markdown(markdown_text)
     judge = report.manifest.get("judge") or {}
     said = [*remarks_of(report), *corrected_in_words(report.summaries)]
     said += [f"Judge: {judge['source']}: {spent_in_words(judge)}."] if judge.get("source") else []
@@ -487,13 +473,6 @@ def _case_name(case: CaseResult) -> str:
     return f"{case.sample}{f' of {case.system}' if case.system else ''}{trial}"
 
 
-def _markdown_table(
-    report: ReportData, lines: Sequence[tuple[str, MeasureSummary]], first: str = ""
-) -> Iterator[str]:
-    heads, rows = _cells(report, lines, first)
-    return markdown_table(heads, (map(markdown_text, row) for row in rows))
-
-
 def html(
     report: ReportData,
     baseline: ReportData | None = None,
@@ -511,7 +490,7 @@ def html(
     charts: dict[str, str] = {}
     with suppress(InputError):
         drawn = charts_of(report, strips=pages.strips, baseline=baseline)
-        charts = {chart.kind: chart.svg(alone=False) for chart in drawn}
+        charts = {chart.kind: chart.svg() for chart in drawn}
     return page_html(pages.data, pages.blocks, charts)
 
 

@@ -12,7 +12,7 @@ from germane.encoding import now
 from germane.errors import InputError
 from germane.measures.measure import Measure
 from germane.reports.summary import Basis, Source, belonging_to
-from germane.tables.folder import Tables
+from germane.tables.folder import ReportFolder, Tables
 from germane.types import FrozenDict, Json
 from germane.version import __version__
 
@@ -53,13 +53,13 @@ class Bases:
 
     def of(self, canonical: str, system: str = "") -> Basis:
         """The basis of a measure by its canonical name, over the cases of a system."""
-        source = self._source(canonical)
+        source, outdated = self._source(canonical), self._outdated(canonical)
         if source in {"gold", "human"}:
             means = (self._manifest.get("beside") or {}).get(system) or {}
             asked = {name for _, name in self._tables.scores.measures} if means else set()
             names = [str(one) for one in belonging_to([Measure.parse(canonical)])] if means else ()
             beside = {name: means[name] for name in names if name in means and name not in asked}
-            return Basis(source=source, beside=FrozenDict(beside))
+            return Basis(source=source, beside=FrozenDict(beside), outdated=outdated)
         kinds = self._reads.get(canonical) or (["relevance"] if source == "best" else list(self._asked))
         counts = [self._asked[kind] for kind in kinds if kind in self._asked]
         references = {"with_reference", "without_reference"}
@@ -74,6 +74,7 @@ class Bases:
             mixed=self._mixed if source == "best" else None,
             labels=self._labelled,
             stand_in=bool(self._judge.get("stand_in")),
+            outdated=outdated,
         )
 
     def _source(self, canonical: str) -> Source:
@@ -88,6 +89,12 @@ class Bases:
             source = "judge"
         answered: dict[str, Source] = {"labels": "human", "gold": "gold"}
         return answered.get(self._judge.get("source") or "", source) if source == "judge" else source
+
+    def _outdated(self, canonical: str) -> bool:
+        """Whether people's labels that a measure reads were added since it was scored."""
+        if not isinstance(self._tables, ReportFolder) or not self._tables.labels_added:
+            return False
+        return Measure.remembered(canonical).labels in {"human", "best"}
 
     @cached_property
     def _labelled(self) -> int:

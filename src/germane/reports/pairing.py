@@ -35,7 +35,7 @@ from germane.statistics.comparison import (
 )
 from germane.statistics.intervals import Interval, Units, group_cases
 from germane.statistics.ranking import kendall_tau, top_half_tau
-from germane.tables.cases import CaseScores, CaseValues
+from germane.tables.cases import CaseValues
 from germane.types import Sample
 
 Floats = NDArray[np.float64]
@@ -100,52 +100,28 @@ def adjusted(rows: Iterable[MeasureComparison], primary: Collection[str]) -> lis
     return found
 
 
-class Compared:
-    """A report that is compared: its scores by case, and its samples, each read once.
-
-    `where` is what it was named by: a path, or "" for a report in memory.
-    """
-
-    def __init__(self, report: ReportData, where: str = "") -> None:
-        self.report = report
-        self.where = where or str(report.folder or "")
-
-    @cached_property
-    def scores(self) -> CaseScores:
-        """The scores by case."""
-        return CaseScores(self.report.tables.scores)
-
-    @cached_property
-    def samples(self) -> Mapping[str, Mapping[str, Sequence[Sample]]]:
-        """The samples of each system by the case's id, one per trial; none where a document or a run was read."""
-        found: dict[str, dict[str, list[Sample]]] = {}
-        for sample in self.report.samples():
-            found.setdefault(sample.system, {}).setdefault(sample.id, []).append(sample)
-        return found
-
-
 class Side:
     """One system that is compared.
 
     Attributes:
         name: What it is printed as.
-        of: The report that it stands in.
+        report: The report that it stands in.
         system: Its name there.
         types: The canonical name of each measure by the reported one.
     """
 
-    def __init__(self, name: str, of: Compared, system: str) -> None:
-        self.name, self.of, self.system = name, of, system
-        self.report = of.report
-        self.types = {line.measure: line.type for line in self.report.summaries if line.system == system}
+    def __init__(self, name: str, report: ReportData, system: str) -> None:
+        self.name, self.report, self.system = name, report, system
+        self.types = {line.measure: line.type for line in report.summaries if line.system == system}
+        self.scores = report.case_scores
 
     @property
     def samples(self) -> Mapping[str, Sequence[Sample]]:
         """The system's samples by the case's id."""
-        return self.of.samples.get(self.system, {})
+        return self.report.cases_of_systems.get(self.system, {})
 
 
-def sides_of(reports: Sequence[Compared], systems: Sequence[str] = ()) -> list[Side]:
+def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list[Side]:
     """The systems to compare, the first of which is what the others are held against.
 
     One report: its systems, or those named. Several: the one system of each; where one holds several, `systems` names
@@ -155,7 +131,7 @@ def sides_of(reports: Sequence[Compared], systems: Sequence[str] = ()) -> list[S
         InputError: A system is not there, or it is not clear which one is meant, or there are fewer than two.
     """
     if len(reports) == 1:
-        chosen = [(reports[0], system) for system in systems or reports[0].report.systems]
+        chosen = [(reports[0], system) for system in systems or reports[0].systems]
     elif len(systems) in {0, 1, len(reports)}:
         wanted = systems if len(systems) == len(reports) else [*systems, None][:1] * len(reports)
         chosen = [
@@ -168,8 +144,8 @@ def sides_of(reports: Sequence[Compared], systems: Sequence[str] = ()) -> list[S
             fix="name one system for all reports, or one for each",
         )
     for one, system in chosen:
-        if system not in one.report.systems:
-            have = ", ".join(name or "(no name)" for name in one.report.systems)
+        if system not in one.systems:
+            have = ", ".join(name or "(no name)" for name in one.systems)
             problem = f"there is no system {system!r} in {one.where or 'the report'}"
             raise InputError(problem, fix=f"there: {have}")
     if len(chosen) < 2:
@@ -179,16 +155,16 @@ def sides_of(reports: Sequence[Compared], systems: Sequence[str] = ()) -> list[S
     return [Side(name, one, system) for name, (one, system) in zip(names, chosen, strict=True)]
 
 
-def pairs_of(reports: Sequence[Compared], systems: Sequence[str] = ()) -> list[tuple[Side, Side]]:
+def pairs_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list[tuple[Side, Side]]:
     """What is compared with what: the first system with each other one.
 
     Two reports that hold the same several systems, of which none is named: each system with itself in the other report.
     InputError as of `sides_of`.
     """
-    if len(reports) == 2 and not systems and all(len(one.report.systems) > 1 for one in reports):
+    if len(reports) == 2 and not systems and all(len(one.systems) > 1 for one in reports):
         a, b = reports
         name_a, name_b = _names([(a, ""), (b, "")])
-        common = [system for system in a.report.systems if system in b.report.systems]
+        common = [system for system in a.systems if system in b.systems]
         if common:
             return [
                 (Side(f"{name_a}:{system}", a, system), Side(f"{name_b}:{system}", b, system))
@@ -198,14 +174,14 @@ def pairs_of(reports: Sequence[Compared], systems: Sequence[str] = ()) -> list[t
     return [(first, other) for other in others]
 
 
-def _only(one: Compared) -> str:
-    if len(one.report.systems) > 1:
-        problem = f"{one.where or 'a report'} holds several systems: {', '.join(one.report.systems)}"
+def _only(one: ReportData) -> str:
+    if len(one.systems) > 1:
+        problem = f"{one.where or 'a report'} holds several systems: {', '.join(one.systems)}"
         raise InputError(problem, fix="name one: --systems NAME")
-    return one.report.systems[0]
+    return one.systems[0]
 
 
-def _names(chosen: Sequence[tuple[Compared, str]]) -> list[str]:
+def _names(chosen: Sequence[tuple[ReportData, str]]) -> list[str]:
     """The shortest names that tell the sides apart: the systems', the folders', both, or letters."""
     stems = [Path(one.where).name.removesuffix(".json") for one, _ in chosen]
     systems = [system for _, system in chosen]
@@ -241,7 +217,7 @@ class Pair:
     @cached_property
     def _in_a(self) -> NDArray[np.int64]:
         """The number in A of each case of B's report; -1 = A's report does not have it."""
-        ours, theirs = self.a.of.scores, self.b.of.scores
+        ours, theirs = self.a.scores, self.b.scores
         if ours is theirs:
             return np.arange(len(ours.cases))
         return np.array([ours.numbers.get(case, -1) for case in theirs.cases], np.int64)
@@ -249,7 +225,7 @@ class Pair:
     def only_in(self) -> tuple[list[str], list[str]]:
         """The ids of the cases that only A has, and of those that only B has."""
         mine, theirs = (
-            [side.of.scores.cases[n] for n in side.of.scores.cases_of(side.system).tolist()]
+            [side.scores.cases[n] for n in side.scores.cases_of(side.system).tolist()]
             for side in (self.a, self.b)
         )
         in_a, in_b = set(mine), set(theirs)
@@ -258,12 +234,12 @@ class Pair:
     def values(self, measure: str) -> tuple[CaseValues, CaseValues]:
         """The cases of which both should have been measured, in A's order, numbered as in A."""
         ours, theirs = (
-            side.of.scores.of(side.system, (measure, side.types[measure]), range_of(self.a.types[measure]))
+            side.scores.of(side.system, (measure, side.types[measure]), range_of(self.a.types[measure]))
             for side in (self.a, self.b)
         )
         at = self._in_a[theirs.case]
         known = np.flatnonzero(at >= 0)
-        place = np.full(len(self.a.of.scores.cases), -1)
+        place = np.full(len(self.a.scores.cases), -1)
         place[at[known]] = known
         ours = ours.taken(np.flatnonzero(place[ours.case] >= 0))
         return ours, replace(theirs.taken(place[ours.case]), case=ours.case)
@@ -318,7 +294,7 @@ class Pair:
         return paired_difference(
             ours.values,
             theirs.values,
-            clusters=self.a.of.scores.clusters_of(ours.case, self.clusters),
+            clusters=self.a.scores.clusters_of(ours.case, self.clusters),
             bounds_a=(ours.low, ours.high),
             bounds_b=(theirs.low, theirs.high),
             value_range=_range_around(canonical, ours, theirs),
@@ -329,7 +305,7 @@ class Pair:
         """B minus A of the cases of which both were measured, by independent unit."""
         ours, theirs = self.values(measure)
         both = np.flatnonzero(ours.complete & theirs.complete)
-        names = self.a.of.scores.clusters_of(ours.case[both], self.clusters)
+        names = self.a.scores.clusters_of(ours.case[both], self.clusters)
         return group_cases(theirs.low[both] - ours.low[both], names)
 
     def split(self, measure: str, mixed: Floats) -> DifferenceParts | None:
@@ -415,7 +391,7 @@ def rank_systems(report: ReportData, measure: str | None = None) -> RankedSystem
         raise InputError("one system cannot be ranked", fix="give several systems")
     higher = higher_is_better(summaries[0].type)
     order = sorted(summaries, key=lambda one: (one.mean or 0.0) * (-1 if higher else 1))
-    first, *others = sides_of([Compared(report)], [one.system for one in order])
+    first, *others = sides_of([report], [one.system for one in order])
     behind = adjusted((Pair(first, side).compare(name) for side in others), [name])
     orders = {}
     for other in report.measures:

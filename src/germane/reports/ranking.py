@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -16,6 +16,7 @@ from germane.reports.data import ReportData, Slice
 from germane.reports.summary import MeasureSummary, higher_is_better, in_digits
 from germane.tables.columns import to_frame
 from germane.tables.scores import SampleKey
+from germane.types import FrozenDict
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -204,8 +205,8 @@ class TextTable:
             )
             out.write("  ".join(cells).rstrip() + "\n")
 
-    def rich(self, **options: Any) -> Table:
-        """The table for a rich console."""
+    def rich(self, styles: Mapping[str, str] = FrozenDict(), **options: Any) -> Table:
+        """The table for a rich console; `styles` are those of columns, by heading."""
         from rich.box import SIMPLE_HEAD
         from rich.text import Text
 
@@ -215,7 +216,8 @@ class TextTable:
         for at, head in enumerate(self.header):
             table.add_column(Text(head), justify="left" if at < self.names else "right")
         for row, bold in zip(self.rows, self.bold, strict=True):
-            table.add_row(*(Text(cell, style="bold" if at in bold else "") for at, cell in enumerate(row)))
+            kinds = ["bold" if at in bold else styles.get(head, "") for at, head in enumerate(self.header)]
+            table.add_row(*(Text(cell, style=kind) for cell, kind in zip(row, kinds, strict=True)))
         return table
 
     def _written(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:

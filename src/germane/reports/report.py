@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from itertools import compress
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from germane.clean import some_of
 from germane.errors import InputError, Place
 from germane.measures.measure import Measure
-from germane.reports.data import CaseResult, ReportData, Slice, sliced
+from germane.reports.data import CaseResult, ReportData
 from germane.reports.gates import Gate, GateResult, Outcome, Verdict, check_gate, decide
 from germane.reports.manifest import Bases
 from germane.reports.summary import MeasureSummary, summarise
@@ -84,10 +85,6 @@ class Report(ReportData):
             code = verdict.exit_code if verdict.exit_code in {2, 130} else 3
             verdict = replace(verdict, exit_code=code, reasons=(over, *verdict.reasons))
         self.verdict = verdict
-
-    def slices(self, by: str) -> Sequence[Slice]:
-        """The summaries over each slice of the cases: a tag, "tags", or the values of a field of their metadata."""
-        return sliced(self, by)
 
     @classmethod
     def so_far(
@@ -271,7 +268,11 @@ def _checked(gate: Gate, report: ReportData) -> list[GateResult]:
         if gate.place is not None and gate.place.file == file.name:
             if not file.summaries:
                 return [GateResult(f"{gate} in {file.name}", "undecided", "none of its cases was chosen")]
-            return [replace(one, gate=f"{one.gate} in {file.name}") for one in _checked(gate, file)]
+            keys = set(compress(report.tables.scores.samples, file.keep.tolist()))
+            scores = (score for score in report.scores() if score.key in keys)
+            samples = (sample for sample in report.samples() if sample.key in keys)
+            found = check_gate(gate, file.summaries, scores, samples)
+            return [replace(one, gate=f"{one.gate} in {file.name}") for one in found]
     return check_gate(gate, report.summaries, report.scores(), report.samples())
 
 

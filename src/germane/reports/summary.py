@@ -34,7 +34,8 @@ class Basis:
     mode, and those that shared their request; `listed`, `windowed` and `without_temperature` those that were asked in a
     list, in windows, and without a temperature, which the model did not take; `with_reference` and `without_reference` count the relevance verdicts that
     were given with and without a reference (None = not known). `labels` counts people's labels; `stand_in` = the judge
-    stands in for a model and says little about quality. `beside` are means that belong beside one of gold labels: the
+    stands in for a model and says little about quality; `outdated` = people's labels, which it reads, were added since it was
+    scored. `beside` are means that belong beside one of gold labels: the
     share of its places that is judged, and RBP's residual.
     """
 
@@ -51,6 +52,7 @@ class Basis:
     mixed: float | None = None
     labels: int = 0
     stand_in: bool = False
+    outdated: bool = False
     beside: Mapping[str, float] = field(default_factory=FrozenDict)
 
     @property
@@ -66,6 +68,8 @@ class Basis:
         elif self.source == "judge" and not self.calibrated:
             labels = f"{self.labels} human labels, not compared" if self.labels else "no human labels"
             yield f"uncalibrated: {labels}"
+        if self.outdated:
+            yield "people's labels were added since: score it again, germane score REPORT -m MEASURE"
         if self.references_mixed:
             yield f"{self.with_reference} with reference, {self.without_reference} without"
         for name, mean in self.beside.items():

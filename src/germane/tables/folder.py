@@ -8,12 +8,10 @@ import os
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property, partial
-from io import BytesIO
 from itertools import chain, compress, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 
@@ -21,11 +19,21 @@ from germane.encoding import decode, encode
 from germane.errors import InputError, Place
 from germane.numberset import NumberSet
 from germane.tables.items import ItemRow, ItemTable
-from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line, load_judgement
+from germane.tables.judgements import AskedCounts, JudgementTable, count_asked, judgement_line
 from germane.tables.labels import Label, LabelTable, by_people, dump_label, load_label
 from germane.tables.lock import WriterLock
 from germane.tables.part import Beside, GraderSet, JudgementLines, Part, WrittenPart, add_counts
 from germane.tables.scores import SampleKey, ScoreTable
+from germane.tables.stored import (
+    UNFINISHED,
+    EarlierJudgements,
+    StoredJudgements,
+    blocks,
+    lines_of,
+    numbered_rows,
+    row_in,
+    rows_of,
+)
 from germane.types import Json, Judgement, Sample, Step
 
 if TYPE_CHECKING:
@@ -37,9 +45,8 @@ SCHEMA_VERSION = 2
 _TABLES = ("samples", "items", "judgements", "scores")
 _OF_SOURCE = ("samples", "labels")
 _LABELS, _MANIFEST = "labels.jsonl", "manifest.json"
-_PART, _EARLIER = ".part", ".earlier"
+_EARLIER = ".earlier"
 _NOBODY, _IMPORTED = b'"who":null', b'"queue":"import"'
-_BLOCK = 1 << 20
 _AT_ONCE = 1000
 """Lines that are written together."""
 
@@ -100,7 +107,7 @@ class ReportFolder:
                 f"{self.path} is a symbolic link", fix=f"name the folder itself: {self.path.resolve()}"
             )
         for name in OWN:
-            for end in ("", _PART, _EARLIER):
+            for end in ("", UNFINISHED, _EARLIER):
                 if (file := self.path / f"{name}{end}").is_symlink():
                     raise InputError(f"{file} is a symbolic link; nothing is written there", fix="remove it")
         self.path.mkdir(parents=True, exist_ok=True)
@@ -117,7 +124,7 @@ class ReportFolder:
         if not self._lock.held:
             self.lock()
         self._set_aside()
-        self._end = _PART
+        self._end = UNFINISHED
         hashed = not self.scratch
         self._files = {
             name: _HashedFile(self._path(name), hashed=hashed and name != "labels")
@@ -228,13 +235,24 @@ class ReportFolder:
         (self.path / f"judgements.jsonl{_EARLIER}").unlink(missing_ok=True)
         hashes = {f"{name}.jsonl": self._files[name].digest for name in written}
         self._files = {}
-        self.write_manifest({**manifest, "files": hashes or manifest.get("files", {})}, "complete")
+        files = hashes or manifest.get("files", {})
+        self.write_manifest({"labels_size": self._labels_size(), **manifest, "files": files}, "complete")
+
+    def _labels_size(self) -> int:
+        path = self.path / _LABELS
+        return path.stat().st_size if path.exists() else 0
+
+    @property
+    def labels_added(self) -> bool:
+        """Whether labels were added since the scores were computed."""
+        size = self._labels_size()
+        return bool(self.manifest.get("labels_size", size) != size)
 
     def _keep_labels(self, added: Path) -> None:
         """The labels that were added, then those that people gave in this folder before."""
         given = list(_of_people(self._path("labels")))
         if given:
-            written = set(map(load_label, _rows(added)))
+            written = set(map(load_label, rows_of(added)))
             with _open(added, os.O_APPEND) as file:
                 file.writelines(encode(dump_label(label)) + b"\n" for label in given if label not in written)
         added.replace(self._path("labels"))
@@ -249,7 +267,7 @@ class ReportFolder:
     def write_manifest(self, manifest: Mapping[str, Json], status: str) -> None:
         """Write manifest.json in one step: it appears whole or not at all. `status`: running, interrupted or complete."""
         self.manifest = {**manifest, "schema_version": SCHEMA_VERSION, "status": status}
-        temporary = self.path / f"{_MANIFEST}{_PART}"
+        temporary = self.path / f"{_MANIFEST}{UNFINISHED}"
         with _open(temporary, os.O_TRUNC) as file:
             file.write(json.dumps(self.manifest, ensure_ascii=False, indent=1).encode() + b"\n")
             file.flush()
@@ -262,33 +280,33 @@ class ReportFolder:
         """Whether the rows of a finished report stand in the folder."""
         return (self.path / "judgements.jsonl").exists()
 
-    def earlier(self, *, finished: bool = True) -> Iterator[Judgement]:
-        """The judgements of the sessions before this one, oldest first; half a line is passed over.
+    def earlier(
+        self, *, finished: bool = True, keep: Callable[[Judgement], bool] = lambda _: True
+    ) -> EarlierJudgements:
+        """The judgements of the sessions before this one, of which `keep` says which count.
 
         Without `finished` only those of killed sessions: the report that stands there is another evaluation's.
         """
-        for end in ("", _EARLIER, _PART) if finished else (_EARLIER, _PART):
-            with suppress(FileNotFoundError), (self.path / f"judgements.jsonl{end}").open("rb") as lines:
-                for line in lines:
-                    with suppress(ValueError, TypeError, AttributeError):
-                        yield load_judgement(decode(line))
+        ends = (*[""] * finished, _EARLIER, *[UNFINISHED] * (not self._lock.held))
+        return EarlierJudgements([self.path / f"judgements.jsonl{end}" for end in ends], keep)
 
     def forget_killed(self) -> None:
         """Remove what killed sessions left: what begins here now is another evaluation."""
-        for end in (_EARLIER, _PART):
+        for end in (_EARLIER, UNFINISHED):
             (self.path / f"judgements.jsonl{end}").unlink(missing_ok=True)
 
     def _set_aside(self) -> None:
         """Append the judgements of a killed session to those of earlier ones: the next begins the file anew."""
         import shutil
 
-        part = self.path / f"judgements.jsonl{_PART}"
+        part = self.path / f"judgements.jsonl{UNFINISHED}"
         if part.exists():
             with part.open("rb") as left, (self.path / f"judgements.jsonl{_EARLIER}").open("ab") as kept:
                 shutil.copyfileobj(left, kept)
                 kept.write(b"\n")  # the last line may be half a one
                 kept.flush()
                 os.fsync(kept.fileno())
+            part.unlink()
 
     # reading
 
@@ -320,7 +338,7 @@ class ReportFolder:
         """The folder of an evaluation that was interrupted: the rows of the blocks that it had finished."""
         folder = cls(path)
         folder.manifest = read_manifest(folder.path)
-        folder._end = _PART
+        folder._end = UNFINISHED
         return folder
 
     @property
@@ -350,44 +368,44 @@ class ReportFolder:
 
         reader, path = RowReader(), self._path("samples")
         heads = None if keys is None else {_head(b'{"id":%b,' % encode(name)) for name, _, _ in keys}
-        for number, row in _numbered_rows(path, lambda line: heads is None or _head(line) in heads):
+        for number, row in numbered_rows(path, lambda line: heads is None or _head(line) in heads):
             if keys is None or (row["id"], row.get("system", ""), row.get("trial", 0)) in keys:
                 place = Place(str(path), number)
                 yield reader.read(_without_graders(row), number, partial(_at, place))
 
     def grader_numbers(self) -> dict[SampleKey, int]:
         """The number of the grader set of each sample for which it is not 0."""
-        numbered = (row for row in self._rows("samples") if row.get("graders"))
+        numbered = (row for row in rows_of(self._path("samples")) if row.get("graders"))
         return {(row["id"], row.get("system", ""), row.get("trial", 0)): row["graders"] for row in numbered}
 
     def clusters(self) -> dict[str, str]:
         """The cluster of each case that has one, by the case's id; other lines are passed over unread."""
         word, path, found = b'"cluster"', self._path("samples"), dict[str, str]()
-        for first, lines in _blocks(path, lambda block: word in block):
+        for first, lines in blocks(path, lambda block: word in block):
             for number, line in enumerate(lines, first):
-                if word in line and (row := _row_in(path, number, line)).get("cluster") is not None:
+                if word in line and (row := row_in(path, number, line)).get("cluster") is not None:
                     found[row["id"]] = row["cluster"]
         return found
 
     @cached_property
     def items(self) -> ItemTable:
         """The places where something was asked."""
-        return ItemTable(ItemRow(**row) for row in self._rows("items"))
+        return ItemTable(ItemRow(**row) for row in rows_of(self._path("items")))
 
     @property
     def judgements(self) -> StoredJudgements:
         """The answers of judges, read from the file each time."""
-        return StoredJudgements(self)
+        return StoredJudgements(self._path("judgements"))
 
     @cached_property
     def labels(self) -> LabelTable:
         """The answers of people; while rows are written, those that were added and those that people gave before."""
         if self._source is not None:
             return self._source.labels
-        known = map(load_label, _rows(self.path / _LABELS))
+        known = map(load_label, rows_of(self.path / _LABELS))
         if not self._end:
             return LabelTable(known)
-        return LabelTable([*map(load_label, self._rows("labels")), *filter(by_people, known)])
+        return LabelTable([*map(load_label, rows_of(self._path("labels"))), *filter(by_people, known)])
 
     def people(self) -> Iterator[Label]:
         """The labels that people gave beside the samples; other lines are passed over unread."""
@@ -409,10 +427,7 @@ class ReportFolder:
     def scores(self) -> ScoreTable:
         """The scores."""
         path = self._path("scores")
-        if not path.exists():
-            return ScoreTable()
-        with path.open("rb") as lines:
-            return ScoreTable.read(_whole(lines) if self._end else lines, str(path))
+        return ScoreTable.read((line for _, line in lines_of(path)), str(path))
 
     @property
     def asked(self) -> AskedCounts:
@@ -420,47 +435,6 @@ class ReportFolder:
         if self._asked is None:
             self._asked = JudgementTable(self.judgements).asked
         return self._asked
-
-    def _rows(self, name: str) -> Iterator[Any]:
-        return _rows(self._path(name))
-
-
-KEY, ITEM, _BETWEEN = slice(8, 40), slice(50, 82), b'","item":"'
-"""Where the key and the item stand in a line of judgements.jsonl, and what stands between them."""
-
-
-class StoredJudgements:
-    """The rows of judgements.jsonl."""
-
-    def __init__(self, folder: ReportFolder) -> None:
-        self.path = self._file = folder._path("judgements")  # noqa: SLF001 - a part of the folder
-
-    def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Each line with its offset in the file; none where there is no file."""
-        if not self.path.exists():
-            return
-        offset = 0
-        with self.path.open("rb") as lines:
-            for line in lines:
-                if line.endswith(b"\n"):
-                    yield offset, line
-                offset += len(line)
-
-    def __iter__(self) -> Iterator[Judgement]:
-        return map(load_judgement, _rows(self._file))
-
-    def of_items(self, items: Collection[str]) -> Iterator[Judgement]:
-        """The judgements of these items; other lines are passed over unread, as the item follows the key in a line."""
-        return self._of(ITEM, items, "item")
-
-    def find(self, keys: Collection[str]) -> Iterator[Judgement]:
-        """The judgements under these keys; other lines are passed over unread, as the key comes first in a line."""
-        return self._of(KEY, keys, "key")
-
-    def _of(self, at: slice, names: Collection[str], field: str) -> Iterator[Judgement]:
-        wanted = {name.encode() for name in names}
-        rows = _rows(self._file, lambda line: line[at] in wanted or line[40:50] != _BETWEEN)
-        return (load_judgement(row) for row in rows if row[field] in names)
 
 
 Tables: TypeAlias = Part | ReportFolder
@@ -531,56 +505,15 @@ def read_manifest(path: Path) -> dict[str, Json]:
     return manifest
 
 
-def _rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator[Any]:
-    """The JSON values of a file's lines; none where there is no file. InputError names a damaged line."""
-    return (row for _, row in _numbered_rows(path, wanted))
-
-
-def _numbered_rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator[tuple[int, Any]]:
-    if not path.exists():
-        return
-    with path.open("rb") as lines:
-        for number, line in enumerate(_whole(lines) if path.suffix == _PART else lines, 1):
-            if wanted is None or wanted(line):
-                yield number, _row_in(path, number, line)
-
-
-def _blocks(path: Path, wanted: Callable[[bytes], bool]) -> Iterator[tuple[int, list[bytes]]]:
-    """The lines of the blocks of a file that are wanted, each with the number of its first line."""
-    if not path.exists():
-        return
-    first = 1
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK) + file.readline():
-            if wanted(block):
-                lines = BytesIO(block).readlines()
-                yield first, lines if block.endswith(b"\n") or path.suffix != _PART else lines[:-1]
-            first += block.count(b"\n")
-
-
 def _of_people(path: Path) -> Iterator[Label]:
     """The labels in a file that people gave."""
-    for first, lines in _blocks(path, _any_of_people):
-        labels = (load_label(_row_in(path, number, line)) for number, line in enumerate(lines, first))
+    for first, lines in blocks(path, _any_of_people):
+        labels = (load_label(row_in(path, number, line)) for number, line in enumerate(lines, first))
         yield from filter(by_people, labels)
 
 
 def _any_of_people(block: bytes) -> bool:
     return not block.count(_NOBODY) == block.count(_IMPORTED) == block.count(b"\n")
-
-
-def _row_in(path: Path, number: int, line: bytes) -> Any:
-    """The JSON value of a line; InputError where it is damaged."""
-    try:
-        return decode(line)
-    except ValueError:
-        place = Place(str(path), number)
-        raise InputError("this line is damaged", fix="run again with --resume", place=place) from None
-
-
-def _whole(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines without a last one that was cut off while it was written."""
-    return (line for line in lines if line.endswith(b"\n"))
 
 
 def _sample_row(

@@ -91,7 +91,7 @@ def test_every_kind_is_drawn_and_is_only_text(report: Report, before: Report, tm
 def test_numbers_stay_inside_the_picture(report: Report, before: Report) -> None:
     """No coordinate of any chart lies outside of it."""
     for chart in charts_of(report, baseline=before):
-        root = ET.fromstring(chart.svg(alone=False))
+        root = ET.fromstring(chart.svg())
         _, _, width, height = map(float, (root.get("viewBox") or "").split())
         for element in root.iter():
             for name, most in (("x", width), ("cx", width), ("y", height), ("cy", height)):

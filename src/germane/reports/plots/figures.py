@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import fsum
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,9 +17,10 @@ from germane.measures.scoring import Block, Job, graders_of
 from germane.reports.data import ReportData
 from germane.reports.explain import recorded, settings_of
 from germane.reports.explain import strips as strips_of
-from germane.reports.pairing import Compared, Pair, sides_of
+from germane.reports.pairing import Pair, sides_of
 from germane.reports.plots.svg import (
     LEFT,
+    OUTLINE,
     RIGHT,
     SERIES,
     WIDTH,
@@ -41,6 +43,7 @@ _CUTOFFS = (1, 2, 3, 4, 5, 7, 10, 15, 20)
 _MOST_SERIES = len(SERIES)
 _MOST_POINTS = 3_000
 _BYTES_PER_TOKEN = 4
+Points: TypeAlias = Sequence[tuple[int, float]]
 
 
 def cutoffs(report: ReportData) -> Iterator[Chart]:
@@ -49,7 +52,7 @@ def cutoffs(report: ReportData) -> Iterator[Chart]:
     A chart of all measures, or with several systems a chart per measure. Reports without samples (of a ranking) are drawn
     from the cut-offs that they hold.
     """
-    curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
+    curves: dict[str, dict[str, Points]] = {}
     for (name, system), means in _measured_at(report).items():
         if len(means) > 1:
             curves.setdefault(name, {})[system] = sorted(means.items())
@@ -91,20 +94,25 @@ def _measured_at(report: ReportData) -> dict[tuple[str, str], dict[int, float]]:
     return at
 
 
-def _curves(title: str, lines: Mapping[str, Sequence[tuple[int, float]]]) -> Chart:
-    shown = dict(list(lines.items())[:_MOST_SERIES])
-    ks = sorted({k for points in shown.values() for k, _ in points})
-    top = max(1.0, *(value for points in shown.values() for _, value in points))
+def _curves(title: str, lines: Mapping[str, Points]) -> Chart:
+    ks = sorted({k for points in lines.values() for k, _ in points})
+    top = max(1.0, *(value for points in lines.values() for _, value in points))
     frame = Frame((min(ks), max(ks)), (0.0, top))
-    body = frame.axes("cut-off k", "mean", marks_x=_thinned(ks))
-    body += "".join(polyline(frame, points, number) for number, points in enumerate(shown.values()))
+    drawn, series, note = _lines(frame, lines)
     words = "; ".join(
         f"{name or 'system'} {', '.join(f'@{k} {value:.4f}' for k, value in points)}"
-        for name, points in shown.items()
+        for name, points in list(lines.items())[:_MOST_SERIES]
     )
+    body = frame.axes("cut-off k", "mean", marks_x=_thinned(ks)) + drawn
+    return Chart(kind="cutoffs", title=title, words=words, body=body, series=series, note=note)
+
+
+def _lines(frame: Frame, lines: Mapping[str, Points]) -> tuple[str, list[tuple[str, str]], str]:
+    """The lines as far as there are colours for them, their names, and how many are not drawn."""
+    shown = dict(list(lines.items())[:_MOST_SERIES])
     left = len(lines) - len(shown)
-    note = f"{left} more are not drawn" if left else ""
-    return Chart(kind="cutoffs", title=title, words=words, body=body, series=_series(shown), note=note)
+    drawn = "".join(polyline(frame, points, number) for number, points in enumerate(shown.values()))
+    return drawn, _series(shown), f"{left} more are not drawn" if left else ""
 
 
 def _thinned(marks: Sequence[int], most: int = 14) -> Sequence[int]:
@@ -131,8 +139,7 @@ def ranks(report: ReportData, strips: Sequence[tuple[str, str]] | None = None) -
             with a bar between calls. None = as the first ranked measure of the report has them.
     """
     if strips is None:
-        scores = list(report.scores())
-        first = [score for score in scores if score.measure == scores[0].measure]
+        first = [score for score in report.scores() if score.measure == report.measures[0]]
         strips = [(score.system, strip) for strip, score, _ in strips_of(report, first)] if first else []
     counts: dict[str, list[Counter[str]]] = {system: [] for system in report.systems}
     for system, strip in strips:
@@ -156,12 +163,11 @@ def ranks(report: ReportData, strips: Sequence[tuple[str, str]] | None = None) -
         if any("no label" in rank for rank in of):
             series.append((_swatch("paper"), "no label"))
     else:
-        shown = list(counts.items())[:_MOST_SERIES]
-        for number, (_, of) in enumerate(shown):
-            points = [(rank, _share(count)) for rank, count in enumerate(of, 1)]
-            body += polyline(frame, points, number)
-        series = _series(system for system, _ in shown)
-        note = f"{len(counts) - len(shown)} more systems are not drawn" if len(counts) > len(shown) else ""
+        shares = {
+            name: [(rank, _share(count)) for rank, count in enumerate(of, 1)] for name, of in counts.items()
+        }
+        drawn, series, note = _lines(frame, shares)
+        body += drawn
     words = "; ".join(
         f"{system + ' ' if system else ''}{', '.join(f'rank {rank} {_share(count):.2f}' for rank, count in enumerate(of, 1))}"
         for system, of in counts.items()
@@ -180,7 +186,7 @@ def _share(count: Counter[str]) -> float:
 
 def _bar(frame: Frame, rank: int, count: Counter[str]) -> str:
     left, right = frame.across(rank - 0.36), frame.across(rank + 0.36)
-    below, body = 0.0, rect(left, frame.up(1), right, frame.up(0), "none", outline=True)
+    below, body = 0.0, rect(left, frame.up(1), right, frame.up(0), "none", **OUTLINE)
     for name, colour in _SHADES:
         if share := count[name] / count.total():
             words = f"rank {rank}: {count[name]} of {count.total()} {name}"
@@ -195,7 +201,7 @@ def _bar(frame: Frame, rank: int, count: Counter[str]) -> str:
 
 
 def _swatch(colour: str) -> str:
-    return rect(-5, -5, 5, 5, colour, rx=2) + rect(-5, -5, 5, 5, "axis", outline=True, rx=2)
+    return rect(-5, -5, 5, 5, colour, rx=2) + rect(-5, -5, 5, 5, "axis", rx=2, **OUTLINE)
 
 
 def differences(report: ReportData, baseline: ReportData, measure: str, system: str | None = None) -> Chart:
@@ -205,7 +211,7 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     """
     system = report.systems[0] if system is None else system
     other = system if system in baseline.systems else baseline.systems[0]
-    before, now = sides_of([Compared(baseline), Compared(report)], [other, system])
+    before, now = sides_of([baseline, report], [other, system])
     pair, name = Pair(before, now), report.reported(measure)
     ours, theirs = pair.values(name)
     gain = theirs.values - ours.values
@@ -223,7 +229,7 @@ def differences(report: ReportData, baseline: ReportData, measure: str, system: 
     body = frame.axes("queries, the largest gain first", f"difference in {name}", signed=True, marks_x=())
     for place in np.arange(0, len(change), step).astype(int).tolist():
         if by := float(change[place]):
-            words = f"{pair.a.of.scores.cases[int(ours.case[order[place]])]} {by:+.4f}"
+            words = f"{pair.a.scores.cases[int(ours.case[order[place]])]} {by:+.4f}"
             left, right = frame.across(place), frame.across(place + step) - (1 if len(change) < 150 else 0)
             foot, top = sorted((frame.up(0), frame.up(by)), reverse=True)
             body += rect(

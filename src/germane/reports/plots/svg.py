@@ -64,22 +64,15 @@ def text(words: object, x: float, y: float, *, color: str = "quiet", **more: obj
     return tag("text", shown, x=float(x), y=float(y), color=color, fill="currentColor", **more)
 
 
-def rect(
-    left: float,
-    top: float,
-    right: float,
-    foot: float,
-    color: str,
-    words: str = "",
-    *,
-    outline: bool = False,
-    **more: object,
-) -> str:
-    """A rectangle, filled or as an outline; `words` are shown where it is pointed at."""
-    paint = {"fill": "none", "stroke": "currentColor"} if outline else {"fill": "currentColor"}
+def rect(x1: float, y1: float, x2: float, y2: float, color: str, words: str = "", **more: object) -> str:
+    """A rectangle, filled unless `more` says otherwise; `words` are shown where it is pointed at."""
     title = [tag("title", escape(clean(words)))] if words else []
-    size = {"x": left, "y": top, "width": right - left, "height": foot - top}
-    return tag("rect", *title, **size, color=color, **paint, **more)
+    size = {"x": x1, "y": y1, "width": x2 - x1, "height": y2 - y1}
+    return tag("rect", *title, **size, **{"color": color, "fill": "currentColor", **more})
+
+
+OUTLINE = {"fill": "none", "stroke": "currentColor"}
+"""What makes a shape an outline."""
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -100,24 +93,22 @@ class Frame:
 
     x: tuple[float, float]
     y: tuple[float, float] = (0.0, 1.0)
-    width: float = WIDTH
-    height: float = HEIGHT
 
     def across(self, value: float) -> float:
         """The place of a value on the x axis, in pixels."""
         low, high = self.x
-        return LEFT + (self.width - LEFT - RIGHT) * (value - low) / ((high - low) or 1.0)
+        return LEFT + (WIDTH - LEFT - RIGHT) * (value - low) / ((high - low) or 1.0)
 
     def up(self, value: float) -> float:
         """The place of a value on the y axis, in pixels."""
         low, high = self.y
-        return self.height - BOTTOM - (self.height - TOP - BOTTOM) * (value - low) / ((high - low) or 1.0)
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / ((high - low) or 1.0)
 
     def axes(
         self, name_x: str, name_y: str, *, marks_x: Sequence[float] | None = None, signed: bool = False
     ) -> str:
         """Grid lines, the numbers beside them and what they count."""
-        left, right, bottom = LEFT, self.width - RIGHT, self.height - BOTTOM
+        left, right, bottom = LEFT, WIDTH - RIGHT, HEIGHT - BOTTOM
         parts = []
         for value in ticks(*self.y):
             y = self.up(value)
@@ -130,7 +121,7 @@ class Frame:
         ]
         base = self.up(0.0) if self.y[0] <= 0 <= self.y[1] else bottom
         parts.append(tag("path", d=f"M{left} {base:.1f}H{right}", color="axis", stroke="currentColor"))
-        parts.append(text(name_x, (left + right) / 2, self.height - 6, text_anchor="middle"))
+        parts.append(text(name_x, (left + right) / 2, HEIGHT - 6, text_anchor="middle"))
         middle = (TOP + bottom) / 2
         turned = f"rotate(-90 13 {middle:.1f})"
         parts.append(text(name_y, 13, middle, text_anchor="middle", transform=turned))
@@ -173,35 +164,24 @@ class Chart:
     """(mark as SVG, centred on 0 0; name)."""
     note: str = ""
 
-    @property
-    def height(self) -> float:
-        """With its title, the names of its series and its note."""
-        return HEIGHT + 30 + self._named()[1] + 16 * len(self._notes)
+    def svg(self) -> str:
+        """The chart as an element, whose colours are those of the page that it stands in."""
+        drawing, height = self.drawn()
+        return _element(drawing, WIDTH, height, f"{self.title}: {self.words}")
 
-    @property
-    def _notes(self) -> list[str]:
-        return textwrap.wrap(clean(self.note), 88)
-
-    def _named(self) -> tuple[str, float]:
-        return legend(self.series)
-
-    def svg(self, *, alone: bool = True) -> str:
-        """The chart as an element. `alone`: with its title and its own colours, as a file of its own."""
-        if alone:
-            return document([self])
-        return _element(self.drawn(), WIDTH, self.height, f"{self.title}: {self.words}")
-
-    def drawn(self) -> str:
-        """Title, drawing, names and note, from 0 0."""
-        names, tall = self._named()
-        title = text(self.title, LEFT - 44, 18, color="ink", font_size=15, font_weight=600)
-        notes = "".join(
-            text(line, LEFT - 44, HEIGHT + 44 + tall + 16 * number, font_size=11)
-            for number, line in enumerate(self._notes)
-        )
-        return title + tag("g", self.body, transform="translate(0 28)") + tag(
-            "g", names, transform=f"translate(0 {HEIGHT + 34})"
-        ) + notes  # fmt: skip
+    def drawn(self) -> tuple[str, float]:
+        """Title, drawing, names and note, from 0 0, and how high they are."""
+        names, tall = legend(self.series)
+        notes = textwrap.wrap(clean(self.note), 88)
+        parts = [
+            text(self.title, LEFT - 44, 18, color="ink", font_size=15, font_weight=600),
+            tag("g", self.body, transform="translate(0 28)"),
+            tag("g", names, transform=f"translate(0 {HEIGHT + 34})"),
+        ]
+        parts += [
+            text(line, LEFT - 44, HEIGHT + 44 + tall + 16 * at, font_size=11) for at, line in enumerate(notes)
+        ]
+        return "".join(parts), HEIGHT + 30 + tall + 16 * len(notes)
 
 
 def legend(series: Sequence[tuple[str, str]]) -> tuple[str, float]:
@@ -224,12 +204,11 @@ def document(charts: Sequence[Chart]) -> str:
     columns = 2 if len(charts) > 2 else 1
     placed, y = [], 12.0
     for start in range(0, len(charts), columns):
-        row = charts[start : start + columns]
-        for column, chart in enumerate(row):
-            placed.append(
-                tag("g", chart.drawn(), transform=f"translate({12 + column * (WIDTH + 24)} {y:.0f})")
-            )
-        y += max(chart.height for chart in row) + 20
+        row = [chart.drawn() for chart in charts[start : start + columns]]
+        for column, (drawing, _) in enumerate(row):
+            place = f"translate({12 + column * (WIDTH + 24)} {y:.0f})"
+            placed.append(tag("g", drawing, transform=place))
+        y += max(height for _, height in row) + 20
     width = 24 + columns * WIDTH + (columns - 1) * 24
     paper = tag("rect", width="100%", height="100%", color="paper", fill="currentColor")
     words = "; ".join(f"{chart.title}: {chart.words}" for chart in charts)

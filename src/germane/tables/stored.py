@@ -1,0 +1,207 @@
+"""Rows of a report folder's files that are found where they stand, without holding them in memory."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from germane.encoding import decode
+from germane.errors import InputError, Place
+from germane.tables.judgements import load_judgement
+from germane.types import Judgement
+
+UNFINISHED = ".part"
+"""How the name of a file ends that is being written, or was when its process was killed."""
+
+KEY, ITEM, _BETWEEN = slice(8, 40), slice(50, 82), b'","item":"'
+"""Where the key and the item stand in a line of judgements.jsonl, and what stands between them."""
+
+_BLOCK = 1 << 20
+
+
+def numbered_rows(path: Path, wanted: Callable[[bytes], bool] | None = None) -> Iterator[tuple[int, Any]]:
+    """The JSON values of the wanted lines of a file, with their numbers; none where there is no file.
+
+    InputError names a damaged line.
+    """
+    for number, (_, line) in enumerate(lines_of(path), 1):
+        if wanted is None or wanted(line):
+            yield number, row_in(path, number, line)
+
+
+def rows_of(path: Path) -> Iterator[Any]:
+    """The JSON values of a file's lines; none where there is no file. InputError names a damaged line."""
+    return (row for _, row in numbered_rows(path))
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Each line with its offset in the file; without one that was cut off while it was written."""
+    if not path.exists():
+        return
+    offset = 0
+    with path.open("rb") as lines:
+        for line in lines:
+            if line.endswith(b"\n") or path.suffix != UNFINISHED:
+                yield offset, line
+            offset += len(line)
+
+
+def blocks(path: Path, wanted: Callable[[bytes], bool]) -> Iterator[tuple[int, list[bytes]]]:
+    """The lines of the blocks of a file that are wanted, each with the number of its first line."""
+    if not path.exists():
+        return
+    first = 1
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK) + file.readline():
+            if wanted(block):
+                lines = BytesIO(block).readlines()
+                yield first, lines if block.endswith(b"\n") or path.suffix != UNFINISHED else lines[:-1]
+            first += block.count(b"\n")
+
+
+def row_in(path: Path, number: int, line: bytes) -> Any:
+    """The JSON value of a line; InputError where it is damaged."""
+    try:
+        return decode(line)
+    except ValueError:
+        place = Place(str(path), number)
+        raise InputError("this line is damaged", fix="run again with --resume", place=place) from None
+
+
+class Places:
+    """Where lines stand in a file, by the 64-bit hash of a name: 16 bytes each."""
+
+    def __init__(self, hashes: array[int], offsets: array[int]) -> None:
+        found = np.array(hashes, dtype=np.int64)
+        order = np.argsort(found, kind="stable")
+        self._hashes, self._offsets = found[order], np.array(offsets, dtype=np.int64)[order]
+
+    def find(self, names: Iterable[object], *, newest: bool = False) -> list[int]:
+        """The offset of the first line of each of these names, or of the last one; -1 where there is none."""
+        wanted = np.array(list(map(hash, names)), dtype=np.int64)
+        if not len(self):
+            return [-1] * len(wanted)
+        at = np.searchsorted(self._hashes, wanted, side="right" if newest else "left") - newest
+        at[at == len(self)] = 0
+        found: list[int] = np.where(self._hashes[at] == wanted, self._offsets[at], -1).tolist()
+        return found
+
+    def every(self, name: object) -> list[int]:
+        """The offsets of all lines of a name."""
+        start, end = (np.searchsorted(self._hashes, hash(name), side=side) for side in ("left", "right"))
+        found: list[int] = self._offsets[start:end].tolist()
+        return found
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+
+class StoredJudgements:
+    """The rows of judgements.jsonl, read from the file each time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Each line with its offset in the file; none where there is no file."""
+        return lines_of(self.path)
+
+    def __iter__(self) -> Iterator[Judgement]:
+        return (load_judgement(row) for _, row in numbered_rows(self.path))
+
+    def of_items(self, items: Collection[str]) -> Iterator[Judgement]:
+        """The judgements of these items; other lines are passed over unread, as the item follows the key in a line."""
+        return self._of(ITEM, items, "item")
+
+    def find(self, keys: Collection[str]) -> Iterator[Judgement]:
+        """The judgements under these keys; other lines are passed over unread, as the key comes first in a line."""
+        return self._of(KEY, keys, "key")
+
+    def _of(self, at: slice, names: Collection[str], field: str) -> Iterator[Judgement]:
+        wanted = {name.encode() for name in names}
+        rows = numbered_rows(self.path, lambda line: line[at] in wanted or line[40:50] != _BETWEEN)
+        return (load_judgement(row) for _, row in rows if row[field] in names)
+
+
+_TOLD = (b'"error":', b'"failed":', b'"parent":')
+"""What a line says that does more than answer its question."""
+
+
+class EarlierJudgements:
+    """What earlier sessions of an evaluation left, by key: of several rows under one key the newest.
+
+    Only their places are held in memory. Half a line, which a killed session leaves, is passed over.
+
+    Args:
+        files: The files, oldest first; they stay as they are.
+        keep: Which of the rows count.
+    """
+
+    def __init__(
+        self, files: Sequence[Path] = (), keep: Callable[[Judgement], bool] = lambda _: True
+    ) -> None:
+        self._files, self._keep = files, keep
+        self._places: list[tuple[Path, Places, Places]] | None = None
+
+    def __iter__(self) -> Iterator[Judgement]:
+        rows = (_judgement(line) for path in self._files for _, line in lines_of(path))
+        return (row for row in rows if row is not None and self._keep(row))
+
+    def find(self, keys: Collection[str]) -> dict[str, Judgement]:
+        """The judgements under these keys, without those that were merged into others."""
+        found: dict[str, Judgement] = {}
+        for path, places, _ in self._index():
+            rows = _at(path, [offset for offset in places.find(keys, newest=True) if offset >= 0])
+            found |= {row.key: row for row in rows if row.key in keys}
+        return found
+
+    def children(self, keys: Collection[str]) -> list[Judgement]:
+        """The judgements that were merged into those under these keys."""
+        found: dict[str, Judgement] = {}
+        for path, _, places in self._index():
+            rows = _at(path, [offset for key in keys for offset in places.every(key)])
+            found |= {row.key: row for row in rows if row.parent in keys}
+        return list(found.values())
+
+    def _index(self) -> list[tuple[Path, Places, Places]]:
+        """Of each file the places of judgements by key, and those of merged ones by their parent."""
+        if self._places is None:
+            self._places = [(path, *self._places_in(path)) for path in self._files if path.exists()]
+        return self._places
+
+    def _places_in(self, path: Path) -> tuple[Places, Places]:
+        keyed, merged = (array("q"), array("q")), (array("q"), array("q"))
+        for offset, line in lines_of(path):
+            key, parent = line[KEY].decode(errors="replace"), None
+            if line[40:50] != _BETWEEN or any(word in line for word in _TOLD):
+                row = _judgement(line)
+                if row is None or not self._keep(row):
+                    continue
+                key, parent = row.key, row.parent
+            hashes, offsets = keyed if parent is None else merged
+            hashes.append(hash(key if parent is None else parent))
+            offsets.append(offset)
+        return Places(*keyed), Places(*merged)
+
+
+def _judgement(line: bytes) -> Judgement | None:
+    with suppress(ValueError, TypeError, AttributeError):
+        return load_judgement(decode(line))
+    return None
+
+
+def _at(path: Path, offsets: Sequence[int]) -> Iterator[Judgement]:
+    """The judgements in the lines at these offsets."""
+    if not offsets:
+        return
+    with path.open("rb") as file:
+        for offset in offsets:
+            file.seek(offset)
+            if (row := _judgement(file.readline())) is not None:
+                yield row
