@@ -136,10 +136,13 @@ def test_explicit_contexts_override_those_of_the_answer(inside: Cli) -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"strikt": True}, "config has no key 'strikt' for a measure: it is ignored; did you mean 'strict'?"),
-        ({"strict": "yes"}, "strict is 'yes'; write true or false"),
-        ({"expected_relevant_count": -1}, "expected_relevant_count is -1; write a whole number from 0"),
-        ({"threshold": 2}, "threshold is 2; write a number from 0 to 1"),
+        ({"strikt": True}, "config has no key 'strikt': it is ignored; did you mean 'strict'?"),
+        ({"strict": "yes"}, "strict is the text 'yes'; write true or false"),
+        (
+            {"expected_relevant_count": -1},
+            "expected_relevant_count is the number -1; write a whole number from 0",
+        ),
+        ({"threshold": 2}, "threshold is the number 2; write a number"),
     ],
 )
 def test_options_that_are_not_understood(inside: Cli, config: dict[str, Json], said: str) -> None:
