@@ -127,7 +127,7 @@ def test_options_stand_beside_the_answer_or_in_the_config(inside: Cli, document:
 
 
 def test_explicit_contexts_override_those_of_the_answer(inside: Cli) -> None:
-    """`retrieval_context` beside a candidate answer, in the older generation's document too."""
+    """`retrieval_context` beside a candidate answer or in the config, in the older generation's document too."""
     row = {**OLDER, "retrieval_context": [{"text": "good", "grade": 3}]}
     ran = inside("grade", "context_precision", "--judge", "labels", stdin=json.dumps(row))
     assert (ran.json["score"], len(ran.json["details"]["relevance_checks"])) == (1.0, 1)

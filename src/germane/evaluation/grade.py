@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import PlainValidator
 
 from germane.errors import InputError, JudgeError, Place
 from germane.evaluation.choice import NAME_A_JUDGE, needs_judge
@@ -27,8 +29,7 @@ from germane.samples.evalfile import Case
 from germane.samples.files import Warn, fold, whole
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import RowReader
-from germane.samples.validation import JsonValue
-from germane.samples.yamltext import Flag, Share, WholeNumber, YamlModel, node_of, read_model
+from germane.samples.yamltext import Flag, Share, WholeNumber, YamlModel, node_of, plain_value, read_model
 from germane.types import Json, Message, Sample, Score, freeze
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class MeasureOptions(YamlModel):
     strict: Flag = False
     expected_relevant_count: WholeNumber | None = None
     threshold: Share | None = None
-    contexts: JsonValue = None
+    contexts: Annotated[Any, PlainValidator(plain_value)] = None
     contexts_from: Literal["auto", "text"] = "auto"
     against: str | None = None
     scale: str | None = None
