@@ -21,7 +21,7 @@ from germane.measures.explaining import Exchange, Explanation, explain_judged, e
 from germane.measures.labels import HELPS, LabelledPlace, PlaceLabel, Ranking, Settings, fill_table, turns
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import depth_of, is_relevant, labels_for, program_of
+from germane.measures.scoring import is_relevant, labels_for, program_of
 from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
@@ -472,7 +472,7 @@ def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int
     for number, ranking in enumerate(lists):
         places = ranking.places
         call = f" of call {number + 1}" if len(lists) > 1 else ""
-        for at in range(min(len(places), (depth_of(measure) or len(places)) + 1)):
+        for at in range(min(len(places), (measure.depth or len(places)) + 1)):
             moves = {f"rank {at + 1}{call} dropped": (*places[:at], *places[at + 1 :])}
             if at:
                 up = (*places[: at - 1], places[at], places[at - 1], *places[at + 1 :])
