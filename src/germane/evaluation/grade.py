@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
 
 
-class MeasureOptions(YamlModel):
+class GradeOptions(YamlModel):
     """What the `config` of a document may say of a measure, in any spelling."""
 
     what = "config"
@@ -73,28 +73,28 @@ class Graded:
 
 def options_of(
     document: Mapping[str, Json], given: Mapping[str, Json], warn: Warn | None = None
-) -> MeasureOptions:
+) -> GradeOptions:
     """The options that are `given`, or stand in the document's `config` or beside it.
 
     `warn`, for a measure, gets a Notice for each that is not known. InputError for one that cannot be as it is.
     """
     config = document.get("config")
-    names = {fold(spelt): name for spelt, name in MeasureOptions.spellings().items()}
+    names = {fold(spelt): name for spelt, name in GradeOptions.spellings().items()}
     found = {name: document[key] for key in document if (name := names.get(fold(key))) in _ON_TOP}
     for key, value in {**(config if isinstance(config, Mapping) else {}), **given}.items():
         name = names.get(fold(key), key)
         if warn is not None or name in _OF_GRADERS:
             found[name] = value
-    return read_model(MeasureOptions, node_of(found, Place("config")), warn=warn)
+    return read_model(GradeOptions, node_of(found, Place("config")), warn=warn)
 
 
-def document_sample(document: Json, options: MeasureOptions | Mapping[str, Json]) -> Sample:
+def document_sample(document: Json, options: GradeOptions | Mapping[str, Json]) -> Sample:
     """The sample in a code-judge document or a sample line; InputError where it is neither."""
     if not isinstance(document, Mapping):
         raise InputError(
             "stdin must hold one JSON object", fix='send {"question": ..., "candidate_answer": ...}'
         )
-    if not isinstance(options, MeasureOptions):
+    if not isinstance(options, GradeOptions):
         options = options_of({}, options)
     row = _row(document) if _is_protocol(document) else dict(document)
     if options.contexts is not None:
