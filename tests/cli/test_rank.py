@@ -211,7 +211,7 @@ def test_a_gate_decides_the_exit_code(files: Path) -> None:
     [
         (["-m", "nDGC@10"], "did you mean nDCG?"),
         (["-m", "P"], "P needs a cut-off"),
-        (["--columns", "query"], "--columns 'query' is no pair"),
+        (["--columns", "query"], "--columns 'query' is not NAME=VALUE"),
         (["--columns", "colour=red"], "--columns does not know 'colour'"),
         (["--doc-id", "("], "no regular expression"),
         (["--fail-under", "RR"], "is not a gate"),

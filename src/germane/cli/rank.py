@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from germane.clean import clean, clean_lines
-from germane.cli.values import print_document
+from germane.cli.values import pairs, print_document
 from germane.errors import InputError
 
 if TYPE_CHECKING:
@@ -107,12 +107,18 @@ def rank(words: Sequence[str]) -> int:
     from germane.reports.gates import Gate
     from germane.reports.ranking import check_output, write
     from germane.samples.files import BadRows
+    from germane.samples.trec import role
 
     for path in chosen.output:
         check_output(path)
+    if chosen.by is not None and chosen.queries is None:
+        fix = "give --queries FILE: JSONL, JSON or CSV with id, query, and tags or metadata"
+        raise InputError("--by needs what is known of the queries", fix=fix)
     wanted = parse_measures(chosen.measures or [ranking.DEFAULT_MEASURES])
     gates = [Gate.parse(text) for text in chosen.fail_under]
-    named = _columns(chosen.columns)
+    named = dict(pairs(chosen.columns, "--columns", "query=Query,doc=Passage"))
+    for name in named:
+        role(name)
     mapping = ranking.document_ids(chosen.doc_id) if chosen.doc_id else None
     skip, first = chosen.on_bad_row == "skip", chosen.duplicates == "first"
     gold = ranking.GoldFile(
@@ -133,7 +139,11 @@ def rank(words: Sequence[str]) -> int:
         )
         for run, system in zip(runs, _system_names(chosen.runs), strict=True)
     ]
-    queries = _queries(chosen.queries, chosen.by)
+    queries: Iterable[Sample] = ()
+    if chosen.queries is not None:
+        from germane.samples.reading import read_samples
+
+        queries = read_samples(chosen.queries)
     report = ranking.ranked_report(parts, gates, queries, chosen.by, notes=gold.bad.notes())
     _print(report, chosen)
     for path in chosen.output:
@@ -166,33 +176,6 @@ def _print(report: Report, chosen: Any) -> None:
             print(*rankings(report, report.measures[:1]), sep="\n")
     for reason in report.verdict.reasons if report.verdict.gates else ():
         print(clean(reason), file=sys.stderr)
-
-
-def _queries(path: Path | None, by: str | None) -> Iterable[Sample]:
-    if path is None:
-        if by is not None:
-            raise InputError(
-                "--by needs what is known of the queries",
-                fix="give --queries FILE: JSONL, JSON or CSV with id, query, and tags or metadata",
-            )
-        return ()
-    from germane.samples.reading import read_samples
-
-    return read_samples(path)
-
-
-def _columns(texts: Sequence[str]) -> dict[str, str]:
-    """`query=Query,doc=Passage` as a mapping; a repeated flag adds to it."""
-    from germane.samples.trec import role as check_role
-
-    named: dict[str, str] = {}
-    for part in (part for text in texts for part in text.split(",")):
-        key, equals, column = (piece.strip() for piece in part.partition("="))
-        if not (key and equals and column):
-            raise InputError(f"--columns {part!r} is no pair", fix="write --columns query=Query,doc=Passage")
-        check_role(key)
-        named[key] = column
-    return named
 
 
 def _system_names(runs: Sequence[Path]) -> list[str]:
