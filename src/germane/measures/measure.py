@@ -64,9 +64,10 @@ class Definition:
     measure, and `sources` the ones it can read at all; the fields that a source itself needs are not in `needs`.
 
     A measure whose computation depends on a parameter has one Definition for each value of it, under one name:
-    `when={"unit": "context"}` says for which. `aliases` of such a definition carry its `when`, and `presets`
-    are aliases that carry other parameters (trec_eval's `rbp` means p=0.9). `nothing` says what a sample with
-    nothing to count gets. `cutoff` says whether `@k` may or must be given; `recall`: `@r`, a level of recall, must be.
+    `when={"unit": "context"}` says for which, and `compute` is not handed it. `aliases` of such a definition carry its
+    `when`, and `presets` are aliases that carry other parameters (trec_eval's `rbp` means p=0.9). `nothing` says what a
+    sample with nothing to count gets. `cutoff` says whether `@k` may or must be given; `recall`: `@r`, a level of recall,
+    must be.
 
     `calls` says in words how many answers of a judge a sample costs ("0" = it asks nobody). `answerable` measures are
     skipped for questions that cannot be answered. `settings`: compute wants the evaluation's settings too.

@@ -149,7 +149,8 @@ def is_relevant(label: PlaceLabel | Unanswered | None, measure: Measure) -> bool
 
 def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[Outcome]:
     """A judged measure's program for a sample; it never raises."""
-    known, params = measure.definition, dict(measure.settings)
+    known = measure.definition
+    params = {name: value for name, value in measure.settings.items() if name not in known.when}
     if known.cutoff != "none":
         params["k"] = measure.cutoff
     if known.settings:
