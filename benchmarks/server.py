@@ -67,11 +67,11 @@ class BenchServer(ModelServer):
             self._record.write(raw + b"\n")
         super()._on_request(connection, path, headers, raw)
 
-    def _judge(self, asked: Asked) -> Act:
+    def _act_on(self, asked: Asked) -> Act:
         """What is not a chat completion gets its own body, storm or not."""
         kind = asked.path.rpartition("/")[2]
         if kind not in {"embeddings", "responses"}:
-            return super()._judge(asked)
+            return super()._act_on(asked)
         act = self._act(asked) or Act()
         if act.status != 200 or act.hang:
             return act
@@ -93,6 +93,8 @@ class BenchServer(ModelServer):
         return body
 
     def _text(self, asked: Asked, act: Act) -> str:
+        if act.text is not None:
+            return act.text
         key = (crc32(asked.raw), len(asked.raw))
         text = self._texts.get(key)
         if text is None:

@@ -105,7 +105,7 @@ def test_there_is_no_import_cycle_and_chains_are_short() -> None:
 
 
 def test_folders_are_small() -> None:
-    """At most twelve files per folder; the command line has one file per verb."""
+    """At most twelve files per folder; the command line has one file per subject of its verbs."""
     files = collections.Counter(
         str(file.parent.relative_to(SOURCE)) for file in SOURCE.rglob("*.py") if file.name != "__init__.py"
     )

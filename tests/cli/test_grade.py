@@ -127,7 +127,7 @@ def test_options_stand_beside_the_answer_or_in_the_config(inside: Cli, document:
 
 
 def test_explicit_contexts_override_those_of_the_answer(inside: Cli) -> None:
-    """`retrieval_context` beside a candidate answer, in the older generation's document too."""
+    """`retrieval_context` beside a candidate answer or in the config, in the older generation's document too."""
     row = {**OLDER, "retrieval_context": [{"text": "good", "grade": 3}]}
     ran = inside("grade", "context_precision", "--judge", "labels", stdin=json.dumps(row))
     assert (ran.json["score"], len(ran.json["details"]["relevance_checks"])) == (1.0, 1)
@@ -136,10 +136,13 @@ def test_explicit_contexts_override_those_of_the_answer(inside: Cli) -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"strikt": True}, "config has no key 'strikt' for a measure: it is ignored; did you mean 'strict'?"),
-        ({"strict": "yes"}, "strict is 'yes'; write true or false"),
-        ({"expected_relevant_count": -1}, "expected_relevant_count is -1; write a whole number from 0"),
-        ({"threshold": 2}, "threshold is 2; write a number from 0 to 1"),
+        ({"strikt": True}, "config has no key 'strikt': it is ignored; did you mean 'strict'?"),
+        ({"strict": "yes"}, "strict is the text 'yes'; write true or false"),
+        (
+            {"expected_relevant_count": -1},
+            "expected_relevant_count is the number -1; write a whole number from 0",
+        ),
+        ({"threshold": 2}, "threshold is the number 2; write a number"),
     ],
 )
 def test_options_that_are_not_understood(inside: Cli, config: dict[str, Json], said: str) -> None:

@@ -530,6 +530,16 @@ class TestMeasureGrader:
         assert (found.score, found.verdict) == (1, "fail")
         assert "Expected 2 relevant contexts, found 1" in found.misses
 
+    def test_gold_labels_are_explained_and_counted_too(self) -> None:
+        """Nobody is asked, and the places are named all the same: strict and the expected count hold over gold."""
+        contexts = (Context(id="a", text="one"), Context(id="b", text="two"))
+        gold = case(contexts=contexts, qrels=FrozenDict(a=1))
+        grader = MeasureGrader(measure=Measure.parse("P@2"), strict=True, expected_relevant_count=1)
+        found = graded(grader, gold)
+        assert (found.score, found.verdict) == (0.5, "fail")
+        assert found.hits == ("Position 1: Relevant - gold grade 1",)
+        assert found.misses == ("Position 2: Not relevant - unjudged",)
+
     def test_contexts_of_the_grader_stand_in_the_place_of_what_was_retrieved(self) -> None:
         """An explicit retrieval_context."""
         grader = MeasureGrader(measure=PRECISION, contexts=("3",))

@@ -3,7 +3,6 @@ import pytest
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
-from germane.errors import InputError
 from germane.statistics.power import detectable_difference, flip_of_mean, power_of, units_needed
 
 
@@ -15,8 +14,8 @@ def test_detectable_difference_is_close_to_that_of_the_noncentral_t(n: int, tole
 
 
 def test_power_inverts_the_detectable_difference() -> None:
-    """What is detectable with power .9 is detected with power .9."""
-    assert power_of(0.2, 40, detectable_difference(0.2, 40, power=0.9)) == pytest.approx(0.9)
+    """What is detectable with power .8 is detected with power .8."""
+    assert power_of(0.2, 40, detectable_difference(0.2, 40)) == pytest.approx(0.8)
     assert power_of(0.2, 1, 0.5) == 0
     assert power_of(0.0, 5, 0.5) == 1
 
@@ -57,11 +56,3 @@ def test_a_flip_is_as_likely_as_the_prediction_interval_says() -> None:
     expected = stats.t.cdf(-0.05 / (x.std(ddof=1) * np.sqrt(2 / 25)), 24)
     assert flip_of_mean(mean, error, 25, mean + 0.05) == pytest.approx(expected)
     assert flip_of_mean(0.5, 0.0, 2, 0.4) == 0
-
-
-def test_impossible_settings_are_refused() -> None:
-    """A deviation below 0 or a power of 1."""
-    with pytest.raises(InputError, match="deviation"):
-        detectable_difference(-1, 10)
-    with pytest.raises(InputError, match="power"):
-        units_needed(1, 0.1, power=1)

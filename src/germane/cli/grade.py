@@ -68,7 +68,7 @@ def grade(
         raise InputError(f"{chosen}: no contexts found in the answer", fix=fix)
     who = pick_judge(
         judge,
-        options.get("judge"),
+        options.judge,
         options=JudgeOptions(base_url=base_url),
         proxy=os.environ.get("AGENTV_TARGET_PROXY_URL"),
         needed=False,
@@ -88,12 +88,10 @@ def grade(
             judge=who,
             ledger=store,
             replay=replay or "",
-            settings=Settings.of(
-                against or options.get("against"), scale or options.get("scale"), options.get("rubric")
-            ),
-            strict=bool(options.get("strict", False)),
-            expected_relevant_count=options.get("expected_relevant_count"),
-            threshold=options.get("threshold"),
+            settings=Settings.of(against or options.against, scale or options.scale, options.rubric),
+            strict=options.strict,
+            expected_relevant_count=options.expected_relevant_count,
+            threshold=options.threshold,
         )
     if result.result is None:
         print(f"germane: {clean_lines(str(result.error))}", file=sys.stderr)

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import typer
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
@@ -26,6 +25,7 @@ from germane.judging.spending import Spent
 from germane.reports import formats
 from germane.reports.ci import github_commands
 from germane.reports.data import ReportData
+from germane.reports.gates import worst_exit_code
 from germane.reports.report import Report, reports_in
 from germane.tables.folder import read_manifest
 from germane.types import Json
@@ -42,35 +42,24 @@ class _Stdout(Console):
 
 
 def finish(
-    report: Report,
+    reports: Mapping[str, Report],
     outputs: Sequence[Path],
     *,
     as_json: bool,
-    code: bool = False,
     quiet: bool = False,
     baseline: ReportData | None = None,
     comparison: Mapping[str, Json] | None = None,
-) -> None:
-    """Write the files asked for and print the report; with `code`, leave with the verdict's exit code."""
-    write(report, outputs, baseline=baseline, comparison=comparison)
-    _tell_github(report)
-    if as_json:
-        print_json(report)
-    else:
-        _print(report, quiet=quiet)
-    if code:
-        raise typer.Exit(report.verdict.exit_code)
+) -> int:
+    """Write the files asked for and print the reports; returns the verdict's exit code.
 
-
-def finish_each(
-    reports: Mapping[str, Report], outputs: Sequence[Path], *, as_json: bool, quiet: bool
-) -> None:
-    """Write the files asked for and print the reports of several evaluations, by their paths; at the end a line for each.
-
-    A format that holds one report is written to a file for each, FILE-NAME.
+    One report stands under "". Those of several evaluations stand under their paths: at the end there is a line for each,
+    and a format that holds one report is written to a file for each, FILE-NAME.
     """
+    one = reports.get("")
     for path in outputs:
-        if formats.write_several(reports, path):
+        if one is not None:
+            write(one, [path], baseline=baseline, comparison=comparison)
+        elif formats.write_several(reports, path):
             say(f"wrote {path}")
         else:
             for name, report in reports.items():
@@ -78,18 +67,19 @@ def finish_each(
     for name, report in reports.items():
         _tell_github(report, name)
     if as_json:
-        print_document(
-            formats.json_documents({name: formats.json_document(one) for name, one in reports.items()})
-        )
-        return
-    table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    for name, report in reports.items():
-        _print(report, clean(name), quiet=quiet)
-        verdict = report.verdict
-        table.add_row(Text(clean(name)), Text(verdict.word), Text(f"(exit code {verdict.exit_code})"))
-    if not quiet:
-        print_console(Text(f"\n{len(reports)} evaluations, each with a report of its own", style="bold"))
-        print_console(table)
+        documents = {name: formats.json_document(report) for name, report in reports.items()}
+        print_document(formats.json_documents(documents) if one is None else documents[""])
+    else:
+        for name, report in reports.items():
+            _print(report, clean(name), quiet=quiet)
+        if one is None and not quiet:
+            table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+            for name, report in reports.items():
+                code = f"(exit code {report.verdict.exit_code})"
+                table.add_row(Text(clean(name)), Text(report.verdict.word), Text(code))
+            print_console(Text(f"\n{len(reports)} evaluations, each with a report of its own", style="bold"))
+            print_console(table)
+    return worst_exit_code(report.verdict.exit_code for report in reports.values())
 
 
 def _print(report: Report, name: str = "", *, quiet: bool) -> None:
@@ -141,11 +131,6 @@ def print_console(shown: RenderableType) -> None:
     if not console.is_terminal:
         console.width = 120
     console.print(shown)
-
-
-def print_json(report: ReportData) -> None:
-    """The document that scripts rely on."""
-    print_document(formats.json_document(report))
 
 
 def opened(folder: Path | None) -> Report:

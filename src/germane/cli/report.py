@@ -43,7 +43,7 @@ def report(
     pages = [path for path in output or () if path.suffix.lower() in {".html", ".md"}]  # these show more
     comparison = comparison_of(before, shown) if before is not None and pages else None
     write(shown, pages, baseline=before, comparison=comparison, text=not no_text)
-    finish(shown, [path for path in output or () if path not in pages], as_json=json)
+    finish({"": shown}, [path for path in output or () if path not in pages], as_json=json)
 
 
 def plot(

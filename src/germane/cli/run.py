@@ -160,7 +160,7 @@ def run(
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
     told = locals()
-    from germane.cli.printing import Progress, finish, finish_each, print_json
+    from germane.cli.printing import Progress, finish
 
     files = [path for path in output or () if path.suffix]
     folders = [str(path) for path in output or () if not path.suffix]
@@ -174,7 +174,7 @@ def run(
         return
     from germane.comparison.compare import comparison_of
     from germane.evaluation.run import run, run_each
-    from germane.reports.gates import worst_exit_code
+    from germane.reports.formats import json_document
     from germane.reports.report import Report
 
     reports: dict[str, Report] = {}
@@ -186,20 +186,18 @@ def run(
                 reports.update(run_each(chosen, watch))
     except BaseException:
         if reports:
-            finish_each(reports, files, as_json=json, quiet=quiet)
+            finish(reports, files, as_json=json, quiet=quiet)
         elif json and watch.so_far is not None:
-            print_json(watch.so_far)
+            print_document(json_document(watch.so_far))
         raise
-    if (report := reports.get("")) is None:
-        finish_each(reports, files, as_json=json, quiet=quiet)
-    else:
+    before, changes = watch.before, None
+    if (report := reports.get("")) is not None:
         # of a run that is continued, those of its start
         files = [Path(name) for name in report.manifest["options"]["outputs"]]
-        before = watch.before
         changes = comparison_of(before, report) if files and before is not None else None
-        finish(report, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
+    code = finish(reports, files, as_json=json, quiet=quiet, baseline=before, comparison=changes)
     watch.last_words()
-    raise typer.Exit(worst_exit_code(one.verdict.exit_code for one in reports.values()))
+    raise typer.Exit(code)
 
 
 def _print_forecast(chosen: Options, resume: Path | None, *, retry_errors: bool, json: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from germane.cli.options import AsJson, Baseline, By, FailOnRegression, FailUnder, Stored, measures_option
 from germane.cli.values import print_document
@@ -39,7 +39,7 @@ def score(
         report.finish()  # with what was decided on the change
     for path in folders[1:]:
         report.save(path)
-    finish(report, files, as_json=json, code=True)
+    raise Exit(finish({"": report}, files, as_json=json))
 
 
 def _refuse_source(output: Path, folder: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from germane.clean import shorten
-from germane.errors import InputError
 from germane.judging.driver import replay
 from germane.judging.recorded import Recorded
 from germane.measures.labels import distinct_contexts
@@ -18,7 +17,7 @@ from germane.measures.scoring import Block, Job, graders_of
 from germane.questions.question import AnyQuestion
 from germane.reports.explain import recorded, settings_of
 from germane.reports.pairing import Floats, Pair, Side
-from germane.reports.summary import higher_is_better
+from germane.reports.summary import higher_is_better, known_measure
 from germane.statistics.ranking import ListChanges, list_changes
 from germane.types import Context, Judgement, Sample
 
@@ -117,13 +116,12 @@ def _shared_verdicts(
 def _refusal(pair: Pair, name: str) -> str:
     """Why the difference of a measure cannot be split, or ""."""
     a, b = pair.a, pair.b
-    try:
-        script = Measure.parse(a.types[name]).definition.family == "graded"
-    except InputError:
+    measure = known_measure(a.types[name])
+    if measure is None:
         return "the measure is not known here"
     reasons = {
         "labels of people and of a judge are mixed in it": verdicts_of((a, b), name) == "mixed",
-        "a script's score belongs to the list that it was given": script,
+        "a script's score belongs to the list that it was given": measure.definition.family == "graded",
         "it takes the samples of both, which only report folders of germane run hold": not (
             a.samples and b.samples
         ),

@@ -10,12 +10,9 @@ from germane.clean import shorten, some_of
 from germane.errors import InputError
 from germane.reports.data import ReportData
 from germane.reports.pairing import Pair, sides_of
-from germane.statistics.power import detectable_difference, power_of, units_needed
+from germane.statistics.power import POWER, detectable_difference, power_of, units_needed
 from germane.statistics.ranking import overlap_at, rank_biased_overlap
 from germane.types import Json
-
-POWER = 0.8
-"""Probability with which a difference is to be detected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +82,9 @@ def plan_power(
         deviation=deviation,
         correlation=assumed,
         detect=detect,
-        smallest=detectable_difference(deviation, n, power=POWER),
+        smallest=detectable_difference(deviation, n),
         power=power_of(deviation, n, detect),
-        needed=units_needed(deviation, detect, power=POWER),
+        needed=units_needed(deviation, detect),
     )
 
 

@@ -22,7 +22,7 @@ from germane.judges.script import ScriptJudge
 from germane.judging.spending import Receipts
 from germane.ledger.store import Ledger
 from germane.measures.labels import Settings
-from germane.measures.scoring import Block, Grader, Job, choice_of
+from germane.measures.scoring import Block, Grader, Job
 from germane.questions.asking import Answer, Program, answered
 from germane.questions.question import AnyQuestion
 from germane.questions.script import Script
@@ -250,7 +250,7 @@ class Forecaster:
         if grader.by is not None or grader.measure.definition.family != "ranked":
             yield from questions
             return
-        before, mine = read.setdefault(choice_of(grader.measure), Counter()), Counter[str]()
+        before, mine = read.setdefault(grader.measure.choice, Counter()), Counter[str]()
         for asked in questions:
             mine[asked.key] += 1
             if mine[asked.key] > before[asked.key]:

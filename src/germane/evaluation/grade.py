@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import inf
 from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import PlainValidator
 
 from germane.errors import InputError, JudgeError, Place
 from germane.evaluation.choice import NAME_A_JUDGE, needs_judge
@@ -26,35 +26,41 @@ from germane.reports.explain import results_of
 from germane.reports.report import Report
 from germane.samples.contexts import find_contexts, only_contexts
 from germane.samples.evalfile import Case
-from germane.samples.files import Notice, Warn, fold, nearest, whole
+from germane.samples.files import Warn, fold, whole
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import RowReader
+from germane.samples.yamltext import Flag, Share, WholeNumber, YamlModel, node_of, plain_value, read_model
 from germane.types import Json, Message, Sample, Score, freeze
 
 if TYPE_CHECKING:
     from germane.graders.grader import CaseGrader
 
-_OURS = {
-    "strict": ("strict_mode",),
-    "expected_relevant_count": (),
-    "threshold": ("min_score",),
-    "contexts": ("retrieval_context", "retrieved_context", "retrieved_contexts"),
-    "contexts_from": (),
-    "against": (),
-    "scale": (),
-    "rubric": (),
-    "judge": (),
-}
-"""Options of a measure, with their other names; case, `_` and `-` never count."""
-_FOLDED = {fold(spelt): name for name, others in _OURS.items() for spelt in (name, *others)}
-_ON_TOP = ("strict", "expected_relevant_count")
+
+class GradeOptions(YamlModel):
+    """What the `config` of a document may say of a measure, in any spelling."""
+
+    what = "config"
+    aliases: ClassVar = {
+        "strict": ("strict_mode",),
+        "threshold": ("min_score",),
+        "contexts": ("retrieval_context", "retrieved_context", "retrieved_contexts"),
+    }
+
+    strict: Flag = False
+    expected_relevant_count: WholeNumber | None = None
+    threshold: Share | None = None
+    contexts: Annotated[Any, PlainValidator(plain_value)] = None
+    contexts_from: Literal["auto", "text"] = "auto"
+    against: str | None = None
+    scale: str | None = None
+    rubric: str | None = None
+    judge: str | None = None
+
+
+_ON_TOP = {"strict", "expected_relevant_count"}
 """Options that may stand beside the answer too, as in the input schema of AgentV's design note."""
-_TYPES: tuple[tuple[str, type | UnionType, float, str], ...] = (
-    ("strict", bool, 1, "write true or false"),
-    ("expected_relevant_count", int, inf, "write a whole number from 0"),
-    ("threshold", int | float, 1, "write a number from 0 to 1"),
-)
-"""Options that are no texts: their types, the most that they may be, and what to write."""
+_OF_GRADERS = {"contexts", "contexts_from", "judge"}
+"""Options that hold for graders that are no measures; what else is in their `config` is their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,49 +73,36 @@ class Graded:
 
 def options_of(
     document: Mapping[str, Json], given: Mapping[str, Json], warn: Warn | None = None
-) -> dict[str, Json]:
-    """The options of a measure that are `given`, or stand in the document's `config` or beside it.
+) -> GradeOptions:
+    """The options that are `given`, or stand in the document's `config` or beside it.
 
-    For a measure `warn` gets a Notice for each that is not known, and an InputError says which has a wrong type.
+    `warn`, for a measure, gets a Notice for each that is not known. InputError for one that cannot be as it is.
     """
     config = document.get("config")
-    found: dict[str, Json] = {}
-    for key, value in document.items():
-        if (name := _FOLDED.get(fold(key))) in _ON_TOP:
-            found[name] = value
+    names = {fold(spelt): name for spelt, name in GradeOptions.spellings().items()}
+    found = {name: document[key] for key in document if (name := names.get(fold(key))) in _ON_TOP}
     for key, value in {**(config if isinstance(config, Mapping) else {}), **given}.items():
-        if (name := _FOLDED.get(fold(key))) is not None:
+        name = names.get(fold(key), key)
+        if warn is not None or name in _OF_GRADERS:
             found[name] = value
-        elif warn is not None:
-            near = nearest(key, _FOLDED)
-            fix = f"did you mean {_FOLDED[near]!r}?" if near else f"known: {', '.join(_OURS)}"
-            warn(Notice(f"config has no key {key!r} for a measure: it is ignored", fix))
-    if warn is not None:
-        _check_types(found)
-    return found
+    return read_model(GradeOptions, node_of(found, Place("config")), warn=warn)
 
 
-def _check_types(options: Mapping[str, Json]) -> None:
-    for name, kinds, most, fix in _TYPES:
-        value = options.get(name)
-        wrong = not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool)
-        if value is not None and (wrong or not 0 <= value <= most):
-            raise InputError(f"{name} is {value!r}", fix=fix)
-
-
-def document_sample(document: Json, options: Mapping[str, Json]) -> Sample:
+def document_sample(document: Json, options: GradeOptions | Mapping[str, Json]) -> Sample:
     """The sample in a code-judge document or a sample line; InputError where it is neither."""
     if not isinstance(document, Mapping):
         raise InputError(
             "stdin must hold one JSON object", fix='send {"question": ..., "candidate_answer": ...}'
         )
+    if not isinstance(options, GradeOptions):
+        options = options_of({}, options)
     row = _row(document) if _is_protocol(document) else dict(document)
-    if options.get("contexts") is not None:
-        row["contexts"] = options["contexts"]
+    if options.contexts is not None:
+        row["contexts"] = options.contexts
     sample = _read(row)
     if sample.contexts is not None or sample.calls is not None:
         return sample
-    found = find_contexts(sample, contexts_from=options.get("contexts_from", "auto"))
+    found = find_contexts(sample, contexts_from=options.contexts_from)
     return replace(sample, contexts=found.contexts, calls=found.calls)
 
 

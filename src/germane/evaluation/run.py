@@ -32,7 +32,7 @@ from germane.evaluation.session import Session, answers_so_far, ledger_of, new_f
 from germane.evaluation.unit import evaluated, plan
 from germane.judges.judge import members_of
 from germane.judging.pool import Pool
-from germane.judging.spending import Budget, Receipts, Spent
+from germane.judging.spending import Budget, Receipts
 from germane.ledger.replay import missing_in_words, open_for_replay
 from germane.ledger.store import Ledger, SQLiteLedger, is_there
 from germane.measures.scoring import Job
@@ -140,7 +140,6 @@ class _Run:
         self.plan, self.watch, self.options = plan, watch, plan.options
         self.stored, self.resume, self.retry_errors = stored or {}, resume, retry_errors
         self.budget = budget or Budget(self.options.max_cost, self.options.max_calls)
-        self.spent = Spent()
         self.missing: Mapping[str, AnyQuestion] = {}
         self.models: dict[str, dict[str, str]] = {}
         self.counts: Counter[Path] = Counter()
@@ -164,7 +163,8 @@ class _Run:
             self._discard(session, asked=cases is not None)  # nothing was judged: a bad line came first
             raise
         except (Interrupted, JudgeError, LedgerError, OSError) as failure:
-            asked = cases is not None or bool(self.spent.calls or self.spent.cached)
+            spent = session.receipts.spent
+            asked = cases is not None or bool(spent.calls or spent.cached)
             if isinstance(failure, MissingKey) and self._discard(session, asked=asked):
                 raise
             raise self._stopped(failure, session) from None
@@ -202,7 +202,7 @@ class _Run:
                     async for part in evaluated(units, pool):
                         session.folder.add(part)
         finally:
-            self.spent, self.missing = pool.spent, pool.missing
+            self.missing = pool.missing
             session.folder.flush()
 
     def _check(self, jobs: Sequence[Job] | None, session: Session) -> None:
@@ -244,7 +244,7 @@ class _Run:
         report = Report.build(
             session.folder,
             {
-                **session.manifest(manifest_of(plan.settings, judge, session.total(self.spent))),
+                **session.manifest(manifest_of(plan.settings, judge, session.total)),
                 **self._input(),
                 **({"targets": self.models} if self.models else {}),
                 "places": plan.suite.places(),
@@ -264,13 +264,12 @@ class _Run:
 
     def _stopped(self, failure: BaseException, session: Session) -> GermaneError:
         """Write down and show what is known; the error says how the run is continued."""
-        total = session.total(self.spent)
         flags = (self.budget.too_low, "...") if self.budget.too_low else ()
-        error = session.explained(failure, total, *flags)
+        error = session.explained(failure, *flags)
         with contextlib.suppress(OSError):  # a full disk: the manifest of the start stands, and will do
             session.write("interrupted", self._made(session))
             code = 3 if isinstance(error, LimitReached) else 130 if isinstance(error, Interrupted) else 2
-            manifest = session.manifest(manifest_of(self.plan.settings, self.plan.judge, total))
+            manifest = session.manifest(manifest_of(self.plan.settings, self.plan.judge, session.total))
             verdict = Verdict(code, (str(failure),))
             known = Report.so_far(session.folder, manifest, verdict, folder=session.path, stopped=str(error))
             self.watch.stopped(known)
@@ -286,7 +285,7 @@ class _Run:
 
     def _made(self, session: Session) -> dict[str, Json]:
         """What a manifest says before the report is complete."""
-        return {"judge": judge_entry(self.plan.judge, session.total(self.spent)), **self._input()}
+        return {"judge": judge_entry(self.plan.judge, session.total), **self._input()}
 
     def _input(self) -> dict[str, Json]:
         """What a manifest says of the input: its warnings, and how many cases each of several paths gave.

@@ -125,12 +125,13 @@ class Session:
         """Write the manifest of a report that is not complete."""
         self.folder.write_manifest({**self.manifest(made), "replaces": self.replaces}, status)
 
-    def total(self, spent: Spent) -> Spent:
+    @property
+    def total(self) -> Spent:
         """What all sessions have spent, and what nobody has answered up to now.
 
         Only the last session tells what need not be asked: it goes through everything.
         """
-        return replace(self.receipts.earlier + spent, errors=len(self.receipts.failed))
+        return replace(self.receipts.earlier + self.receipts.spent, errors=len(self.receipts.failed))
 
     def command(self, *flags: str) -> str:
         """The command that continues this run."""
@@ -138,9 +139,9 @@ class Session:
         headers = [word for name, _ in self.options.headers for word in ("--header", f"{name}=...")]
         return shlex.join(["germane", "run", "--resume", str(self.path), *flags, *url, *headers])
 
-    def explained(self, failure: BaseException, spent: Spent, *flags: str) -> GermaneError:
+    def explained(self, failure: BaseException, *flags: str) -> GermaneError:
         """The same error, with what was spent and the command that continues, `flags` given with it."""
-        again = f"continue with: {self.command(*flags)}"
+        again, spent = f"continue with: {self.command(*flags)}", self.total
         if spent.calls or spent.requests:
             again += f"\nspent so far: {spent_in_words(spent.as_json())}"
         if isinstance(failure, Interrupted):

@@ -44,8 +44,6 @@ from germane.measures.scoring import (
     Block,
     Grader,
     Job,
-    choice_of,
-    depth_of,
     graders_of,
     open_holes,
 )
@@ -257,8 +255,8 @@ class PlainMeasures:
         measures = list(self._measures.values())
         self._sources = {measure.labels for measure in measures}
         self._depths = {
-            reading: _deepest(one for one in measures if choice_of(one) == reading)
-            for reading in map(choice_of, measures)
+            reading: _deepest(one for one in measures if one.choice == reading)
+            for reading in [one.choice for one in measures]
         }
         self._asked = [depth for reading, depth in self._depths.items() if reading.source == "judge"]
         self._beside = belonging_to(measures)
@@ -288,7 +286,7 @@ class PlainMeasures:
         values: dict[str, Floats] = {}
         refused: dict[str, dict[int, str]] = {}
         for name, measure in self._measures.items():
-            reading = choice_of(measure)
+            reading = measure.choice
             try:
                 values[name] = ranked.values(measure, tables.of(reading.source, self._depths[reading]))
             except Exception:  # noqa: BLE001 - a user's own formula: which sample it fails on is found one by one
@@ -301,7 +299,7 @@ class PlainMeasures:
         part.scores = ScoreTable.of_values(keys, values, types=self._types, refused=refused)
         for reading in self._depths:
             if reading.source == "gold":
-                mine = (refused[name] for name, one in self._measures.items() if choice_of(one) == reading)
+                mine = (refused[name] for name, one in self._measures.items() if one.choice == reading)
                 part.notes.update({REPEATED: tables.repeated(set.intersection(*map(set, mine)))})
         part.notes = +part.notes
         part.beside = tables.beside(self._beside)
@@ -404,7 +402,7 @@ def _gold_labels(row: PlainRow) -> list[int | None]:
 
 
 def _deepest(measures: Iterable[Measure]) -> int | None:
-    return _largest(list(map(depth_of, measures)))
+    return _largest([measure.depth for measure in measures])
 
 
 def _largest(depths: Sequence[int | None]) -> int | None:

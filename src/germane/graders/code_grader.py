@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from germane.graders.evidence import script_document
+from germane.graders.evidence import names_of, script_document
 from germane.graders.grader import CaseGrader, Command, GraderResult
 from germane.processes import misplaced
 from germane.questions.asking import Program, ask
@@ -82,23 +82,20 @@ class CodeGrader(CaseGrader):
         """Whether the program is lent a judge."""
         return self.max_calls is not None
 
-    def question(self, case: Case) -> ScriptGrade:
-        """What is run for a case."""
-        sample = case.sample
-        return ScriptGrade(
-            command=self.script,
-            document=freeze(script_document(case, self.config)),
-            cwd=self.cwd,
-            timeout=self.timeout,
-            env=self.env,
-            max_calls=self.max_calls,
-            agentv=self.agentv,
-            of=(sample.id, sample.system, str(sample.trial), self.label),
-        )
-
     def compute(self, case: Case) -> Program[GraderResult]:
         """Run it, and read what it printed."""
-        found = yield from ask(self.question(case))
+        found = yield from ask(
+            ScriptGrade(
+                command=self.script,
+                document=freeze(script_document(case, self.config)),
+                cwd=self.cwd,
+                timeout=self.timeout,
+                env=self.env,
+                max_calls=self.max_calls,
+                agentv=self.agentv,
+                of=names_of(case, self.label),
+            )
+        )
         return result_of(found)
 
 

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, ValidationInfo, model_v
 
 from germane.errors import InputError
 from germane.graders.code_grader import result_of
+from germane.graders.evidence import names_of
 from germane.graders.grader import CaseGrader, Command, GraderResult, Numbers, Verdict, together
 from germane.graders.llm_grader import FreeForm, PromptText, prompt_text
 from germane.questions.asking import Missing, Program, ask
@@ -179,14 +180,13 @@ class Composite(CaseGrader):
 
     def _scripted(self, results: Json, case: Case) -> Program[GraderResult]:
         assert self.aggregator.path is not None
-        sample = case.sample
         result = yield from ask(
             ScriptGrade(
                 command=self.aggregator.path,
                 document=freeze({"results": results}),
                 cwd=self.aggregator.cwd,
                 agentv=self.agentv,
-                of=(sample.id, sample.system, str(sample.trial), self.label),
+                of=names_of(case, self.label),
             )
         )
         misses = result.misses

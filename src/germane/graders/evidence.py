@@ -16,6 +16,11 @@ _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _FENCE = re.compile(r"```json\n?|```")
 
 
+def names_of(case: Case, grader: str) -> tuple[str, ...]:
+    """What a script is run for: the sample, its system and trial, and the grader."""
+    return case.sample.id, case.sample.system, str(case.sample.trial), grader
+
+
 def question_of(case: Case) -> str:
     """What was asked."""
     return case.question or case.sample.query

@@ -25,6 +25,7 @@ from germane.graders.evidence import (
     answer_of,
     criteria_of,
     message_json,
+    names_of,
     question_of,
     reference_of,
     script_document,
@@ -368,17 +369,6 @@ class PromptCommand(YamlModel):
                 raise Wrong(problem, "end the command with its script", "command")
             values |= {"command": [*command[:-1], str(file)], "cwd": str(file.parent)}
 
-    def question(self, case: Case, grader: str) -> ScriptText:
-        """What is run for a case."""
-        sample = case.sample
-        return ScriptText(
-            command=self.command,
-            document=freeze(script_document(case, self.config)),
-            cwd=self.cwd,
-            env=self.env,
-            of=(sample.id, sample.system, str(sample.trial), grader),
-        )
-
 
 _Prompt = Annotated[
     Annotated[PromptText, Tag("text")] | Annotated[PromptCommand, Tag("command")],
@@ -445,7 +435,10 @@ class LLMGrader(CaseGrader):
         values = self._values(case)
         own = None
         if isinstance(self.prompt, PromptCommand):
-            own = yield from ask(self.prompt.question(case, self.label))
+            document = freeze(script_document(case, self.prompt.config))
+            command, cwd, env = self.prompt.command, self.prompt.cwd, self.prompt.env
+            named = names_of(case, self.label)
+            own = yield from ask(ScriptText(command=command, document=document, cwd=cwd, env=env, of=named))
         elif self.prompt and variables_in(self.prompt) & values.keys():
             own = self.prompt
         elif self.prompt:

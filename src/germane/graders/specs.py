@@ -130,10 +130,10 @@ def _keys(node: Node) -> set[str]:
 
 def _taken(node: Node, *names: str) -> tuple[Node | None, Node]:
     """The value under one of these names, and the mapping without it."""
-    folded, pairs = {fold(name) for name in names}, node.pairs or {}
-    found = [inner for key, inner in pairs.items() if fold(key) in folded and not inner.is_null()]
-    left = {key: inner for key, inner in pairs.items() if fold(key) not in folded}
-    return (found[0] if found else None), replace(node, pairs=left)
+    folded, pairs = set(map(fold, names)), dict(node.pairs or {})
+    taken = [pairs.pop(key) for key in [*pairs] if fold(key) in folded]
+    value = next((inner for inner in taken if not inner.is_null()), None)
+    return value, replace(node, pairs=pairs) if taken else node
 
 
 def _type(node: Node) -> tuple[str, Node]:

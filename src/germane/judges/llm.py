@@ -14,7 +14,7 @@ from germane.errors import InputError
 from germane.judges.client.call import GroupCall
 from germane.judges.client.client import ModelClient
 from germane.judges.client.limits import AdaptiveConcurrency, RateLimiter
-from germane.judges.client.output import ROOM, ModelCapabilities
+from germane.judges.client.output import LIMIT_NAMES, ROOM, ModelCapabilities
 from germane.judges.client.providers import Price, Service, check_headers, find, price_of
 from germane.judges.client.retry import RetryPolicy, check_number
 from germane.judges.client.transport import HTTPTransport, Transport
@@ -119,7 +119,7 @@ class LLMJudge(Judge):
             temperature=temperature,
             max_tokens=max_output_tokens or (ROOM if service.extra else None),
             parameters=own,
-            limit_name=_limit_name(service),
+            limit_names=_limit_names(service),
         )
         self.identity = _identity(service, temperature, self.capabilities.parameters, reasoning)
         if reasoning is not None:
@@ -266,10 +266,10 @@ def check_shared(judges: Iterable[object], base_url: str | None, headers: object
         raise InputError(shared, fix="write PROVIDER:MODEL@URL for each, with its key in the environment")
 
 
-def _limit_name(service: Service) -> str:
+def _limit_names(service: Service) -> tuple[str, ...]:
     """OpenAI's newer models refuse the old name, and say so; most servers of others pass over the new one in silence."""
     own = service.provider == "azure" or (service.provider == "openai" and not service.custom)
-    return "max_completion_tokens" if own else "max_tokens"
+    return LIMIT_NAMES[::-1] if own else LIMIT_NAMES
 
 
 def _identity(

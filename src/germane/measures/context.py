@@ -126,13 +126,12 @@ def context_claim_precision(sample: Sample) -> Program[Outcome]:
     when={"unit": "statement"},
     aliases=("contextual_relevancy",),
 )
-def context_relevancy(sample: Sample, *, unit: str, k: int | None, settings: Settings) -> Program[Outcome]:
+def context_relevancy(sample: Sample, *, k: int | None, settings: Settings) -> Program[Outcome]:
     """Share of what the contexts state that is relevant to the query: how little noise comes with what is needed.
 
     One question a context lists its statements and says of each whether it is relevant. Where the answer about a
     context is missing, nobody knows how many statements it held: the score is incomplete within 0 to 1.
     """
-    del unit  # it chose this definition
     contexts = distinct_contexts(sample, k)
     if nothing := nothing_in(contexts):
         return nothing
@@ -359,9 +358,8 @@ _MARGINAL: MeasureOptions = {
     nothing="no relevant document known, contexts without ids, or fewer searches than `call`: skipped",
     when={"of": "documents"},
 )
-def marginal_recall(sample: Sample, *, of: str, call: int) -> Outcome:
+def marginal_recall(sample: Sample, *, call: int) -> Outcome:
     """What one more search brings: the share of the gold documents that it is the first to find."""
-    del of  # it chose this definition
     gold, lists = relevant(sample, 1), documents(sample, "calls")
     if not gold or lists is None:
         return skipped(NO_IDS if gold else NO_GOLD)
@@ -377,9 +375,8 @@ def marginal_recall(sample: Sample, *, of: str, call: int) -> Outcome:
     calls=_OF_CLAIMS["calls"],
     when={"of": "claims"},
 )
-def _marginal_claims(sample: Sample, *, of: str, call: int) -> Program[Outcome]:
+def _marginal_claims(sample: Sample, *, call: int) -> Program[Outcome]:
     """What one more search brings: the share of the reference's claims that it is the first to support."""
-    del of  # it chose this definition
     matrix = yield from _matrix(sample)
     if isinstance(matrix, Outcome):
         return matrix

@@ -16,7 +16,7 @@ from germane.measures.labels import LabelledPlace, PlaceLabel, Ranking, fill_tab
 from germane.measures.measure import Definition, Measure
 from germane.measures.outcome import Item, Outcome
 from germane.measures.ranked import values
-from germane.measures.scoring import depth_of, is_relevant, open_holes
+from germane.measures.scoring import is_relevant, open_holes
 from germane.questions.asking import Unanswered
 from germane.questions.question import Question
 from germane.types import FrozenDict, Json
@@ -97,7 +97,7 @@ def explain_ranked(
     several = len(lists) > 1
     for call, ranking in enumerate(lists, 1):
         found, below = 0, False
-        for rank, place in enumerate(ranking.places[: depth_of(measure)], 1):
+        for rank, place in enumerate(ranking.places[: measure.depth], 1):
             check = _check(rank, place, measure, call if several else 0, votes)
             relevant = check["relevant"]
             where = f"Call {call}, position {rank}" if several else f"Position {rank}"

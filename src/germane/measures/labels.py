@@ -17,7 +17,7 @@ import numpy as np
 
 from germane.errors import InputError
 from germane.measures.kernel import Ints, RankedLabels
-from germane.measures.measure import Source
+from germane.measures.measure import LabelChoice
 from germane.questions.asking import Missing, Program, Unanswered, ask_all
 from germane.questions.relevance import Relevance, Scale
 from germane.questions.text import blank
@@ -169,18 +169,6 @@ class Ranking(NamedTuple):
     known: tuple[int, ...] | None = None
     repeated: int = 0
     mixed: bool = False
-
-
-class LabelChoice(NamedTuple):
-    """What a ranked measure reads: whose labels, held against what, of the calls or of the final list.
-
-    `against`: the judge holds contexts against the need (the sample's query, and whatever the settings add to it), or
-    against the query of the call that they came from and nothing else - the reference answers the need.
-    """
-
-    source: Source
-    against: str
-    final: bool
 
 
 def _label(answer: float, scale: str, source: str, reasoning: str = "") -> PlaceLabel:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isinf
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from germane.errors import MeasureError
 from germane.samples.files import fold, nearest
@@ -64,9 +64,10 @@ class Definition:
     measure, and `sources` the ones it can read at all; the fields that a source itself needs are not in `needs`.
 
     A measure whose computation depends on a parameter has one Definition for each value of it, under one name:
-    `when={"unit": "context"}` says for which. `aliases` of such a definition carry its `when`, and `presets`
-    are aliases that carry other parameters (trec_eval's `rbp` means p=0.9). `nothing` says what a sample with
-    nothing to count gets. `cutoff` says whether `@k` may or must be given; `recall`: `@r`, a level of recall, must be.
+    `when={"unit": "context"}` says for which, and `compute` is not handed it. `aliases` of such a definition carry its
+    `when`, and `presets` are aliases that carry other parameters (trec_eval's `rbp` means p=0.9). `nothing` says what a
+    sample with nothing to count gets. `cutoff` says whether `@k` may or must be given; `recall`: `@r`, a level of recall,
+    must be.
 
     `calls` says in words how many answers of a judge a sample costs ("0" = it asks nobody). `answerable` measures are
     skipped for questions that cannot be answered. `settings`: compute wants the evaluation's settings too.
@@ -327,13 +328,26 @@ _TREC = re.compile(r"(?P<name>[A-Za-z][A-Za-z_]*?)[_.](?P<k>[01]?\.\d+|\d+)")
 _CUTOFF = re.compile(r"\d{1,9}|\d?\.\d{1,9}")
 
 
+class LabelChoice(NamedTuple):
+    """What a ranked measure reads: whose labels, held against what, of the calls or of the final list.
+
+    `against`: the judge holds contexts against the need (the sample's query, and whatever the settings add to it), or
+    against the query of the call that they came from and nothing else - the reference answers the need.
+    """
+
+    source: Source
+    against: str
+    final: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Measure:
     """A measure with its parameters and cut-off: `Measure.parse("AP(rel=2)@10")` or `AP(rel=2) @ 10`.
 
     Equal when they mean the same; `str()` is the canonical name. `settings` are all its parameters: as given, else
     their defaults (None = depends on the labels). `definition` is what the registry knows of it, `labels` the one
-    source of labels that it reads. Raises MeasureError on an unknown name, parameter or value, and on a
+    source of labels that it reads; `choice` and `depth` say which rankings a ranked one reads, and how many places of
+    each (None = all). Raises MeasureError on an unknown name, parameter or value, and on a
     cut-off that is superfluous, below 1 or, of a level of recall, outside 0 to 1.
     """
 
@@ -343,6 +357,8 @@ class Measure:
     settings: FrozenDict = field(init=False, repr=False, compare=False)
     definition: Definition = field(init=False, repr=False, compare=False)
     labels: Source = field(init=False, repr=False, compare=False)
+    choice: LabelChoice = field(init=False, repr=False, compare=False)
+    depth: int | None = field(init=False, repr=False, compare=False)
     _text: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -366,13 +382,17 @@ class Measure:
         defaults = {name: spec.default for name, spec in known.params.items()}
         cutoff = _checked_cutoff(known, self.cutoff)
         at = "" if cutoff is None else f"@{cutoff:.9g}"
+        settings = FrozenDict(defaults | checked)
+        cut = isinstance(cutoff, int) and settings.get("holes") != "condensed"
         found = {
             "name": known.name,
             "params": FrozenDict(checked),
             "cutoff": cutoff,
-            "settings": FrozenDict(defaults | checked),
+            "settings": settings,
             "definition": known,
             "labels": source,
+            "choice": LabelChoice(source, settings.get("against", "need"), settings.get("over") == "final"),
+            "depth": cutoff if cut else None,
             "_text": known.name + _spelled(checked) + at,
         }
         for place, what in found.items():

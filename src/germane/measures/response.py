@@ -342,7 +342,7 @@ _NUGGETS: MeasureOptions = {
         "weighted_score": {"nuggets": "weighted", "strict": False},
     },
 )
-def nugget_recall(sample: Sample, *, nuggets: str, strict: bool, text: str) -> Program[Outcome]:
+def nugget_recall(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outcome]:
     """Share of the facts that a good answer holds which the contexts state together.
 
     Nuggets are the sample's own (`metadata.nuggets`: texts, or objects with text and importance vital or okay; a bare
@@ -352,7 +352,7 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool, text: str) -> P
     contexts = distinct_contexts(sample)
     if nothing := nothing_in(contexts):
         return nothing
-    return (yield from _nuggets_held(sample, texts_of(contexts), text, nuggets, strict=strict))
+    return (yield from _nuggets_held(sample, texts_of(contexts), "contexts", nuggets, strict=strict))
 
 
 @measure(
@@ -361,12 +361,12 @@ def nugget_recall(sample: Sample, *, nuggets: str, strict: bool, text: str) -> P
     needs=("response", "query"),
     when={"text": "response"},
 )
-def _nuggets_of_response(sample: Sample, *, nuggets: str, strict: bool, text: str) -> Program[Outcome]:
+def _nuggets_of_response(sample: Sample, *, nuggets: str, strict: bool) -> Program[Outcome]:
     """Share of the facts that a good answer holds which the response states: what AutoNuggetizer scores.
 
     The nuggets are those of nugget_recall.
     """
-    return (yield from _nuggets_held(sample, (sample.response or "",), text, nuggets, strict=strict))
+    return (yield from _nuggets_held(sample, (sample.response or "",), "response", nuggets, strict=strict))
 
 
 def _nuggets_held(

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Protocol, cast
 from germane.measures import ranked
 from germane.measures.labels import (
     HELPS,
-    LabelChoice,
     PlaceLabel,
     Ranking,
     Settings,
@@ -28,7 +27,7 @@ from germane.measures.labels import (
     place_labels,
     rankings,
 )
-from germane.measures.measure import Definition, Measure, define
+from germane.measures.measure import Definition, LabelChoice, Measure, define
 from germane.measures.outcome import Outcome, bounds, error, incomplete, ok, safely, skipped
 from germane.questions.asking import Program, Unanswered
 from germane.questions.text import blank
@@ -130,21 +129,9 @@ class Job:
     case: Any = None
 
 
-def choice_of(measure: Measure) -> LabelChoice:
-    """What a ranked measure reads: those that read the same share one label program per sample."""
-    params = measure.settings
-    return LabelChoice(measure.labels, params.get("against", "need"), params.get("over") == "final")
-
-
 def labels_for(measure: Measure, sample: Sample, settings: Settings) -> Program[tuple[Ranking, ...]]:
     """The labelled rankings that a ranked measure reads of a sample."""
-    return place_labels(sample, choice_of(measure), depth_of(measure), settings)
-
-
-def depth_of(measure: Measure) -> int | None:
-    """How many places of each ranking a measure looks at; None = all."""
-    cut = isinstance(measure.cutoff, int) and measure.settings.get("holes") != "condensed"
-    return measure.cutoff if cut else None  # type: ignore[return-value]
+    return place_labels(sample, measure.choice, measure.depth, settings)
 
 
 def open_holes(measure: Measure) -> bool:
@@ -162,7 +149,8 @@ def is_relevant(label: PlaceLabel | Unanswered | None, measure: Measure) -> bool
 
 def program_of(measure: Measure, sample: Sample, settings: Settings) -> Program[Outcome]:
     """A judged measure's program for a sample; it never raises."""
-    known, params = measure.definition, dict(measure.settings)
+    known = measure.definition
+    params = {name: value for name, value in measure.settings.items() if name not in known.when}
     if known.cutoff != "none":
         params["k"] = measure.cutoff
     if known.settings:
@@ -174,20 +162,18 @@ def applicable(measure: Measure, sample: Sample, settings: Settings) -> Outcome 
     """None where the measure can be computed for this sample, else why not."""
     known = measure.definition
     for need in known.needs:
-        if _absent(sample, need):
+        if need == "contexts":
+            there = sample.contexts is not None or sample.calls is not None
+        elif need in {"query", "reference", "response"}:
+            there = given(sample, need) is not None
+        else:
+            there = getattr(sample, need, None) not in (None, "", ())
+        if not there:
             return error(sample.error) if sample.error else skipped(_ABSENT.get(need, f"no {need}"))
     if sample.answerable is False and (known.answerable or known.family == "ranked"):
         return skipped(_UNANSWERABLE)
     unlabelled = _unlabelled(measure, sample, settings) if known.family == "ranked" else None
     return skipped(unlabelled) if unlabelled else None
-
-
-def _absent(sample: Sample, need: str) -> bool:
-    if need == "contexts":
-        return sample.contexts is None and sample.calls is None
-    if need in {"query", "reference", "response"}:
-        return given(sample, need) is None
-    return getattr(sample, need, None) in (None, "", ())
 
 
 def _unlabelled(measure: Measure, sample: Sample, settings: Settings) -> str | None:
@@ -269,10 +255,10 @@ class Block:
                 found[grader.name] = self._ask(program_of(measure, job.sample, self.settings), [measure])
             else:
                 found[grader.name] = -1
-                ranked_ones.setdefault(choice_of(measure), []).append(grader)
+                ranked_ones.setdefault(measure.choice, []).append(grader)
         for choice, graders in ranked_ones.items():
             measures = [grader.measure for grader in graders]
-            depths = list(map(depth_of, measures))
+            depths = [measure.depth for measure in measures]
             depth = None if None in depths else max(filter(None, depths))
             number = self._ask(place_labels(job.sample, choice, depth, self.settings), measures)
             self._labels.setdefault(choice, []).append(number)
@@ -339,7 +325,8 @@ class _Labelled:
         measure, lists = grader.measure, self._lists[number]
         start, end = self._rows[number]
         try:
-            found = ok(_mean(self._values_of(measure, start, end)))
+            values = self._values_of(measure, start, end)
+            found = ok(fsum(values) / len(values) if values else 0.0)  # it made no search
             if measure.labels != "gold" or open_holes(measure):
                 found = self._incomplete(measure, number, settings) or found
         except Exception as fault:  # noqa: BLE001 - a user's own formula may fail, on labels that are tried too
@@ -388,13 +375,7 @@ class _Labelled:
 
 def _read(measure: Measure, lists: Sequence[Ranking]) -> list[PlaceLabel | Unanswered | None]:
     """The labels of the places that a measure reads."""
-    depth = depth_of(measure)
-    return [place.label for ranking in lists for place in ranking.places[:depth]]
-
-
-def _mean(values: Sequence[float]) -> float:
-    """The mean over the sample's rankings; 0 where it made no search."""
-    return values[0] if len(values) == 1 else fsum(values) / len(values) if values else 0.0
+    return [place.label for ranking in lists for place in ranking.places[: measure.depth]]
 
 
 def _noted(grader: Grader, outcome: Outcome, lists: Sequence[Ranking]) -> Outcome:

@@ -52,18 +52,15 @@ def words(text: str) -> list[str]:
 
 
 def _parts(word: str) -> list[str]:
-    if not _UNSPACED.search(word):
-        return [word]
+    """A word, in pairs of characters where its script does not space words."""
     parts: list[str] = []
     end = 0
-    for run in _UNSPACED.finditer(word):
-        parts += [word[end : run.start()], *_pairs(run.group())]
-        end = run.end()
+    for found in _UNSPACED.finditer(word):
+        run = found.group()
+        pairs = [run] if len(run) < 3 else [run[i : i + 2] for i in range(len(run) - 1)]
+        parts += [word[end : found.start()], *pairs]
+        end = found.end()
     return [part for part in (*parts, word[end:]) if part]
-
-
-def _pairs(run: str) -> list[str]:
-    return [run] if len(run) < 3 else [run[i : i + 2] for i in range(len(run) - 1)]
 
 
 def stem(word: str) -> str:

@@ -312,7 +312,11 @@ class Corrections:
                 found * scale, labels * scale, rows.case, proxy=proxy, value_range=limits
             )
         queries = len(set(rows.case[~np.isnan(labels)].tolist()))
-        return _within(replace(result, queries=queries), rows.measure.definition.range)
+        if result.mean is None or result.ends is None:
+            return result
+        limits = rows.measure.definition.range
+        mean, low, high = np.clip([result.mean, *result.ends], *limits).tolist()
+        return replace(result, mean=mean, ends=(low, high), queries=queries)
 
     def _of_queries(self, rows: _Things, book: LabelBook) -> CorrectedMean | str:
         """Some queries are labelled whole: estimand B."""
@@ -372,21 +376,9 @@ def largest_draw(labels: Sequence[Label]) -> tuple[list[Label], str, str]:
 
 def _valued(measure: Measure, sample: Sample, settings: Settings) -> float:
     """A ranked measure over people's labels, all of which are there."""
-    lists, _ = replay(labels_for(measure, sample, settings), _nobody)
+    lists, _ = replay(labels_for(measure, sample, settings), lambda _: ())  # labels ask nobody
     values: list[float] = ranked.values(measure, fill_table(lists)).tolist()
     return fsum(values) / len(values) if values else 0.0
-
-
-def _nobody(_: Sequence[AnyQuestion]) -> Sequence[Judgement]:
-    raise AssertionError("people's labels ask nobody")
-
-
-def _within(result: CorrectedMean, limits: tuple[float, float]) -> CorrectedMean:
-    """The same, cut to the range of the measure."""
-    if result.mean is None or result.ends is None:
-        return result
-    mean, low, high = np.clip([result.mean, *result.ends], *limits).tolist()
-    return replace(result, mean=mean, ends=(low, high))
 
 
 def corrected_in_words(summaries: Iterable[MeasureSummary]) -> Iterator[str]:

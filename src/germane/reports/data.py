@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import groupby
@@ -202,7 +202,8 @@ class ReportData:
 
     def cases(self) -> Iterator[CaseResult]:
         """One result per sample: weighted score, verdict, failed requirements; none where no graders are declared."""
-        return cases_of(self.scores(), self.graders_of) if self._sets else iter(())
+        for key, scores in groupby(self.scores() if self._sets else (), key=lambda score: score.key):
+            yield _case(key, list(scores), self.graders_of(key))
 
     def graders_of(self, key: SampleKey) -> Mapping[str, Grader]:
         """The graders of a sample by their reported name."""
@@ -214,9 +215,7 @@ class ReportData:
 
     @cached_property
     def _sets(self) -> list[dict[str, Grader]]:
-        sets = self.manifest.get("graders")
-        if not sets:
-            return []
+        sets = self.manifest.get("graders") or ()
         return [{row["name"]: load_grader(row) for row in rows} for rows in sets]
 
     @property
@@ -268,20 +267,8 @@ class CaseResult:
         return self.sample, self.system, self.trial
 
 
-def cases_of(
-    scores: Iterable[Score], graders_of: Callable[[SampleKey], Mapping[str, Grader]]
-) -> Iterator[CaseResult]:
-    """The cases of scores in sample order; `graders_of` gives a case's graders by their reported name."""
-    for key, mine in groupby(scores, key=lambda score: score.key):
-        yield _case(key, list(mine), graders_of(key))
-
-
 def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]) -> CaseResult:
-    from germane.measures.scoring import (  # not at the top: `germane rank` has gates and no programs
-        BORDERLINE,
-        PASS,
-        STRICT,
-    )
+    from germane.measures import scoring  # not at the top: `germane rank` has gates and no programs
 
     rows = [(score, graders.get(score.measure)) for score in scores]
     due = [(score, grader) for score, grader in rows if score.status != "skipped"]
@@ -299,12 +286,14 @@ def _case(key: SampleKey, scores: Sequence[Score], graders: Mapping[str, Grader]
     if least is not None and due:
         below[CASE_SCORE] = None if mean is None else mean < least
     failed = tuple(name for name, found in below.items() if found)
-    strict = any(grader and grader.strict and (score.why or "").startswith(STRICT) for score, grader in rows)
+    strict = any(
+        grader and grader.strict and (score.why or "").startswith(scoring.STRICT) for score, grader in rows
+    )
     verdict: CaseVerdict = "undecided" if due else "skipped"
     if failed or strict:
         verdict = "fail"
     elif mean is not None:
-        verdict = "pass" if mean >= PASS else "borderline" if mean >= BORDERLINE else "fail"
+        verdict = "pass" if mean >= scoring.PASS else "borderline" if mean >= scoring.BORDERLINE else "fail"
     sample, system, trial = key
     return CaseResult(
         sample=sample,

@@ -6,7 +6,6 @@ import functools
 import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -21,12 +20,12 @@ from germane.measures.explaining import Exchange, Explanation, explain_judged, e
 from germane.measures.labels import HELPS, LabelledPlace, PlaceLabel, Ranking, Settings, fill_table, turns
 from germane.measures.measure import Measure
 from germane.measures.outcome import Outcome
-from germane.measures.scoring import depth_of, is_relevant, labels_for, program_of
+from germane.measures.scoring import is_relevant, labels_for, program_of
 from germane.questions.asking import Program, Unanswered
 from germane.questions.question import AnyQuestion
 from germane.questions.relevance import Relevance
 from germane.reports.data import ReportData
-from germane.reports.summary import in_digits
+from germane.reports.summary import in_digits, known_measure
 from germane.tables.labels import LabelBook, passage_of, relevance_item
 from germane.types import FrozenDict, Json, Judgement, Sample, Score, freeze
 
@@ -68,13 +67,6 @@ def explained(report: ReportData) -> Iterator[tuple[Score, Explanation]]:
         yield score, explainer.of(score, samples.get(score.key))[0]
 
 
-def _known(name: str) -> Measure | None:
-    """The measure of this name; None for a name that an eval file gave."""
-    with suppress(InputError):
-        return Measure.parse(name)
-    return None
-
-
 def votes_in(exchange: Exchange, answers: Recorded) -> list[dict[str, Json]]:
     """What the members of a panel said to each of these questions; {} where there was none."""
     questions = [question for question, _ in exchange]
@@ -110,7 +102,9 @@ def strips(report: ReportData, scores: Sequence[Score]) -> Iterator[tuple[str, S
     By the first score's measure if that is ranked, else by the first ranked one of the report.
     """
     names = (scores[0].type, *(summary.type for summary in report.summaries))
-    known = (one for one in map(_known, names) if one is not None and one.definition.family == "ranked")
+    known = (
+        one for one in map(known_measure, names) if one is not None and one.definition.family == "ranked"
+    )
     measure = next(known, None)
     samples = report.samples_of({score.key for score in scores})
     settings = settings_of(report)
@@ -197,7 +191,7 @@ class Explainer:
         In its own words where it is a grader's result; with its reason alone, and None, where no program can be run again.
         """
         result, outcome = self.result(score), Outcome(score.value, score.status, score.why, score.bounds)
-        measure = _known(score.type)
+        measure = known_measure(score.type)
         if result is not None:
             graded = Explanation(
                 outcome=outcome,
@@ -243,7 +237,7 @@ class Explainer:
     ) -> Facts:
         row: Facts = {name: getattr(score, name) for name in ("measure", "value", "status", "why")}
         row["bounds"] = list(score.bounds) if score.bounds else None
-        if (measure := _known(score.type)) is not None:
+        if (measure := known_measure(score.type)) is not None:
             row["formula"] = measure.definition.formula
         found, lists, exchange = self.of(score, sample)
         if score.status == "skipped" or lists is None:
@@ -472,7 +466,7 @@ def _what_if(measure: Measure, lists: Sequence[Ranking], value: float, most: int
     for number, ranking in enumerate(lists):
         places = ranking.places
         call = f" of call {number + 1}" if len(lists) > 1 else ""
-        for at in range(min(len(places), (depth_of(measure) or len(places)) + 1)):
+        for at in range(min(len(places), (measure.depth or len(places)) + 1)):
             moves = {f"rank {at + 1}{call} dropped": (*places[:at], *places[at + 1 :])}
             if at:
                 up = (*places[: at - 1], places[at], places[at - 1], *places[at + 1 :])

@@ -174,9 +174,13 @@ def notes_of(report: ReportData) -> Iterator[str]:
     yield from _covered(report)
 
 
+_MOST_COVERED = 20_000
+"""Samples up to which what was judged of them is read back for a note."""
+
+
 def _covered(report: ReportData) -> Iterator[str]:
     """How much of what was judged for each system the verdicts on the first one had covered."""
-    if len(report.systems) < 2:
+    if len(report.systems) < 2 or len(report.tables.scores.samples) > _MOST_COVERED:
         return
     items = report.tables.items
     judged: dict[str, set[str]] = {}
@@ -322,10 +326,6 @@ def _case(case: CaseResult, words: Words) -> CaseRow:
     return row
 
 
-def _json(report: ReportData) -> Iterator[str]:
-    yield json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"
-
-
 def _jsonl(report: ReportData) -> Iterator[str]:
     """One score per line, with what must be said of its mean, hits, misses and reasoning, and the verdict on its case."""
     words, verdicts, remarks = _words(report), _verdicts(report), _remarks(report)
@@ -365,7 +365,8 @@ def _csv(report: ReportData) -> Iterator[str]:
         columns["hits"] = [" | ".join(row["hits"]) for row in said]
         columns["misses"] = [" | ".join(row["misses"]) for row in said]
         columns["reasoning"] = [row["reasoning"] for row in said]
-        columns["relevance_checks"] = [_checks_as_json(row) for row in said]
+        checks = (row["details"].get("relevance_checks") for row in said)
+        columns["relevance_checks"] = [json.dumps(one, ensure_ascii=False) if one else "" for one in checks]
     means = {(s.system, s.measure): s for s in report.summaries}
     of_row = [means[key] for key in zip(columns["system"], columns["measure"], strict=True)]
     columns["mean"] = [summary.mean for summary in of_row]
@@ -380,12 +381,6 @@ def _csv(report: ReportData) -> Iterator[str]:
         writer.writerow(map(cell, row))
         yield out.getvalue()
         out.seek(out.truncate(0))
-
-
-def _checks_as_json(row: ResultRow) -> str:
-    """The relevance of each place as one JSON array; nothing where none was judged."""
-    checks = row["details"].get("relevance_checks")
-    return json.dumps(checks, ensure_ascii=False) if checks else ""
 
 
 def _markdown(report: ReportData) -> Iterator[str]:
@@ -495,7 +490,7 @@ def html(
 
 
 FORMATS: dict[str, Callable[[ReportData], Iterable[str]]] = {
-    ".json": _json,
+    ".json": lambda report: [json.dumps(json_document(report), ensure_ascii=False, indent=1) + "\n"],
     ".jsonl": _jsonl,
     ".csv": _csv,
     ".md": _markdown,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from math import fsum
 from typing import Any, Literal
@@ -15,8 +14,7 @@ from numpy.typing import NDArray
 
 from germane.clean import clean
 from germane.errors import InputError, Place
-from germane.measures.measure import Measure
-from germane.reports.summary import MeasureSummary, canonical_name, range_of, slices_of
+from germane.reports.summary import MeasureSummary, canonical_name, known_measure, range_of, slices_of
 from germane.statistics.power import flip_of_mean
 from germane.tables.cases import CaseScores
 from germane.tables.scores import ScoreTable
@@ -115,10 +113,8 @@ class Gate:
         """InputError where the gate's measure is none of these names, or reads a mix of labels."""
         names = dict.fromkeys(measured)
         if self.measure in names:
-            mixed = False
-            with suppress(InputError):  # a name that an eval file gave
-                mixed = Measure.parse(self.measure).labels == "best"
-            if mixed:
+            measure = known_measure(self.measure)
+            if measure is not None and measure.labels == "best":
                 raise self.mixed()
             return
         problem = f"the gate {self} names {self.measure}, which is not measured"

@@ -9,9 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from germane.encoding import now
-from germane.errors import InputError
 from germane.measures.measure import Measure
-from germane.reports.summary import Basis, Source, belonging_to
+from germane.reports.summary import Basis, Source, belonging_to, known_measure
 from germane.tables.folder import ReportFolder, Tables
 from germane.types import FrozenDict, Json
 from germane.version import __version__
@@ -78,9 +77,8 @@ class Bases:
         )
 
     def _source(self, canonical: str) -> Source:
-        try:
-            measure = Measure.parse(canonical)
-        except InputError:
+        measure = known_measure(canonical)
+        if measure is None:
             return "judge"
         source: Source = "judge" if measure.definition.asks else "gold"
         if measure.definition.family == "ranked":

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from germane.clean import clean
 from germane.errors import InputError
-from germane.measures.measure import Measure
 from germane.reports.data import ReportData
 from germane.reports.schema import OrderLine, RankedLine, RankingLine, line_of
 from germane.reports.summary import (
@@ -21,6 +20,7 @@ from germane.reports.summary import (
     higher_is_better,
     in_digits,
     interval_in_words,
+    known_measure,
     p_in_words,
     range_of,
 )
@@ -419,8 +419,6 @@ def taus(a: Sequence[float | None], b: Sequence[float | None]) -> tuple[float | 
 
 def _without_labels(canonical: str) -> str:
     """A measure's name over a judge's labels: what measures of several label sources have in common."""
-    try:
-        measure = Measure.parse(canonical)
-        return str(measure(labels="judge")) if "labels" in measure.definition.params else canonical
-    except InputError:
-        return canonical
+    measure = known_measure(canonical)
+    several = measure and "labels" in measure.definition.params and "judge" in measure.definition.sources
+    return str(measure(labels="judge")) if measure and several else canonical

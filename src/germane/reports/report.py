@@ -216,12 +216,13 @@ def read_document(path: Path) -> ReportData:
     place = Place(str(path))
     try:
         document = json.loads(path.read_text("utf-8"))
-        table = ScoreTable(map(_score, document["scores"]))
+        for row in document["scores"]:
+            if row["bounds"] is not None:
+                row["bounds"] = tuple(float("inf") if end is None else end for end in row["bounds"])
+        table = ScoreTable(Score(**row) for row in document["scores"])
     except KeyError:
-        problem, fix = (
-            "this document holds no scores",
-            "write it with germane run --json, or germane rank --json -q",
-        )
+        problem = "this document holds no scores"
+        fix = "write it with germane run --json, or germane rank --json -q"
         if isinstance(document.get("reports"), dict):
             problem = f"this document holds {len(document['reports'])} reports"
             fix = "name the folder of one of them"
@@ -232,13 +233,6 @@ def read_document(path: Path) -> ReportData:
     manifest: dict[str, Json] = {"judge": document.get("judge") or {}}
     tables = Part(scores=table)
     return ReportData(tables, manifest, Verdict(0, ()), _summaries(tables, manifest))
-
-
-def _score(row: dict[str, Json]) -> Score:
-    bounds = row["bounds"]
-    if bounds is not None:
-        bounds = (bounds[0], float("inf") if bounds[1] is None else bounds[1])
-    return Score(**{**row, "bounds": bounds})
 
 
 def required_gates(cases: Iterable[CaseResult], required: Iterable[str]) -> list[GateResult]:

@@ -191,28 +191,29 @@ class MeasureSummary:
         return found
 
 
+def known_measure(name: str) -> Measure | None:
+    """The measure of this name; None for a name that an eval file gave."""
+    try:
+        return Measure.parse(name)
+    except InputError:
+        return None
+
+
 def canonical_name(name: str) -> str:
     """The canonical spelling of a measure; a name that an eval file gave stays as it is."""
-    try:
-        return str(Measure.parse(name))
-    except InputError:
-        return name.strip()
+    return str(known_measure(name) or name.strip())
 
 
 def range_of(canonical: str) -> tuple[float, float]:
     """The range of a measure by its canonical name; 0 to 1 where nothing is known of it."""
-    try:
-        return Measure.parse(canonical).definition.range
-    except InputError:
-        return 0.0, 1.0
+    measure = known_measure(canonical)
+    return measure.definition.range if measure else (0.0, 1.0)
 
 
 def higher_is_better(canonical: str) -> bool:
     """Whether more of a measure is better; so it is where nothing is known of it."""
-    try:
-        return Measure.parse(canonical).definition.better == "higher"
-    except InputError:
-        return True
+    measure = known_measure(canonical)
+    return measure is None or measure.definition.better == "higher"
 
 
 def summarise(

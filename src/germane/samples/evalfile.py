@@ -27,7 +27,7 @@ from germane.samples.files import (
 from germane.samples.messages import content_text, input_files, messages_at, repository_root
 from germane.samples.models import SPELLINGS
 from germane.samples.rows import RowReader, check_columns
-from germane.samples.validation import Wrong, report, say
+from germane.samples.validation import Wrong, say
 from germane.samples.yamltext import (
     Count,
     Flag,
@@ -40,6 +40,7 @@ from germane.samples.yamltext import (
     YamlModel,
     as_list,
     folder_of,
+    names_of,
     node_of,
     parse_yaml,
     read_model,
@@ -205,8 +206,8 @@ class GraderLists(YamlModel):
     evaluators: Graders = ()
     assertions: Assertions = ()
 
-    def graders(self, faults: list[InputError] | None = None) -> tuple[GraderSpec, ...]:
-        """All of them, with names that differ."""
+    def graders(self, faults: list[InputError]) -> tuple[GraderSpec, ...]:
+        """All of them, with names that differ; what is wrong is added to the faults."""
         return by_name((*self.measures, *self.evaluators, *self.assertions), faults)
 
 
@@ -264,11 +265,10 @@ class Execution(GraderLists):
     skip_defaults: Flag = False
 
 
-def by_name(graders: Iterable[GraderSpec], faults: list[InputError] | None = None) -> tuple[GraderSpec, ...]:
-    """The graders with names that differ: equal ones are one, two that differ under one written name are an error.
+def by_name(graders: Iterable[GraderSpec], faults: list[InputError]) -> tuple[GraderSpec, ...]:
+    """The graders with names that differ: equal ones are one, two that differ under one written name are a fault.
 
-    Written names are kept; a name that follows from the type gets a number where it is taken. With `faults` the error is
-    added to these, unless it is there already.
+    Written names are kept; a name that follows from the type gets a number where it is taken.
     """
     listed = tuple(graders)
     written: dict[str, GraderSpec] = {}
@@ -276,8 +276,8 @@ def by_name(graders: Iterable[GraderSpec], faults: list[InputError] | None = Non
         if grader.named and written.setdefault(grader.name, grader).spec != grader.spec:
             problem = f"two graders are named {grader.name!r}"
             fault = InputError(problem, fix="give one of them another name", place=grader.place)
-            if str(fault) not in map(str, faults or ()):
-                report(fault, faults)
+            if str(fault) not in map(str, faults):
+                faults.append(fault)
     found: dict[str, GraderSpec] = {}
     for grader in listed:
         name, number = grader.name, 1
@@ -441,12 +441,12 @@ def read_eval_file(
     folder = path.resolve().parent
     warn = None if warn is None else Notices(warn)
     known = os.environ if environ is None else environ
+    strict, faults = faults is None, [] if faults is None else faults
 
     def parsed(file: Path) -> Node:
-        return with_environment(parse_yaml(read_text(file), str(file)), known, strict=faults is None)
+        return with_environment(parse_yaml(read_text(file), str(file)), known, strict=strict)
 
-    root = parsed(path)
-    root, inline, replaced = _cases_apart(root, folder, parsed)
+    root, inline, replaced = _cases_apart(parsed(path), folder, parsed)
     file = read_model(EvalFile, root, faults, folder=folder, warn=warn)
     graders = by_name((*file.graders(faults), *file.execution.graders(faults)), faults)
     file = file.model_copy(
@@ -463,12 +463,14 @@ def read_eval_file(
         try:
             found.append(_case(node, number, file, warn, faults, replaced=replaced))
         except InputError as fault:
-            report(fault, faults)
+            faults.append(fault)
     cases = tuple(found)
     _check_ids(cases, faults)
     if not inline and not file.data and not faults:
         fix = "write data: samples.jsonl, or cases under evalcases:"
         raise InputError("this file has no cases and names no data", fix=fix, place=Place(str(path), 1, 1))
+    if strict and faults:
+        raise faults[0]
     return file.model_copy(update={"cases": cases})
 
 
@@ -609,18 +611,12 @@ class CaseEntry(GraderLists):
 
 
 def _case(
-    node: Node,
-    number: int,
-    file: EvalFile,
-    warn: Warn | None,
-    faults: list[InputError] | None,
-    *,
-    replaced: bool,
+    node: Node, number: int, file: EvalFile, warn: Warn | None, faults: list[InputError], *, replaced: bool
 ) -> Case:
-    """One case; `number` is its id where it has none. With `faults` its faults are added to these, as far as can be."""
+    """One case; `number` is its id where it has none. What is wrong is added to the faults, as far as can be."""
     folder = file.path.resolve().parent
     node = _completed(node, file)
-    known = len(faults or ())
+    known = len(faults)
     entry = read_model(CaseEntry, node, faults, folder=folder, warn=warn)
     execution = entry.execution or Execution()
     alone = execution.skip_defaults
@@ -644,14 +640,15 @@ def _case(
         row["reference"] = entry.reference_answer or said or None
     if not query and all(SPELLINGS[key] != "query" for key in fields):
         fix = 'write query: "the question that was asked"'
-        if len(faults or ()) == known or not any(fold(key) in _ASKED for key in node.pairs or {}):
-            report(InputError("a case has no query", fix=fix, place=node.place), faults)
+        if len(faults) == known or not any(fold(key) in _ASKED for key in node.pairs or {}):
+            faults.append(InputError("a case has no query", fix=fix, place=node.place))
         row["query"] = "-"
     reader = RowReader(warn=warn)
-    if faults is not None and (wrong := reader.faults_of(row, number, node.at)):
-        faults += wrong
-        row = {"id": row["id"], "query": "-"}
-    sample = reader.read(row, number, node.at)
+    try:
+        sample = reader.read(row, number, node.at)
+    except InputError:
+        faults += reader.faults_of(row, number, node.at)
+        sample = reader.read({"id": row["id"], "query": "-"}, number, node.at)
     if history and not sample.history:
         sample = replace(sample, history=history)
     guidelines, files = input_files(asked)
@@ -685,7 +682,7 @@ def _completed(node: Node, file: EvalFile) -> Node:
     """
     if node.pairs is None:
         return node
-    names = {fold(spelt): field for spelt, field in CaseEntry.spellings().items()}
+    names = names_of(CaseEntry)
     own = {names.get(fold(key), key) for key in node.pairs}
     usual = file.defaults.pairs if isinstance(file.defaults, Node) and file.defaults.pairs else {}
     given = {key: inner for key, inner in usual.items() if names.get(fold(key), key) not in own}
@@ -702,7 +699,7 @@ def _completed(node: Node, file: EvalFile) -> Node:
 
 
 def _graders(
-    entry: CaseEntry, file: EvalFile, place: Place, faults: list[InputError] | None, *, replaced: bool
+    entry: CaseEntry, file: EvalFile, place: Place, faults: list[InputError], *, replaced: bool
 ) -> tuple[GraderSpec, ...]:
     """The graders of a case: its own, with the file's; no mapping of its own voids the file's.
 
@@ -726,11 +723,11 @@ def _asked(question: str | None, messages: tuple[Message, ...]) -> tuple[str, tu
     return question or (content_text(messages[last].content) if users else ""), history
 
 
-def _check_ids(cases: tuple[Case, ...], faults: list[InputError] | None) -> None:
+def _check_ids(cases: tuple[Case, ...], faults: list[InputError]) -> None:
     seen: dict[tuple[str, str, int], Case] = {}
     for case in cases:
         first = seen.setdefault((case.sample.id, case.sample.system, case.sample.trial), case)
         if first is not case:
             line = first.place.line if first.place else 0
             problem = f"the case {case.sample.id!r} is there already, on line {line}"
-            report(InputError(problem, fix="give each case its own id", place=case.place), faults)
+            faults.append(InputError(problem, fix="give each case its own id", place=case.place))

@@ -74,8 +74,6 @@ def read_rows(
     if path.is_dir():
         return _samples_of_folder(path, columns, warn)
     reader, unit = _format(path)
-    if not path.exists() and str(path) != "-":
-        raise InputError("there is no such file", fix="check the path", place=Place(str(path)))
     rows = _row_reader(columns, warn, prefix)
     if reader is _read_jsonl:
         found = _read_jsonl(path, rows.field_of, plain=plain and not columns)
@@ -185,8 +183,9 @@ def _row_reader(columns: Columns | None, warn: Warn | None, prefix: str = "") ->
 
 def _format(path: Path) -> tuple[Reader, str]:
     suffix = ".jsonl" if str(path) == "-" else suffix_of(path)
-    if suffix not in READERS and not path.exists():
-        raise InputError("there is no such file or folder", fix="check the path", place=Place(str(path)))
+    if str(path) != "-" and not path.exists():
+        problem = "there is no such file" if suffix in READERS else "there is no such file or folder"
+        raise InputError(problem, fix="check the path", place=Place(str(path)))
     if suffix not in READERS:
         fix = f"name it {' or '.join(READERS)}"
         raise InputError("this is no format of samples that can be read", fix=fix, place=Place(str(path)))

@@ -444,7 +444,7 @@ class YamlModel(BaseModel):
         if isinstance(value, str) and cls.text_field:
             value = {cls.text_field: value}
         if isinstance(value, dict):
-            names = _fields(cls)
+            names = names_of(cls)
             return handler({names.get(fold(str(key)), key): inner for key, inner in value.items()})
         if isinstance(value, cls):
             return handler(value)
@@ -457,7 +457,7 @@ class YamlModel(BaseModel):
     @classmethod
     def _sorted(cls, node: Node, context: Mapping[str, Any]) -> Keys:
         """The values of the fields, and the keys that are none; two keys of one field are an error."""
-        names = _fields(cls)
+        names = names_of(cls)
         ignored = {fold(key) for key in cls.ignored}
         values: dict[str, Any] = {}
         others: dict[str, Node] = {}
@@ -479,7 +479,7 @@ class YamlModel(BaseModel):
 
 
 @cache
-def _fields(model: type[YamlModel]) -> dict[str, str]:
+def names_of(model: type[YamlModel]) -> dict[str, str]:
     """Every name that a key may have, folded -> the field that it sets."""
     return {fold(spelling): name for spelling, name in model.spellings().items()}
 

@@ -247,7 +247,7 @@ def _irregular(units: Units, *, differences: bool) -> bool:
     """
     means, residuals = units.sums / units.sizes, units.residuals
     n, variance = len(means), float(np.square(residuals).mean())
-    skewness = float((residuals**3).mean()) / variance**1.5 if variance > 0 else 0.0
+    skewness = float((residuals**3).mean()) / variance**1.5 if variance**1.5 > 0 else 0.0
     middle = np.partition(means, n // 2)[n // 2]  # the commonest value, where more than half are equal
     equal = int(np.count_nonzero(np.abs(means - middle) <= 1e-12))
     if differences:

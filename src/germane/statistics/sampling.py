@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from germane.errors import InputError
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
@@ -29,38 +27,24 @@ def chances_of_rounds(sizes: ArrayLike, n: int) -> Floats:
     return np.asarray(counts / held, float)
 
 
-def neyman_allocation(sizes: ArrayLike, deviations: ArrayLike, budget: int, *, fewest: int = 2) -> Ints:
+def neyman_allocation(sizes: ArrayLike, deviations: ArrayLike, budget: int) -> Ints:
     """How many of each stratum to label, so that the variance of the mean is smallest (Neyman 1934, JRSS 97).
 
-    n_h = budget * N_h s_h / sum N_h s_h, but at least `fewest` (a variance needs two) and at most N_h; what a full
+    n_h = budget * N_h s_h / sum N_h s_h, but at least 2 (a variance needs them) and at most N_h; what a full
     stratum leaves over goes to the others. Fractions are rounded to the largest remainders.
 
     Args:
         sizes: Units in each stratum, N_h, shape (strata,).
         deviations: Standard deviation of the labels in each stratum, s_h, from earlier labels or a guess, shape
             (strata,). All 0 = in proportion to the sizes.
-        budget: Labels to spend.
-        fewest: Labels that each stratum gets whatever its deviation.
+        budget: Labels to spend, 2 or more per stratum.
 
     Returns:
         Labels per stratum, shape (strata,), summing to the budget, or to all units if there are fewer.
-
-    Raises:
-        InputError: The budget does not pay for `fewest` in each stratum, or a deviation is below 0.
     """
     units, spread = np.asarray(sizes, np.intp), np.asarray(deviations, float)
-    if units.shape != spread.shape or units.ndim != 1:
-        raise InputError(
-            f"{units.shape} stratum sizes, {spread.shape} deviations", fix="give one of each per stratum"
-        )
-    if not (spread >= 0).all():
-        raise InputError("a standard deviation is below 0 or missing", fix="give 0 or more for each stratum")
-    floor = np.minimum(units, fewest)
+    floor = np.minimum(units, 2)
     budget = min(int(budget), int(units.sum()))
-    if budget < floor.sum():
-        raise InputError(
-            f"{budget} labels do not cover {len(units)} strata", fix=f"ask for {int(floor.sum())} or more"
-        )
     share = units * spread
     # Raise to the floor, or cut to the size, whatever the proportional share misses, until nothing does.
     fixed = np.full(len(units), -1, np.intp)

@@ -72,7 +72,7 @@ class ModelServer:
         self._takes = {"response_format": schema, "tools": tools, "temperature": temperature}
         self._system, self._limit_name = system, limit_name
         self.asked: list[Asked] = []
-        self.count = self.bytes = self.in_flight = self.most_in_flight = 0
+        self.count = self.bytes = self.most_in_flight = 0
         self.fault: Exception | None = None
         self._thread: threading.Thread | None = None
         self._connections: set[Connection] = set()
@@ -83,6 +83,11 @@ class ModelServer:
         if not self._port:
             raise InputError("the model server has no port yet", fix="use it in `with`, or give it a port")
         return f"http://127.0.0.1:{self._port}/v1"
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests somebody waits for."""
+        return sum(connection.waiting for connection in list(self._connections))
 
     def __enter__(self) -> Self:
         self.start()
@@ -126,7 +131,7 @@ class ModelServer:
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(
             self._loop.create_server(
-                lambda: Connection(self._on_request, self._connections, self._on_lost),
+                lambda: Connection(self._on_request, self._connections),
                 sock=listening,
                 backlog=1024,
             )
@@ -148,7 +153,6 @@ class ModelServer:
         asked = Asked(self.count, path, headers, raw)
         self.count += 1
         self.bytes += len(raw)
-        self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         if self._keep:
             self.asked.append(asked)
@@ -156,10 +160,6 @@ class ModelServer:
         if not act.hang:
             seconds = self._latency if act.latency is None else act.latency
             self._loop.call_later(seconds, self._send, connection, asked, act)
-
-    def _on_lost(self, unanswered: int) -> None:
-        """A client that has gone waits for nothing any more."""
-        self.in_flight -= unanswered
 
     def _act_on(self, asked: Asked) -> Act:
         """The script's act, unless the request holds what this server does not take."""
@@ -195,9 +195,9 @@ class ModelServer:
         return None
 
     def _send(self, connection: Connection, asked: Asked, act: Act) -> None:
-        if not connection.answered():
+        connection.waiting -= 1
+        if connection.transport is None:
             return
-        self.in_flight -= 1
         try:
             body = self._body(asked, act)
             data = response(act.status, act.headers, body)
@@ -214,22 +214,23 @@ class ModelServer:
             return act.body.encode() if isinstance(act.body, str) else act.body
         return _error(act) if act.status != 200 else self._completion(asked, act)
 
+    def _text(self, asked: Asked, act: Act) -> str:
+        """What the model says."""
+        if act.text is not None:
+            return act.text
+        payload = payload_for(asked, self._answer)
+        return json.dumps(act.change(payload) if act.change else payload, ensure_ascii=False)
+
     def _completion(self, asked: Asked, act: Act) -> bytes:
-        text = act.text
-        if text is None:
-            payload = payload_for(asked, self._answer)
-            text = json.dumps(act.change(payload) if act.change else payload, ensure_ascii=False)
+        text = self._text(asked, act)
         if act.cut:
             text = text[: len(text) // 2]
         message: dict[str, Json] = {"role": "assistant", "content": text}
         if act.refusal:
             message |= {"content": None, "refusal": act.refusal}
         elif asked.mode == "tool":
-            function = {"name": asked.named[0], "arguments": text}
-            message |= {
-                "content": None,
-                "tool_calls": [{"id": "1", "type": "function", "function": function}],
-            }
+            call = {"id": "1", "type": "function", "function": {"name": asked.named[0], "arguments": text}}
+            message |= {"content": None, "tool_calls": [call]}
         choice = {"index": 0, "message": message, "finish_reason": "length" if act.cut else act.finish}
         found = {
             "id": "chatcmpl-1",

@@ -7,19 +7,19 @@ import json
 import socket
 import struct
 from collections.abc import Callable, Mapping
+from http.client import responses
 from typing import TypeAlias, cast
 
 Head: TypeAlias = tuple[str, dict[str, str]]
 """A request's path, and its headers by their names in lower case."""
 
-_REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
 _END = b"\r\n\r\n"
 
 
 def response(status: int, headers: Mapping[str, str | float], body: bytes) -> bytes:
     """A whole response as bytes."""
     lines = [
-        f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}",
+        f"HTTP/1.1 {status} {responses.get(status, 'Status')}",
         "content-type: application/json",
         f"content-length: {len(body)}",
         *(f"{name}: {value}" for name, value in headers.items()),
@@ -28,18 +28,22 @@ def response(status: int, headers: Mapping[str, str | float], body: bytes) -> by
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection: hands over each whole request, writes what it is given. What is no HTTP gets a 400."""
+    """One client's connection: hands over each whole request, writes what it is given. What is no HTTP gets a 400.
+
+    Attributes:
+        waiting: How many requests the client waits for.
+        transport: None once the client has gone.
+    """
 
     def __init__(
         self,
         on_request: Callable[[Connection, str, Mapping[str, str], bytes], None],
         connected: set[Connection],
-        on_lost: Callable[[int], None],
     ) -> None:
-        self._on_request, self._connected, self._on_lost = on_request, connected, on_lost
-        self._unanswered = 0
+        self._on_request, self._connected = on_request, connected
         self._buffer = bytearray()
         self._head: Head | None = None
+        self.waiting = 0
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -48,28 +52,26 @@ class Connection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Forget where to write, and say how many requests nobody waits for any more."""
+        """Nobody waits any more."""
         self._connected.discard(self)
         self.transport = None
-        self._on_lost(self._unanswered)
 
     def data_received(self, data: bytes) -> None:
         """Hand over what is whole."""
         self._buffer += data
         while (request := self._next()) is not None:
             (path, headers), body = request
-            self._unanswered += 1
+            self.waiting += 1
             self._on_request(self, path, headers, body)
 
     def _next(self) -> tuple[Head, bytes] | None:
         """The next whole request; None where more has to come, or nothing that follows can be read."""
         try:
             if self._head is None:
-                end = self._buffer.find(_END)
-                if end < 0:
+                head, end, rest = self._buffer.partition(_END)
+                if not end:
                     return None
-                self._head = _parse(bytes(self._buffer[:end]).decode("latin-1"))
-                del self._buffer[: end + len(_END)]
+                self._head, self._buffer = _parse(head.decode("latin-1")), rest
             length = _length(self._head[1])
         except ValueError as wrong:
             self._buffer.clear()
@@ -78,10 +80,10 @@ class Connection(asyncio.Protocol):
             return None
         if len(self._buffer) < length:
             return None
-        head, self._head = self._head, None
-        body = bytes(self._buffer[:length])
+        request = self._head, bytes(self._buffer[:length])
+        self._head = None
         del self._buffer[:length]
-        return head, body
+        return request
 
     def abort(self) -> None:
         """Break off."""
@@ -94,11 +96,6 @@ class Connection(asyncio.Protocol):
             at_once = struct.pack("ii", 1, 0)
             self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
             self.transport.abort()
-
-    def answered(self) -> bool:
-        """One request is about to be answered; False where nobody waits for it any more."""
-        self._unanswered -= 1
-        return self.transport is not None
 
     def write(self, data: bytes, *, close: bool = False, reset: bool = False, drip: float = 0.0) -> None:
         """Send it, or byte by byte with `drip` seconds between; then close as if that were all, or break off."""

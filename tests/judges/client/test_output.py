@@ -44,8 +44,8 @@ class TestNames:
         """The new one where it was made; most other servers know only the old one, or both."""
         own = [LLMJudge("openai:x"), LLMJudge("azure:x", base_url="http://h")]
         others = [LLMJudge("openai:x@http://h/v1"), LLMJudge("ollama:x"), LLMJudge("groq:x")]
-        assert {judge.capabilities.limit_name for judge in own} == {"max_completion_tokens"}
-        assert {judge.capabilities.limit_name for judge in others} == {"max_tokens"}
+        assert {judge.capabilities.limit_names[0] for judge in own} == {"max_completion_tokens"}
+        assert {judge.capabilities.limit_names[0] for judge in others} == {"max_tokens"}
 
     @pytest.mark.parametrize("given", [{"max_tokens": 500}, {"max_completion_tokens": 500}])
     def test_a_limit_that_is_taken_under_no_name_is_left_out(self, given: dict[str, int]) -> None:

@@ -190,10 +190,10 @@ class ModelClient:
     def _compose(self, ask: Ask, note: Correction | None, call: CallState) -> bytes:
         """The body of a request, composed when it is sent: what was learned while it waited is in it."""
         known = self.capabilities
-        if call.room and not known.limit_name:
+        if call.room and not known.limit_names:
             why = "the answer was cut off, and the endpoint takes no limit that could be raised"
             raise errors.Refused(why)
-        call.limit = (call.room or known.max_tokens) if known.limit_name else None
+        call.limit = (call.room or known.max_tokens) if known.limit_names else None
         call.mode, call.version = max(call.mode, known.mode), known.version
         body = known.body(ask, note, call.limit, call.mode)
         call.size = len(body)

@@ -186,18 +186,12 @@ def _load(provider: str) -> tuple[Any, Any]:
 def _messages(messages: list[Mapping[str, str]]) -> list[ModelMessage]:
     from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
 
-    found: list[ModelMessage] = []
-    for message in messages:
-        text = message["content"]
-        if message["role"] == "assistant":
-            found.append(ModelResponse(parts=[TextPart(text)]))
-            continue
-        part = SystemPromptPart(text) if message["role"] == "system" else UserPromptPart(text)
-        if found and isinstance(found[-1], ModelRequest):
-            found[-1] = ModelRequest(parts=[*found[-1].parts, part])
-        else:
-            found.append(ModelRequest(parts=[part]))
-    return found
+    def put(role: str, text: str) -> ModelMessage:
+        if role == "assistant":
+            return ModelResponse(parts=[TextPart(text)])
+        return ModelRequest(parts=[SystemPromptPart(text) if role == "system" else UserPromptPart(text)])
+
+    return [put(message["role"], message["content"]) for message in messages]
 
 
 def _parameters(request: Mapping[str, Json]) -> ModelRequestParameters:

@@ -65,7 +65,7 @@ class ModelCapabilities:
         parameters: The user's own, sent as they are.
         reasoning: Values of `reasoning_effort` that may be taken, the first is sent.
         max_tokens: The user's limit of an answer's tokens; None = not sent, unless an answer was cut off.
-        limit_name: The name of that limit; "" = it is taken under none.
+        limit_names: Names of that limit that may be taken, the first is sent.
         mode: The index in MODES.
         proven: Whether an answer in that mode could be used.
         system: Whether a system message is taken.
@@ -78,13 +78,12 @@ class ModelCapabilities:
     parameters: Mapping[str, Json] = field(default_factory=dict)
     reasoning: tuple[str, ...] = ()
     max_tokens: int | None = None
-    limit_name: str = LIMIT_NAMES[0]
+    limit_names: tuple[str, ...] = LIMIT_NAMES
     mode: int = 0
     proven: bool = False
     system: bool = True
     left_out: tuple[str, ...] = ()
     version: int = 0
-    _limits_refused: set[str] = field(default_factory=set)
     _shapeless: int = 0
 
     def __post_init__(self) -> None:
@@ -92,7 +91,8 @@ class ModelCapabilities:
         own = dict(self.parameters)
         for name in LIMIT_NAMES:
             if type(own.get(name)) is int:
-                self.max_tokens, self.limit_name = own.pop(name), name
+                self.max_tokens = own.pop(name)
+                self.limit_names = (name, *(other for other in LIMIT_NAMES if other != name))
         self.parameters = own
 
     def reason(self, setting: str, provider: str) -> None:
@@ -119,9 +119,9 @@ class ModelCapabilities:
             request["tools"] = [{"type": "function", "function": function}]
             request["tool_choice"] = {"type": "function", "function": {"name": ask.name}}
         request.update(self.parameters)
-        if (limit := limit or self.max_tokens) and self.limit_name:
+        if (limit := limit or self.max_tokens) and self.limit_names:
             request = {name: value for name, value in request.items() if name not in LIMIT_NAMES}
-            request[self.limit_name] = limit
+            request[self.limit_names[0]] = limit
         return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
     def _messages(self, ask: Ask, note: Correction | None, mode: int) -> list[Json]:
@@ -161,8 +161,10 @@ class ModelCapabilities:
             self.reasoning = self.reasoning[1:]
             if not self.reasoning:
                 self.left_out += ("reasoning_effort",)
-        elif limited and self._rename_limit(text):
-            pass
+        elif limited and self._limit_refused(text):
+            self.limit_names = self.limit_names[1:]
+            if not self.limit_names:
+                self.left_out += ("max_tokens",)
         elif parameter is not None and _UNKNOWN.search(text):
             self.parameters = {name: value for name, value in self.parameters.items() if name != parameter}
             self.left_out += (parameter,)
@@ -176,18 +178,13 @@ class ModelCapabilities:
         self.version += 1
         return True
 
-    def _rename_limit(self, text: str) -> bool:
-        """Whether an error is about the name of the limit; then it has the other one, or none if that was refused too."""
-        if not self.limit_name:
-            return False
-        (other,) = set(LIMIT_NAMES) - {self.limit_name}
-        if other not in text and not (self.limit_name in text and _UNKNOWN.search(text)):
-            return False
-        self._limits_refused.add(self.limit_name)
-        self.limit_name = "" if other in self._limits_refused else other
-        if not self.limit_name:
-            self.left_out += ("max_tokens",)
-        return True
+    def _limit_refused(self, text: str) -> bool:
+        """Whether an error is about the name of the limit."""
+        name, *_ = self.limit_names or ("",)
+        others = (other for other in LIMIT_NAMES if other != name)
+        return bool(name) and (
+            any(other in text for other in others) or (name in text and _UNKNOWN.search(text) is not None)
+        )
 
     def lower(self, mode: int, why: str) -> None:
         """Ask in that mode from now on; asking without any constraint of the answer is logged."""

@@ -207,20 +207,16 @@ def _search(text: str) -> dict[str, Json]:
                 continue
             if value not in found:
                 found.append(value)
-    return _only(found, cut=cut)
+    if cut:
+        raise AnswerError("the answer is no valid JSON: an object begins, but is broken or cut off")
+    if not found:
+        raise AnswerError("the answer holds no JSON object")
+    if len(found) > 1:
+        raise AnswerError(f"the answer holds {len(found)} different JSON objects where one was asked for")
+    return found[0]
 
 
 def _after(end: re.Pattern[str], text: str, position: int) -> re.Match[str]:
     if (found := end.search(text, position)) is None:
         raise AnswerError("the answer is a thought without an end")
     return found
-
-
-def _only(found: list[dict[str, Json]], *, cut: bool) -> dict[str, Json]:
-    if len(found) == 1 and not cut:
-        return found[0]
-    if cut:
-        raise AnswerError("the answer is no valid JSON: an object begins, but is broken or cut off")
-    if found:
-        raise AnswerError(f"the answer holds {len(found)} different JSON objects where one was asked for")
-    raise AnswerError("the answer holds no JSON object")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from math import isfinite
 from typing import Any, TypeAlias
@@ -85,7 +85,11 @@ class Pages:
             "stopped": report.stopped,
             "systems": list(report.systems),
             "measures": [_measure(summary) | ({} if text else {"why": []}) for summary in report.summaries],
-            "gates": list(_lines(manifest.get("gates") or ())),
+            "gates": [
+                {"measure": gate.measure, "how": how, "op": gate.op, "limit": gate.limit}
+                for gate in map(Gate.of_stored, manifest.get("gates") or ())
+                for how in ["corrected" if gate.corrected else gate.how]
+            ],
             "files": [
                 [file.name, s.measure, s.system, s.in_words(), s.interval_in_words(), f"{s.n}/{s.total}"]
                 for file in report.files
@@ -226,14 +230,6 @@ def _measure(summary: MeasureSummary) -> Json:
         "better": known.better,
         "range": [low, high if isfinite(high) else None],
     }
-
-
-def _lines(gates: Iterable[Json]) -> Iterator[Json]:
-    """Where the gates stand: measure, aggregate, sign and limit."""
-    for stored in gates:
-        gate = Gate.of_stored(stored)
-        how = "corrected" if gate.corrected else gate.how
-        yield {"measure": gate.measure, "how": how, "op": gate.op, "limit": gate.limit}
 
 
 def _drawn(places: Sequence[Place]) -> Json:

@@ -141,6 +141,7 @@ def ranks(report: ReportData, strips: Sequence[tuple[str, str]] | None = None) -
     if strips is None:
         first = [score for score in report.scores() if score.measure == report.measures[0]]
         strips = [(score.system, strip) for strip, score, _ in strips_of(report, first)] if first else []
+    kinds = dict.fromkeys("ABCD■", "relevant") | dict.fromkeys("abcd□", "not relevant")
     counts: dict[str, list[Counter[str]]] = {system: [] for system in report.systems}
     for system, strip in strips:
         of = counts.setdefault(system, [])
@@ -148,7 +149,7 @@ def ranks(report: ReportData, strips: Sequence[tuple[str, str]] | None = None) -
             for rank, sign in enumerate(call[:_DEEPEST]):
                 if rank == len(of):
                     of.append(Counter())
-                of[rank][_kind(sign)] += 1
+                of[rank][kinds.get(sign, "no label")] += 1
     counts = {system: of for system, of in counts.items() if of}
     if not any("relevant" in rank or "not relevant" in rank for of in counts.values() for rank in of):
         return None
@@ -174,10 +175,6 @@ def ranks(report: ReportData, strips: Sequence[tuple[str, str]] | None = None) -
     )
     title = "Relevant at each rank"
     return Chart(kind="ranks", title=title, words=words, body=body, series=series, note=note)
-
-
-def _kind(sign: str) -> str:
-    return "relevant" if sign in "ABCD■" else "not relevant" if sign in "abcd□" else "no label"
 
 
 def _share(count: Counter[str]) -> float:
