@@ -1,15 +1,11 @@
-"""Columns: the values of one field over many rows, and tables made of them. A row object exists only while it is read."""
+"""Tables made of columns: the values of one field over many rows. A row object exists only while it is read."""
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from germane.encoding import encode
 from germane.errors import MissingPart
@@ -17,138 +13,48 @@ from germane.types import Json
 
 R = TypeVar("R")
 
-Kind: TypeAlias = Literal["text", "int", "object"]
 Library: TypeAlias = Literal["pandas", "polars"]
 Frame: TypeAlias = Any
 """A DataFrame of pandas or polars. Neither is imported before one is asked for."""
 
 
-class TextColumn:
-    """Text or None, of which every distinct value is stored once; `codes` holds its number for each row."""
-
-    kind = "text"
-
-    def __init__(self) -> None:
-        self._number: dict[str | None, int] = {}
-        self._codes = array("i")
-
-    def append(self, value: str | None) -> None:
-        """Add the value of one row."""
-        number = self._number
-        self._codes.append(number.setdefault(value, len(number)))
-
-    def extend(self, values: Iterable[str | None]) -> None:
-        """Add the values of several rows."""
-        number = self._number
-        self._codes.extend([number.setdefault(value, len(number)) for value in values])
-
-    def merge(self, other: TextColumn) -> None:
-        """Add the values of another column."""
-        number = self._number
-        codes = np.array([number.setdefault(value, len(number)) for value in other.values], dtype=np.int32)
-        if len(other):
-            self._codes.frombytes(codes[other.codes].tobytes())
-
-    @property
-    def values(self) -> list[str | None]:
-        """The distinct values, by code."""
-        return list(self._number)
-
-    @property
-    def codes(self) -> NDArray[np.int32]:
-        """The code of each row's value."""
-        return np.array(self._codes, dtype=np.int32)
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    def __iter__(self) -> Iterator[str | None]:
-        values = self.values
-        return (values[code] for code in self._codes)
-
-
-class IntColumn:
-    """Whole numbers from 0, or None."""
-
-    kind = "int"
-
-    def __init__(self) -> None:
-        self._numbers = array("q")
-
-    def append(self, value: int | None) -> None:
-        """Add the value of one row."""
-        self._numbers.append(-1 if value is None else value)
-
-    def extend(self, values: Iterable[int | None]) -> None:
-        """Add the values of several rows."""
-        self._numbers.extend([-1 if value is None else value for value in values])
-
-    def merge(self, other: IntColumn) -> None:
-        """Add the values of another column."""
-        self._numbers.extend(other._numbers)
-
-    @property
-    def numbers(self) -> NDArray[np.int64]:
-        """The values; -1 = None."""
-        return np.array(self._numbers, dtype=np.int64)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __iter__(self) -> Iterator[int | None]:
-        return (None if number < 0 else number for number in self._numbers)
-
-
-class ObjectColumn(list[Any]):
-    """Any values."""
-
-    kind = "object"
-    merge = list.extend
-
-
-_KINDS: dict[Kind, type[TextColumn | IntColumn | ObjectColumn]] = {
-    "text": TextColumn,
-    "int": IntColumn,
-    "object": ObjectColumn,
-}
-
-
 class RowTable(Generic[R]):
-    """Rows of one type, stored as columns. Iterating over it makes the row objects.
+    """Rows of one type, stored as columns, every distinct text once. Iterating over it makes the row objects.
 
-    A subclass names the type of its rows and the kind of column of each of their fields.
+    A subclass names the type of its rows and their fields.
     """
 
     row: ClassVar[type[Any]]
-    fields: ClassVar[Mapping[str, Kind]]
+    fields: ClassVar[tuple[str, ...]]
 
     def __init__(self, rows: Iterable[R] = ()) -> None:
-        self._columns = {name: _KINDS[kind]() for name, kind in self.fields.items()}
+        self._columns: dict[str, list[Any]] = {name: [] for name in self.fields}
+        self._texts: dict[str, str] = {}
         self.extend(rows)
 
     def extend(self, rows: Iterable[R]) -> Self:
         """Append rows, or all those of a table of the same type."""
         if isinstance(rows, RowTable):
             for name, column in self._columns.items():
-                column.merge(rows.column(name))
-        else:
-            columns = zip(*map(attrgetter(*self.fields), rows), strict=True)
-            for column, values in zip(self._columns.values(), columns, strict=False):  # no rows, no columns
-                column.extend(values)
+                column.extend(rows.column(name))
+            return self
+        known = self._texts.setdefault
+        columns = zip(*map(attrgetter(*self.fields), rows), strict=True)
+        for column, values in zip(self._columns.values(), columns, strict=False):  # no rows, no columns
+            column.extend(known(value, value) if type(value) is str else value for value in values)
         return self
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Each row as field -> value, without a row object."""
-        names = list(self._columns)
         for values in zip(*self._columns.values(), strict=True):
-            yield dict(zip(names, values, strict=True))
+            yield dict(zip(self.fields, values, strict=True))
 
-    def column(self, name: str) -> Any:
+    def column(self, name: str) -> list[Any]:
         """One column by its field's name."""
         return self._columns[name]
 
     def __len__(self) -> int:
-        return len(next(iter(self._columns.values())))
+        return len(self._columns[self.fields[0]])
 
     def __iter__(self) -> Iterator[R]:
         make = self.row

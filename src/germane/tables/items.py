@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from germane.encoding import encode
-from germane.tables.columns import Kind, RowTable
+from germane.tables.columns import RowTable
 from germane.types import Json, RankedPassage, Sample
 
 
@@ -32,10 +32,7 @@ class ItemTable(RowTable[ItemRow]):
     """The items of an evaluation, in input order."""
 
     row = ItemRow
-    fields: ClassVar[Mapping[str, Kind]] = {
-        "item": "text", "kind": "text", "sample": "text", "system": "text", "trial": "int",
-        "call": "int", "rank": "int", "of": "text", "part": "int",
-    }  # fmt: skip
+    fields = ItemRow._fields
 
 
 class AskedQuestion(Protocol):

@@ -6,10 +6,10 @@ import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from germane.encoding import digest, encode
-from germane.tables.columns import Kind, RowTable
+from germane.tables.columns import RowTable
 from germane.types import Context, FrozenDict, Json, Sample, freeze
 
 Queue = Literal["random", "stratified", "targeted", "import"]
@@ -53,11 +53,7 @@ class LabelTable(RowTable[Label]):
     """The labels of an evaluation, oldest first."""
 
     row = Label
-    fields: ClassVar[Mapping[str, Kind]] = {
-        "item": "text", "kind": "text", "answer": "object", "scale": "text", "who": "text", "at": "text",
-        "queue": "text", "design": "object", "blind": "object", "guideline": "text", "reason": "text",
-        "sample": "text", "system": "text", "call": "int", "rank": "int",
-    }  # fmt: skip
+    fields = _FIELDS
 
 
 def dump_label(label: Label) -> dict[str, Json]:
