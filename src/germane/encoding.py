@@ -38,7 +38,7 @@ def canonical(value: Json) -> bytes:
 
 def digest(value: Json) -> str:
     """The first 128 bits of the SHA-256 of a JSON value, in hex."""
-    return hashlib.sha256(canonical(value)).hexdigest()[:32]
+    return hashlib.sha256(encode(value, sort_keys=True)).hexdigest()[:32]
 
 
 def now(to: str = "seconds") -> str:

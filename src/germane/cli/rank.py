@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -100,6 +101,7 @@ def rank(words: Sequence[str]) -> int:
     chosen = _parser(None if {"-h", "--help"} & set(words) else 100).parse_intermixed_args(words)
     if chosen.max_line:
         os.environ["GERMANE_MAX_LINE"] = chosen.max_line
+    gc.set_threshold(1_000_000, 20, 100)  # importing polars makes many objects and no cycles
     # numpy starts in half the time without threads nobody uses
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from germane.evaluation import rank as ranking

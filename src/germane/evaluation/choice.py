@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from germane.errors import InputError
 from germane.evaluation.options import JudgeOptions, environment, read_config
-from germane.judges.judge import Judge, Judges
+from germane.judges.judge import Judge
 from germane.judges.panel import panel_of
 from germane.ledger.store import find_ledger, place_from
 from germane.measures.scoring import Grader
@@ -56,22 +56,7 @@ class Router:
 
 def needs_judge(graders: Iterable[Grader]) -> bool:
     """Whether any of these graders asks a judge."""
-    return any(
-        grader.by.asks
-        if grader.by is not None
-        else grader.measure.definition.asks
-        or (grader.measure.definition.family == "ranked" and grader.measure.labels in {"judge", "best"})
-        for grader in graders
-    )
-
-
-def resolve_judge(judge: Judges | None) -> Judge:
-    """A judge by name or as it is, several as a panel; InputError where none is named."""
-    if judge is None:
-        raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
-    from germane.judges import judge_from
-
-    return judge_from(judge)
+    return any((grader.by or grader.measure).asks for grader in graders)
 
 
 def judge_words(flag: str | None, in_file: str | None = None) -> tuple[str, bool]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from germane.errors import InputError
-from germane.evaluation.choice import Router, needs_judge, resolve_judge
+from germane.evaluation.choice import NAME_A_JUDGE, Router, needs_judge
 from germane.evaluation.unit import (
     PlainMeasures,
     PlainUnit,
@@ -115,7 +115,13 @@ async def aevaluate(
     is the same, for code that runs in an event loop.
     """
     graders = _graders(measures)
-    who = resolve_judge(judge) if needs_judge(graders) else None
+    who = None
+    if needs_judge(graders):
+        if judge is None:
+            raise InputError("these measures need a judge", fix=NAME_A_JUDGE)
+        from germane.judges import judge_from
+
+        who = judge_from(judge)
     check_price(who, max_cost)
     settings = Settings.of(against, scale, rubric)
     parsed = [Gate.parse(gate) for gate in gates]

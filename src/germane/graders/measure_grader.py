@@ -61,8 +61,7 @@ class MeasureGrader(CaseGrader):
     @property
     def asks(self) -> bool:
         """Whether the measure needs a judge."""
-        known = self.measure.definition
-        return bool(known.asks) or (known.family == "ranked" and self.measure.labels in {"judge", "best"})
+        return self.measure.asks
 
     @property
     def scored(self) -> Grader:

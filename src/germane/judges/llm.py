@@ -276,13 +276,12 @@ def _identity(
     service: Service, temperature: float | None, parameters: Mapping[str, Json], reasoning: str | None
 ) -> FrozenDict:
     """What of the settings can change an answer. A limit of its length is none of them: what it cuts is asked again."""
-    identity: dict[str, Json] = {"provider": service.provider, "model": service.model}
-    if service.custom:
-        identity["base_url"] = service.custom
-    if temperature is not None:
-        identity["temperature"] = temperature
-    if parameters:
-        identity["parameters"] = dict(parameters)
-    if reasoning is not None:
-        identity["reasoning"] = reasoning
-    return freeze(identity)  # type: ignore[no-any-return]
+    identity = {
+        "provider": service.provider,
+        "model": service.model,
+        "base_url": service.custom or None,
+        "temperature": temperature,
+        "parameters": dict(parameters) or None,
+        "reasoning": reasoning,
+    }
+    return freeze({name: value for name, value in identity.items() if value is not None})  # type: ignore[no-any-return]

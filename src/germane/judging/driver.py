@@ -21,11 +21,9 @@ class Answerer(Protocol):
 
     async def known(self, asked: Sequence[Sequence[AnyQuestion]]) -> Sequence[Sequence[Answer] | None]:
         """For each of several lists of questions: their answers where nobody need be asked for any, else None."""
-        ...
 
     async def judge(self, questions: Sequence[AnyQuestion]) -> Sequence[Answer]:
         """One answer per question, in order."""
-        ...
 
 
 class Running(Generic[R]):

@@ -49,11 +49,9 @@ class RowAnswers(Protocol):
 
     def count(self, questions: int) -> None:
         """So many questions were answered."""
-        ...
 
     def of(self, asked: Sequence[AskedRow]) -> AnsweredRows | None:
         """The verdicts on the passages of these rows; None where one of them is not of a plain kind."""
-        ...
 
 
 class LabelledRows:

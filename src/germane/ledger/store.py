@@ -104,19 +104,15 @@ class Ledger(Protocol):
     @property
     def place(self) -> str:
         """Where it is, in absolute terms: what opens it again, and what reports name. It holds no password."""
-        ...
 
     def ready(self) -> None:
         """Write something small. LedgerError where answers cannot be stored just now."""
-        ...
 
     def find(self, keys: Sequence[str]) -> dict[str, Judgement]:
         """The judgements stored under these keys."""
-        ...
 
     def children(self, keys: Sequence[str]) -> list[Judgement]:
         """The judgements whose parent is one of these keys."""
-        ...
 
     def put(
         self, judgements: Sequence[Judgement], *, replacing: Sequence[Judgement] = ()
@@ -126,11 +122,9 @@ class Ledger(Protocol):
         `replacing` are stored judgements whose answers cannot be used: they are deleted first, unless another answer
         stands under their key by now.
         """
-        ...
 
     def close(self) -> None:
         """Release the store."""
-        ...
 
 
 class SQLiteLedger:

@@ -398,6 +398,12 @@ class Measure:
         for place, what in found.items():
             object.__setattr__(self, place, what)
 
+    @property
+    def asks(self) -> bool:
+        """Whether it needs a judge: as a program that asks one, or for the labels that it reads."""
+        known = self.definition
+        return known.asks or (known.family == "ranked" and self.labels in {"judge", "best"})
+
     def require_cutoff(self) -> Measure:
         """Itself, or MeasureError where this measure means nothing without `@k`."""
         if self.cutoff is None and self.definition.cutoff in {"required", "recall"}:

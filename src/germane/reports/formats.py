@@ -197,21 +197,16 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
         return
     first = report.summaries[0]
     good = Measure.remembered(first.type).definition.good
-    lowest = [
-        score for score in report.worst(first.measure, _WORST, first.system) if good(score.value or 0.0) < 1.0
-    ]
+    worst = report.worst(first.measure, _WORST, first.system)
+    lowest = [score for score in worst if good(score.value or 0.0) < 1.0]
     if not lowest:
         return
     table = WholeTable(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     for justify in ("right", "right", "left", "left"):
         table.add_column(justify=justify)
     for strip, score, query in strips(report, lowest):
-        table.add_row(
-            f"  {score.value:.4f}",
-            Text(strip),
-            Text(shorten(score.sample, 80), style="cyan"),
-            Text(shorten(query, 60)),
-        )
+        name = Text(shorten(score.sample, 80), style="cyan")
+        table.add_row(f"  {score.value:.4f}", Text(strip), name, Text(shorten(query, 60)))
     of_system = f" of {clean(first.system)}" if first.system else ""
     yield Text(f"worst by {first.measure}{of_system}   ■ relevant  □ not relevant  · unjudged  ? no verdict")
     yield table
@@ -219,19 +214,16 @@ def _worst(report: ReportData) -> Iterator[RenderableType]:
 
 def _failed(report: ReportData) -> Iterator[Text]:
     """The worst of the failed cases, with what each of their graders missed."""
-    declared = report.required or report.manifest.get(
-        "places"
-    )  # else a case is a line of data, without a verdict
+    # where nothing is declared a case is a line of data, without a verdict
+    declared = report.required or report.manifest.get("places")
     failed = list(failed_cases(report)) if declared else []
     if failed:
         yield Text(f"{len(failed)} failed {'case' if len(failed) == 1 else 'cases'}", style="red")
     for case, rows in failed[:_WORST]:
         yield Text(f"  {in_digits(case.score)}  {shorten(_case_name(case), 60)}")
         for row in rows[:3]:
-            yield Text(
-                f"          {clean(row['measure'])}: {shorten('; '.join(row['misses'][:2]), 100)}",
-                style="dim",
-            )
+            missed = shorten("; ".join(row["misses"][:2]), 100)
+            yield Text(f"          {clean(row['measure'])}: {missed}", style="dim")
 
 
 def _verdict(report: ReportData) -> Text:

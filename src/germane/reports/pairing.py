@@ -21,6 +21,7 @@ from germane.reports.summary import (
     in_digits,
     interval_in_words,
     known_measure,
+    limits_of,
     p_in_words,
     range_of,
 )
@@ -132,12 +133,12 @@ def sides_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
     """
     if len(reports) == 1:
         chosen = [(reports[0], system) for system in systems or reports[0].systems]
+    elif several := next((one for one in reports if not systems and len(one.systems) > 1), None):
+        problem = f"{several.where or 'a report'} holds several systems: {', '.join(several.systems)}"
+        raise InputError(problem, fix="name one: --systems NAME")
     elif len(systems) in {0, 1, len(reports)}:
-        wanted = systems if len(systems) == len(reports) else [*systems, None][:1] * len(reports)
-        chosen = [
-            (one, _only(one) if system is None else system)
-            for one, system in zip(reports, wanted, strict=True)
-        ]
+        wanted = systems or [one.systems[0] for one in reports]
+        chosen = list(zip(reports, list(wanted) * (len(reports) // len(wanted)), strict=True))
     else:
         raise InputError(
             f"{len(systems)} systems for {len(reports)} reports",
@@ -172,13 +173,6 @@ def pairs_of(reports: Sequence[ReportData], systems: Sequence[str] = ()) -> list
             ]
     first, *others = sides_of(reports, systems)
     return [(first, other) for other in others]
-
-
-def _only(one: ReportData) -> str:
-    if len(one.systems) > 1:
-        problem = f"{one.where or 'a report'} holds several systems: {', '.join(one.systems)}"
-        raise InputError(problem, fix="name one: --systems NAME")
-    return one.systems[0]
 
 
 def _names(chosen: Sequence[tuple[ReportData, str]]) -> list[str]:
@@ -297,7 +291,7 @@ class Pair:
             clusters=self.a.scores.clusters_of(ours.case, self.clusters),
             bounds_a=(ours.low, ours.high),
             bounds_b=(theirs.low, theirs.high),
-            value_range=_range_around(canonical, ours, theirs),
+            value_range=limits_of(range_of(canonical), ours, theirs),
             seed=self.seed,
         )
 
@@ -318,15 +312,6 @@ class Pair:
         if not len(known):
             return None
         return split_difference(ours.low[known], mixed[ours.case[known]], theirs.low[known])
-
-
-def _range_around(canonical: str, ours: CaseValues, theirs: CaseValues) -> tuple[float, float] | None:
-    """The measure's range; None where a value is outside of it, as that of a measure that was not loaded may be."""
-    low, high = range_of(canonical)
-    inside = all(
-        not len(one.low) or (one.low.min() >= low and one.high.max() <= high) for one in (ours, theirs)
-    )
-    return (low, high) if inside else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -284,9 +284,15 @@ def _interval(found: CaseValues, clusters: NDArray[np.generic] | None, span: tup
     if not np.isfinite(high).all():
         why = "what is missing could have any value"
         return Interval(mean=None, ends=None, method="", units="cases", n=len(low), why=why)
-    inside = not len(low) or (low.min() >= span[0] and high.max() <= span[1])
-    limits = span if inside else None  # a measure that is not loaded here may have another range
-    return mean_interval(found.values, clusters=clusters, bounds=(low, high), value_range=limits)
+    return mean_interval(
+        found.values, clusters=clusters, bounds=(low, high), value_range=limits_of(span, found)
+    )
+
+
+def limits_of(span: tuple[float, float], *sides: CaseValues) -> tuple[float, float] | None:
+    """The range of a measure; None where a value is outside of it, as that of a measure that is not loaded may be."""
+    ends = [(one.low.min(), one.high.max()) for one in sides if len(one.low)]
+    return span if all(span[0] <= low and high <= span[1] for low, high in ends) else None
 
 
 def in_digits(value: float | None, sign: str = "", digits: int = 4) -> str:

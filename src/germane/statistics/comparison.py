@@ -113,7 +113,7 @@ def paired_difference(
         a: Scores of system A, one per case (its trials averaged), shape (n,); nan where incomplete.
         b: Scores of system B on the same cases in the same order, shape (n,).
         clusters: Identity of each case's cluster, shape (n,).
-        bounds_a: Lower and upper bounds of A's scores, read where they are nan.
+        bounds_a: Lower and upper bounds of A's scores, read where they or B's are nan.
         bounds_b: The same for B.
         value_range: Smallest and largest score possible; None = unknown.
         seed: Seed of the random flips.
@@ -127,17 +127,15 @@ def paired_difference(
             f"scores of shapes {first.shape} and {second.shape}", fix="give the same cases of both"
         )
     change = second - first
-    open_ = np.isnan(change)
-    bounds = None
-    if open_.any():
-        sides = [_sides(first, bounds_a), _sides(second, bounds_b)]
-        bounds = (sides[1][0] - sides[0][1], sides[1][1] - sides[0][0])
+    low_a, high_a = (np.asarray(side, float) for side in bounds_a or (first, first))
+    low_b, high_b = (np.asarray(side, float) for side in bounds_b or (second, second))
     limits = None
     if value_range is not None:
         limits = (value_range[0] - value_range[1], value_range[1] - value_range[0])
+    bounds = (low_b - high_a, high_b - low_a)
     interval = mean_interval(change, clusters=clusters, bounds=bounds, value_range=limits, differences=True)
     units = group_cases(change, clusters)
-    complete = len(change) > 0 and not open_.any()
+    complete = len(change) > 0 and not np.isnan(change).any()
     varies = complete and len(units.sums) > 1 and units.deviation > 0
     return PairedDifference(
         n=len(change),
@@ -153,11 +151,6 @@ def paired_difference(
         needed=units_needed(units.deviation, units.mean) if varies else None,
         deviation=units.deviation if varies else None,
     )
-
-
-def _sides(values: Floats, bounds: tuple[ArrayLike, ArrayLike] | None) -> tuple[Floats, Floats]:
-    low, high = bounds or (values, values)
-    return tuple(np.where(np.isnan(values), np.asarray(side, float), values) for side in (low, high))  # type: ignore[return-value]
 
 
 def _mean(values: Floats) -> float | None:

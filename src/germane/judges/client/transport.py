@@ -42,11 +42,9 @@ class Transport(Protocol):
 
     async def send(self, body: bytes) -> Response:
         """One request; TransportError where there is no response."""
-        ...
 
     async def close(self) -> None:
         """Close connections; a later request opens new ones."""
-        ...
 
 
 def secrets_in(values: Sequence[str]) -> list[str]:
