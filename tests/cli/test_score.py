@@ -83,3 +83,22 @@ def test_the_table_of_scores_holds_their_means(inside: Cli, tmp_path: Path) -> N
         assert float(row["mean"]) == report["mean"]
         assert [float(row["interval_low"]), float(row["interval_high"])] == report["interval"]
         assert row["interval_method"] == report["interval_method"]
+
+
+def test_a_report_is_not_written_over_its_input(inside: Cli, tmp_path: Path) -> None:
+    """Whatever its ending: exit 2, and the samples stay."""
+    data = write_jsonl(tmp_path / "data.jsonl", {"id": "q", "query": "a", "contexts": [], "qrels": {"d": 1}})
+    before = data.read_bytes()
+    ran = inside("run", data, "-m", "AP", "-o", "./data.jsonl")
+    assert (ran.code, data.read_bytes()) == (2, before)
+    assert "would overwrite the input" in ran.err
+
+
+def test_a_grade_that_no_column_holds_is_refused(inside: Cli, tmp_path: Path) -> None:
+    """At its place, before anything is written."""
+    row = {"id": "q", "query": "a", "contexts": [{"id": "d"}], "qrels": {"d": 10**20}}
+    ran = inside("run", write_jsonl(tmp_path / "data.jsonl", row), "-m", "AP")
+    assert ran.code == 2
+    assert "data.jsonl:1:" in ran.err
+    assert "more than 64 bits" in ran.err
+    assert not list(tmp_path.glob("germane-reports/*"))

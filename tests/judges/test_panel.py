@@ -352,3 +352,18 @@ def test_an_evaluation_by_a_panel() -> None:
     assert {one.parent for one in judgements} - {None} == {one.key for one in merged}
     assert len(judgements) == 8
     assert report.manifest["judge"]["calls"] == 0
+
+
+def test_a_judge_of_a_name_and_an_answer_is_a_member() -> None:
+    """Alone, beside others and several times."""
+
+    class Own:
+        name = "own"
+
+        async def answer(self, questions: Sequence[AnyQuestion]) -> list[Reply]:
+            return [Reply(payload={"grade": 3, "reasoning": ""}) for _ in questions]
+
+    row = {"id": "q", "query": "a", "contexts": ["b"]}
+    for judge in (PanelJudge([Own(), FakeJudge()]), PanelJudge(repeated(Own(), 3))):  # type: ignore[list-item, arg-type]
+        report = evaluate([row], ["context_precision"], judge=judge)  # type: ignore[arg-type]
+        assert report["context_precision"].mean is not None

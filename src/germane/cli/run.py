@@ -167,6 +167,8 @@ def run(
     chosen = _options({**told, "folder": folders[0] if folders else "", "outputs": files})
     for path in files:
         _check_writable(path)
+        if path.exists() and any(Path(one).exists() and path.samefile(one) for one in paths or ()):
+            raise InputError(f"-o {path} would overwrite the input", fix="name another file")
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:

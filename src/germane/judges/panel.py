@@ -8,7 +8,7 @@ from typing import Any
 
 from germane.encoding import digest
 from germane.errors import InputError, JudgeError
-from germane.judges.judge import Judge, Reply
+from germane.judges.judge import Judge, Reply, as_judge
 from germane.questions.asking import Answer
 from germane.questions.question import AnyQuestion
 from germane.questions.reading import replica_number
@@ -65,7 +65,8 @@ def repeated(judge: Judge, times: int) -> tuple[Judge, ...]:
     """So many samples of a judge; InputError where that is not one or more."""
     if times < 1:
         raise InputError(f"a judge cannot be asked {times} times", fix="repeat it once or more")
-    return tuple(Replica(judge, number) if number > 1 else judge for number in range(1, times + 1))
+    one = as_judge(judge)
+    return tuple(Replica(one, number) if number > 1 else one for number in range(1, times + 1))
 
 
 class PanelJudge(Judge):
@@ -93,10 +94,11 @@ class PanelJudge(Judge):
         if len(members) < 2:
             raise InputError("a panel has at least two members", fix="name several judges, or repeat one")
         check_vote(vote)
+        members = tuple(map(as_judge, members))
         reads = {str(member.identity["reads"]) for member in members if "reads" in member.identity}
         if len(reads) > 1:
             raise InputError("labels and gold cannot be on one panel", fix="leave one of them out")
-        self.members, self.vote = tuple(members), vote
+        self.members, self.vote = members, vote
         self.name = f"{vote} of {', '.join(_names(self.members))}"
         self.stand_in = " ".join(dict.fromkeys(filter(None, (member.stand_in for member in members))))
         identity: dict[str, Json] = {"panel": [member.identity for member in members], "vote": vote}

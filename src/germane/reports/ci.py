@@ -61,7 +61,10 @@ def _case(report: ReportData, case: CaseResult, words: Sequence[ResultRow]) -> E
     lines = [f"verdict: {case.verdict}, score: {in_digits(case.score)}"]
     for score in report.tables.scores.of_sample(case.key):
         lines.append(f"{score.measure}: {in_digits(score.value)}{f' ({score.why})' if score.why else ''}")
-        lines += [f"  {remark}" for remark in report[score.measure, case.system].remarks()]
+        remarks = report[
+            score.measure, case.system
+        ].remarks()  # of the mean; whose labels hold for each score
+        lines += [f"  {remark}" for remark in remarks if remark.startswith(("uncalibrated", "mixed"))]
         for row in (row for row in words if row["measure"] == score.measure):
             lines += [f"  hit: {hit}" for hit in row["hits"]] + [f"  miss: {miss}" for miss in row["misses"]]
             lines += [f"  {row['reasoning']}"] if row["reasoning"] else []

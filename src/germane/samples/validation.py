@@ -114,6 +114,13 @@ def _in_words(fault: ErrorDetails) -> tuple[tuple[Step, ...], Wrong]:
     return loc, Wrong(f"is {say(fault['input'])}", fix)
 
 
+def _storable(value: int) -> int:
+    """The number; Wrong where no column of a table holds it."""
+    if value.bit_length() > 63:
+        raise Wrong(f"is {value}, more than 64 bits hold", "write a smaller number")
+    return value
+
+
 def frozen(value: Json) -> Json:
     """The value, unchangeable; Wrong where it holds NaN or infinity or is nested too deeply."""
     if _deeper(value, MAX_DEPTH):
@@ -158,7 +165,7 @@ Id = Annotated[
     str, PlainValidator(_id), Schema({"anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}]})
 ]
 Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(no_word)]
-Whole = Annotated[int, BeforeValidator(no_word)]
+Whole = Annotated[int, BeforeValidator(no_word), AfterValidator(_storable)]
 Offset = Annotated[int, Field(ge=0), BeforeValidator(no_word)]
 JsonValue = Annotated[Any, AfterValidator(frozen)]
 JsonObject = Annotated[dict[str, Any], PlainValidator(_object), Schema({"type": "object"})]
