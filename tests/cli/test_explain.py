@@ -40,7 +40,9 @@ def test_a_query_is_found_by_a_part_of_it(inside: Cli, report: str) -> None:
     assert several.code == 2
     assert "steep, sweet" in several.err
     assert inside("explain", report, "tea").code == 2
-    assert "measured: context_precision@5, RR" in inside("explain", report, "steep", "AP").err
+    unmeasured = inside("explain", report, "steep", "AP").err
+    assert "measured: context_precision@5, RR; name one that is measured" in unmeasured
+    assert "-m" not in unmeasured  # which `explain` does not take
 
 
 def test_a_scripts_own_words_are_shown(inside: Cli, tmp_path: Path) -> None:

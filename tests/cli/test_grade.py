@@ -137,6 +137,7 @@ def test_explicit_contexts_override_those_of_the_answer(inside: Cli) -> None:
     ("config", "said"),
     [
         ({"strikt": True}, "config has no key 'strikt': it is ignored; did you mean 'strict'?"),
+        ({"zz": 1}, "it is ignored; remove it; known: strict, expected_relevant_count, threshold, contexts"),
         ({"strict": "yes"}, "strict is the text 'yes'; write true or false"),
         (
             {"expected_relevant_count": -1},
@@ -152,6 +153,13 @@ def test_options_that_are_not_understood(inside: Cli, config: dict[str, Json], s
     )
     assert said in ran.err
     assert ran.code == (0 if "ignored" in said else 2)
+
+
+def test_what_a_grader_lacks_is_not_looked_up_among_measures(inside: Cli) -> None:
+    """`germane measures` lists no graders."""
+    ran = inside("grade", "latency", "--option", "threshold=1", stdin=json.dumps(OLDER))
+    assert ran.code == 2
+    assert ran.err.endswith("send what it needs\n")
 
 
 def test_no_judge_named_is_exit_2(inside: Cli) -> None:

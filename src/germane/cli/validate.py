@@ -102,7 +102,7 @@ def _check_eval_file(file: EvalFile, warn: Warn, faults: list[InputError]) -> No
         with _noting(faults):
             gate = Gate.parse(text, place)
             if names:
-                gate.check_named(names)
+                gate.check_named(sorted(names))
     where = file.targets_file or file.path.resolve().parent
     for name in filter(None, dict.fromkeys([*file.targets, *(case.target for case in file.cases)])):
         try:

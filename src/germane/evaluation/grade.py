@@ -269,7 +269,7 @@ def _graded(
     if lacking := report.manifest.get("over"):
         return Graded(result=None, error=lacking)
     if score.status == "skipped":
-        fix = "send what it needs, see `germane measures`"
+        fix = "send what it needs" + ("" if job.case else ", see `germane measures`")
         raise InputError(f"{name} cannot be computed: {score.why}", fix=fix)
     if score.value is None:
         return Graded(result=None, error=f"{name}: {score.why}")

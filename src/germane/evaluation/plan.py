@@ -553,7 +553,7 @@ class Plan:
                 file for file in self.suite.files.values() if gate.place and str(file.path) == gate.place.file
             ]
             if graders:
-                gate.check_named(_names_of(self.suite.graders_of_files(own)) if own else names)
+                gate.check_named(sorted(_names_of(self.suite.graders_of_files(own)) if own else names))
         return tuple(kept)
 
     def _judge(self) -> Judge | None:

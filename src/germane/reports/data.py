@@ -96,7 +96,7 @@ class ReportData:
         try:
             return self[measure].measure
         except KeyError as error:
-            raise InputError(str(error.args[0]), fix="name one that is measured: -m NAME") from None
+            raise InputError(str(error.args[0]), fix="name one that is measured") from None
 
     def slices(self, by: str) -> list[Slice]:
         """The summaries over each slice of the cases: a tag, "tags", or the values of a field of their metadata.

@@ -49,7 +49,9 @@ def say(value: Json) -> str:
         return f"the number {value}"[:40] if math.isfinite(value) else str(value)
     if isinstance(value, str):
         return f"the text {str(value)!r}" if len(value) <= 40 else f"the text {value[:37]!r}..."
-    kind = "a list" if isinstance(value, list | tuple) else "an object" if isinstance(value, dict) else ""
+    kind = "an object" if isinstance(value, dict) else ""
+    if isinstance(value, list | tuple):
+        kind = "a list" if value else "an empty list"
     node = getattr(value, "kind", None)  # of a YAML file
     return kind or (node if isinstance(node, str) else type(value).__name__)
 

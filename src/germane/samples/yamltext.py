@@ -76,7 +76,7 @@ class Node:
     def kind(self) -> str:
         """What it is, in a message."""
         if self.text is None:
-            return "a list" if self.items is not None else "a mapping"
+            return "a mapping" if self.items is None else "a list" if self.items else "an empty list"
         return (
             "nothing" if self.is_null() else f"the text {self.text!r}"[:60] if self.text else "an empty text"
         )
@@ -403,6 +403,10 @@ class Keys:
             warn(Notice(problem, fix, place))
 
 
+_FEW = 10
+"""Of no more keys than these all are named where one is not known."""
+
+
 class YamlModel(BaseModel):
     """A mapping of a YAML file. Keys may be snake_case, camelCase or kebab-case; null counts as absent.
 
@@ -424,10 +428,12 @@ class YamlModel(BaseModel):
     @classmethod
     def complete(cls, keys: Keys) -> None:
         """Fill in computed values and take the keys that are no field; here each of them is a warning."""
+        known = list(dict.fromkeys(cls.spellings().values()))
+        remove = f"remove it; known: {', '.join(known)}" if len(known) <= _FEW else "remove it"
         for key in keys.others:
             if not key.startswith(("$", "x-", "_")):
                 near = nearest(key, cls.spellings())
-                fix = cls.unread.get(fold(key)) or (f"did you mean {near!r}?" if near else "remove it")
+                fix = cls.unread.get(fold(key)) or (f"did you mean {near!r}?" if near else remove)
                 keys.warn(f"{keys.what} has no key {key!r}: it is ignored", fix, keys.node.keys[key])
 
     @classmethod
