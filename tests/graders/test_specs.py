@@ -240,6 +240,21 @@ def test_mistakes_say_where_and_what_to_write(text: str, message: str) -> None:
     assert message in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "called"),
+    [
+        ("name: mine\ntype: latency\nthreshold: 1", "mine"),
+        ("type: latency\nthreshold: 1", "latency"),
+        ("type: context_precision@5", "context_precision@5"),
+        ("type: contains\nvalue: a", "contains"),
+    ],
+)
+def test_a_warning_names_the_grader_as_the_file_does(text: str, called: str) -> None:
+    """Its name, else its type as it was written: one mapping stands beside many."""
+    _, (one,) = read(f"{text}\nfoo: 1")
+    assert one.problem == f"{called} has no key 'foo': it is ignored"
+
+
 def test_keys_inside_are_warned_of_too() -> None:
     """With the name that is near."""
     _, (one,) = read("type: field_accuracy\nfields:\n- path: a\n  tolerence: 1")

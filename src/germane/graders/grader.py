@@ -189,7 +189,9 @@ class CaseGrader(YamlModel, ABC):
     @classmethod
     def complete(cls, keys: Keys) -> None:
         """What is said once for all graders of a file, or by the type itself, is no key of the mapping."""
-        keys.values |= keys.context.get("fixed", {})
+        values = keys.values
+        values |= keys.context.get("fixed", {})
+        keys.what = str(values.get("name") or values.get("test") or values.get("measure") or cls.what)
         super().complete(keys)
 
     @property

@@ -380,8 +380,12 @@ JsonMapping = Annotated[FrozenDict, PlainValidator(_mapping, json_schema_input_t
 
 @dataclass(slots=True)
 class Keys:
-    """The keys of a mapping while a model reads them: `values` by its fields, `others` as they are written."""
+    """The keys of a mapping while a model reads them: `values` by its fields, `others` as they are written.
 
+    `what` names the mapping in warnings.
+    """
+
+    what: str
     node: Node
     values: dict[str, Any]
     others: dict[str, Node]
@@ -430,7 +434,7 @@ class YamlModel(BaseModel):
             if not key.startswith(("$", "x-", "_")):
                 near = nearest(key, cls.spellings())
                 fix = cls.unread.get(fold(key)) or (f"did you mean {near!r}?" if near else remove)
-                keys.warn(f"{cls.what} has no key {key!r}: it is ignored", fix, keys.node.keys[key])
+                keys.warn(f"{keys.what} has no key {key!r}: it is ignored", fix, keys.node.keys[key])
 
     @classmethod
     def spellings(cls) -> dict[str, str]:
@@ -481,7 +485,7 @@ class YamlModel(BaseModel):
                     problem = f"{node.spelt[name]!r} and {key!r} say the same thing"
                     raise InputError(problem, fix="keep one of them", place=node.keys[key])
                 values[name], node.spelt[name] = inner if name in cls.nodes else for_model(inner), key
-        return Keys(node, values, others, context)
+        return Keys(cls.what, node, values, others, context)
 
 
 @cache
