@@ -365,5 +365,5 @@ def test_a_judge_of_a_name_and_an_answer_is_a_member() -> None:
 
     row = {"id": "q", "query": "a", "contexts": ["b"]}
     for judge in (PanelJudge([Own(), FakeJudge()]), PanelJudge(repeated(Own(), 3))):  # type: ignore[list-item, arg-type]
-        report = evaluate([row], ["context_precision"], judge=judge)  # type: ignore[arg-type]
+        report = evaluate([row], ["context_precision"], judge=judge)
         assert report["context_precision"].mean is not None
