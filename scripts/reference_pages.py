@@ -70,7 +70,7 @@ WORDS = {
     "calls_at": "JSON pointer to the list of searches, where the system makes several.",
     "context": "Fields of a context, each with its JSON pointer: `{text: /chunk/body}`.",
     "retries": "How often a request is sent again after a time-out, a lost connection, 408, 425, 429 and 5xx.",
-    "entry_point": "`module:function`, or an object with a method that retrieves.",
+    "function": "`module:function`, or an object with a method that retrieves.",
     "path": "Folders that are searched for the module; of a recording, its file of samples.",
     "arguments": "Handed to every call by name.",
     "system": "One of several systems in the recording.",

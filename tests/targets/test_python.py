@@ -71,7 +71,7 @@ def test_a_text(function):
     got = answer(target)
     assert (got.response, got.contexts) == ("you asked why?", None)
     assert got.metadata["ms"] >= 0
-    assert threading.get_ident() not in target.function.__globals__["THREADS"]
+    assert threading.get_ident() not in target._called.__globals__["THREADS"]
 
 
 @pytest.mark.parametrize("name", ["later", "lazily"])

@@ -35,26 +35,21 @@ class PythonTarget(Target):
     """
 
     aliases: ClassVar = {
-        "entry_point": ("function", "callable"),
+        "function": ("entry_point", "callable"),
         "path": ("cwd", "pythonpath"),
         "timeout": ("timeout_seconds",),
     }
 
-    entry_point: Annotated[str, Field(examples=["my_rag:answer"]), AfterValidator(_module_and_name)]
+    function: Annotated[str, Field(examples=["my_rag:answer"]), AfterValidator(_module_and_name)]
     path: Texts = ()
     arguments: Annotated[dict[str, Any], plain] = Field(default_factory=dict)
     timeout: Positive | None = None
-    _function: Callable[..., Any] = PrivateAttr()
-
-    @property
-    def function(self) -> Callable[..., Any]:
-        """The imported function."""
-        return self._function
+    _called: Callable[..., Any] = PrivateAttr()
 
     def open(self, place: Place, folder: Path, evals: Path) -> None:
         """Import the function."""
         del evals
-        module, _, name = self.entry_point.partition(":")
+        module, _, name = self.function.partition(":")
         found: Any = _imported(module, [(folder / given).resolve() for given in self.path] or [folder], place)
         for part in name.split("."):
             found = getattr(found, part, None)
@@ -62,7 +57,7 @@ class PythonTarget(Target):
         if function is None:
             problem = f"the module {module} has no function {name!r}"
             raise InputError(problem, fix="check the name after the colon", place=place)
-        self._function = function
+        self._called = function
 
     async def ask(self, case: Case) -> Any:
         """The function's answer; TargetError with type and message of what it raised."""
@@ -78,10 +73,10 @@ class PythonTarget(Target):
             raise TargetError(f"{type(error).__name__}: {error}".strip().removesuffix(":")) from error
 
     async def _call(self, case: Case) -> Any:
-        given = _first_argument(self.function, case)
-        if inspect.iscoroutinefunction(self.function):
-            return await self.function(given, **self.arguments)
-        result = await asyncio.to_thread(self.function, given, **self.arguments)
+        given = _first_argument(self._called, case)
+        if inspect.iscoroutinefunction(self._called):
+            return await self._called(given, **self.arguments)
+        result = await asyncio.to_thread(self._called, given, **self.arguments)
         return await result if inspect.isawaitable(result) else result
 
 
