@@ -249,9 +249,9 @@ def audit(
     """Hold the judge against people, against itself, and against how it was asked; corrected means; warnings."""
     from germane.labelling.audit import audit_judge, audit_lines
     from germane.reports.report import Report
-    from germane.tables.folder import OWN
+    from germane.tables.folder import is_own
 
-    if output is not None and output.resolve() in {(folder / name).resolve() for name in OWN}:
+    if output is not None and is_own(output, folder):
         raise InputError(f"{output} is the report's own", fix="write to another file")
     found = audit_judge(Report.open(folder), every=every)
     text = "".join(f"{line}\n" for line in audit_lines(found))

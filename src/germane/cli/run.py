@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -166,9 +166,7 @@ def run(
     folders = [str(path) for path in output or () if not path.suffix]
     chosen = _options({**told, "folder": folders[0] if folders else "", "outputs": files})
     for path in files:
-        _check_writable(path)
-        if path.exists() and any(Path(one).exists() and path.samefile(one) for one in paths or ()):
-            raise InputError(f"-o {path} would overwrite the input", fix="name another file")
+        _check_writable(path, paths or ())
     if dry_run and files:
         raise InputError(f"a dry run writes no report to {files[0]}", fix="leave -o out, or: --json > FILE")
     if dry_run:
@@ -250,8 +248,8 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _check_writable(path: Path) -> None:
-    """A report that cannot be written is said before anything is spent, not after."""
+def _check_writable(path: Path, inputs: Iterable[str]) -> None:
+    """InputError, before anything is spent, where no report can be written there or one of the inputs stands there."""
     from germane.reports.formats import FORMATS
 
     if path.suffix.lower() not in FORMATS:
@@ -263,3 +261,5 @@ def _check_writable(path: Path) -> None:
         raise InputError(f"{there} is a file", fix="name a file in a folder: -o reports/report.html")
     if not os.access(there, os.W_OK):
         raise InputError(f"{path} cannot be written", fix="name a file in a folder that can be written")
+    if there == path and any(Path(one).exists() and path.samefile(one) for one in inputs):
+        raise InputError(f"-o {path} would overwrite the input", fix="name another file")

@@ -44,9 +44,9 @@ def score(
 
 def _refuse_source(output: Path, folder: Path) -> None:
     """What is scored holds judgements that were paid for, and a new measure needs only some of them."""
-    from germane.tables.folder import OWN
+    from germane.tables.folder import is_own
 
-    if output.resolve() in {folder.resolve(), *((folder / name).resolve() for name in OWN)}:
+    if output.resolve() == folder.resolve() or is_own(output, folder):
         problem = f"-o {output} would overwrite the report that is scored"
         raise InputError(problem, fix="name another file or folder")
 

@@ -34,7 +34,7 @@ from germane.reports.plots.svg import document
 from germane.reports.ranking import TextTable
 from germane.reports.schema import CaseRow, Document, Documents, JudgeLine, ResultRow, line_of
 from germane.reports.summary import MeasureSummary, in_digits
-from germane.tables.folder import OWN
+from germane.tables.folder import is_own
 from germane.tables.scores import SampleKey, dump_score
 from germane.types import Json
 from germane.wholetable import HangingText, WholeTable, plain_text
@@ -505,7 +505,7 @@ def write(report: ReportData, path: Path, *, baseline: ReportData | None = None,
     if kind not in FORMATS:
         problem = f"{path}: no report format ends in {path.suffix or 'nothing'}"
         raise InputError(problem, fix=f"use {', '.join(FORMATS)}")
-    if report.folder is not None and path.resolve() in {(report.folder / own).resolve() for own in OWN}:
+    if report.folder is not None and is_own(path, report.folder):
         raise InputError(f"{path} is the report's own", fix="write to another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     parts = html(report, baseline, **page) if kind == ".html" else FORMATS[kind](report)

@@ -479,6 +479,11 @@ def _open(path: Path, how: int) -> IO[bytes]:
     return os.fdopen(os.open(path, flags, 0o666), "wb")
 
 
+def is_own(path: Path, folder: Path) -> bool:
+    """Whether a path leads to one of a report folder's own files, links followed."""
+    return path.resolve() in {(folder / name).resolve() for name in OWN}
+
+
 def read_manifest(path: Path) -> dict[str, Json]:
     """The manifest of a report folder, finished or not; InputError where there is none, or it is of another version."""
     file = path / _MANIFEST
