@@ -72,8 +72,8 @@ def label(
 
     report = Report.open(folder)
     person = who or _user()
-    told = _read(guideline) if guideline else ""
-    fingerprint = hashlib.sha256(told.encode()).hexdigest()[:16] if guideline else None
+    text = _read(guideline) if guideline else ""
+    fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16] if guideline else None
     if take is not None:
         found = import_labels(take, report, person, fingerprint)
         report.tables.append_labels(found.labels)  # type: ignore[union-attr]
@@ -93,7 +93,7 @@ def label(
         scale=scale or (settings.get("scale", "graded") if kind == "relevance" else "binary"),
         guideline=fingerprint,
     )
-    _label(session, report, told)
+    _label(session, report, text)
 
 
 def _user() -> str:
@@ -110,7 +110,7 @@ def _read(path: Path) -> str:
         raise InputError(f"the guideline {path} cannot be read: {error}") from None
 
 
-def _label(session: LabellingSession, report: Report, told: str) -> None:
+def _label(session: LabellingSession, report: Report, guideline: str) -> None:
     """Ask until everything is labelled, the person quits, or the input ends."""
     from germane.reports.correct import Corrections
 
@@ -121,7 +121,7 @@ def _label(session: LabellingSession, report: Report, told: str) -> None:
         with _keyboard() as keys:
             while (one := session.next) is not None:
                 _show(one.task, session)
-                if not _answered(session, keys, told):
+                if not _answered(session, keys, guideline):
                     break
                 if session.done > begun and session.done % _EVERY == 0:
                     _show_so_far(report, corrections)
@@ -133,7 +133,7 @@ def _label(session: LabellingSession, report: Report, told: str) -> None:
     _show_so_far(report, corrections)
 
 
-def _answered(session: LabellingSession, keys: Iterator[str], told: str) -> bool:
+def _answered(session: LabellingSession, keys: Iterator[str], guideline: str) -> bool:
     """Take one key that changes something; False where the person quits or the input ends."""
     prompt = "y or n" if session.scale == "binary" else "0-3"
     while True:
@@ -156,7 +156,7 @@ def _answered(session: LabellingSession, keys: Iterator[str], told: str) -> bool
                 continue
         else:
             print("\n".join(f"  {line}" for line in (*_GRADES[session.scale], *_KEYS)))
-            print("".join(f"  | {clean(line)}\n" for line in told.splitlines()), end="")
+            print("".join(f"  | {clean(line)}\n" for line in guideline.splitlines()), end="")
             continue
         return True
 

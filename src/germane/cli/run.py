@@ -159,12 +159,12 @@ def run(
     Exit codes: 0 ok, 1 a gate failed, 2 something in the input is wrong, 3 too much could not be measured
     or a limit (--max-cost, --max-calls) stopped the run, or --replay lacks an answer, 130 interrupted.
     """
-    told = locals()
+    flags = locals()
     from germane.cli.printing import Progress, finish
 
     files = [path for path in output or () if path.suffix]
     folders = [str(path) for path in output or () if not path.suffix]
-    chosen = _options({**told, "folder": folders[0] if folders else "", "outputs": files})
+    chosen = _options({**flags, "folder": folders[0] if folders else "", "outputs": files})
     for path in files:
         _check_writable(path, paths or ())
     if dry_run and files:
@@ -219,24 +219,24 @@ def _print_forecast(chosen: Options, resume: Path | None, *, retry_errors: bool,
     print("\n\n".join(f"{path}\n{one.text()}" if path else one.text() for path, one in found.items()))
 
 
-def _options(told: Mapping[str, Any]) -> Options:
+def _options(flags: Mapping[str, Any]) -> Options:
     """The flags as the options of a run: one that is not given is at its default, lists are tuples, paths are text."""
     from germane.cli.values import headers, pairs, parameters, prices
     from germane.evaluation.options import Options
 
     for name in ("ledger", "no_cache", "resume"):
-        if told["replay"] is not None and told[name]:
+        if flags["replay"] is not None and flags[name]:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"--replay and {flag} do not go together", fix=f"leave {flag} out")
     read = {
-        **told,
-        "judge": told["judge"] and " ".join(told["judge"]),
-        "price": prices(told["price"]),
-        "headers": headers(told["headers"]),
-        "parameters": parameters(told["parameters"], "--model-parameter", "seed=7"),
-        "prompts": pairs(told["prompts"], "--prompt", "relevance=my.md"),
-        "columns": pairs(told["columns"], "--columns", "query=Query"),
-        "ledger": told["ledger"] or None,
+        **flags,
+        "judge": flags["judge"] and " ".join(flags["judge"]),
+        "price": prices(flags["price"]),
+        "headers": headers(flags["headers"]),
+        "parameters": parameters(flags["parameters"], "--model-parameter", "seed=7"),
+        "prompts": pairs(flags["prompts"], "--prompt", "relevance=my.md"),
+        "columns": pairs(flags["columns"], "--columns", "query=Query"),
+        "ledger": flags["ledger"] or None,
     }
     names = {field.name for field in fields(Options)} & read.keys()
     return Options(**{name: _plain(read[name]) for name in names if read[name] is not None})

@@ -190,7 +190,7 @@ def grade(
 
 _RUNS_CODE = {"code_judge", "composite"}
 """Graders that may start programs: which ones is said on the command line, never by what comes on stdin."""
-_TOLD = ("trace_summary", "token_usage", "cost_usd", "duration_ms", "start_time", "end_time")
+_MEASURED = ("trace_summary", "token_usage", "cost_usd", "duration_ms", "start_time", "end_time")
 
 
 def grader_named(
@@ -208,9 +208,9 @@ def grader_named(
 
 def document_case(document: Mapping[str, Json], sample: Sample) -> Case:
     """The whole case in a code-judge document: what graders read that are no measures."""
-    told = {name: document[name] for name in _TOLD if document.get(name) is not None}
+    measured = {name: document[name] for name in _MEASURED if document.get(name) is not None}
     metadata = document.get("metadata")
-    known = {**sample.metadata, **(metadata if isinstance(metadata, Mapping) else {}), **told}
+    known = {**sample.metadata, **(metadata if isinstance(metadata, Mapping) else {}), **measured}
     wanted = document.get("expected_messages") or document.get("expected_output")
     asked = document.get("input_messages") or document.get("input")
     return Case(

@@ -1,4 +1,4 @@
-"""What an evaluation is told: by flags, by the manifest that it continues, by eval files and by the project's config.
+"""The options of an evaluation: from flags, from the manifest that it continues, from eval files and from the project's config.
 
 Settings of a project stand in germane.toml, or under `[tool.germane]` in pyproject.toml.
 Flags > eval file > environment > config > default.
@@ -131,26 +131,26 @@ class JudgeOptions:
     repeat: int = 1
     vote: str = "majority"
 
-    def told(self) -> dict[str, Json]:
+    def given(self) -> dict[str, Json]:
         """The options that are not at their defaults."""
         default = type(self)()
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value != getattr(default, name)}
 
     def filled(self, *sources: Mapping[str, Json]) -> Self:
-        """These options; what nobody told is as the first of the sources that names it says, else as the config does."""
-        told, known = self.told(), {field.name for field in fields(self)}
-        given: dict[str, Json] = {}
+        """These options; one that is not given takes its value from the first source that has it, else from the config."""
+        given, known = self.given(), {field.name for field in fields(self)}
+        found: dict[str, Json] = {}
         for source in (read_config().values, *reversed(sources)):
-            given |= {
+            found |= {
                 name: value for name, value in source.items() if value is not None and name in _CONFIGURED
             }
-        return replace(self, **{name: value for name, value in given.items() if name in known - told.keys()})
+        return replace(self, **{name: value for name, value in found.items() if name in known - given.keys()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(JudgeOptions):
-    """Everything that `germane run` is told. Stored in the manifest, headers excepted, so that `--resume` needs no more."""
+    """All options of `germane run`. Stored in the manifest, headers excepted, so that `--resume` needs no more."""
 
     paths: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
@@ -191,7 +191,7 @@ class Options(JudgeOptions):
             found |= _placed(found, cwd)
         known = {field.name for field in fields(self)}
         earlier = Options(**{name: _tuples(value) for name, value in found.items() if name in known})
-        return replace(earlier, **self.told())
+        return replace(earlier, **self.given())
 
     def as_json(self) -> dict[str, Json]:
         """For the manifest: all but the headers, which may hold keys."""
@@ -237,7 +237,7 @@ class Watch:
     """Whoever looks on while a run works. The defaults ignore everything."""
 
     wants_forecast = False
-    """Whether `expects` should be told; that takes up to a second of CPU."""
+    """Whether `expects` is to be called; the forecast takes up to a second of CPU."""
 
     def expects(self, total: Expected) -> None:
         """What the run will ask, before its first question is put to the judge."""

@@ -393,7 +393,7 @@ def separate(options: Options, *, dry: bool = False) -> dict[str, Options]:
 
 def _are_one(suite: Suite, options: Options) -> bool:
     """Whether the files agree on what an evaluation has once, and hold no id twice."""
-    for name in {"judge", "doc_id", *IN_FILES} - options.told().keys():
+    for name in {"judge", "doc_id", *IN_FILES} - options.given().keys():
         if len({getattr(file, name) for file in suite.files.values()} - {None}) > 1:
             return False
     try:
@@ -484,8 +484,8 @@ class Plan:
         if self.options.untrusted:
             self.suite.refuse_code(self.options.allowed)
             self._refuse_outputs()
-        told = self.options.told()
-        self.options = self.options.filled({n: self.suite.setting(n) for n in IN_FILES if n not in told})
+        given = self.options.given()
+        self.options = self.options.filled({n: self.suite.setting(n) for n in IN_FILES if n not in given})
         settings = Settings.of(self.options.against, self.options.scale, self.options.rubric)
         self.settings = self.suite.settings = settings
         self.gates = self._checked_gates(self.suite.all_graders())
@@ -515,7 +515,7 @@ class Plan:
         return PlainMeasures.of(self.suite.graders_of_all(), self.settings, answers)
 
     def feasibility(self) -> Feasibility:
-        """What is to be told each sample before anything is paid."""
+        """A check that the samples have what measures and gates need, before anything is paid."""
         return Feasibility(self.settings, self.gates)
 
     def check(self, jobs: Iterable[Job] | None, look: Callable[[Job], None] = lambda _: None) -> None:

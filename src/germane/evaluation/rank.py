@@ -265,11 +265,13 @@ def ranked_report(
     """
     made = list(parts)
     merged = made[0] if len(made) == 1 else merge(made)
-    told = list(queries)
-    scored = {query for query, _, _ in merged.scores.samples} if told else set[str]()
-    merged.samples.extend(sample for sample in told if sample.id in scored)
-    if told and not merged.samples:
-        ours, theirs = (", ".join(map(repr, some)) for some in (sorted(scored)[:3], [s.id for s in told][:3]))
+    known = list(queries)
+    scored = {query for query, _, _ in merged.scores.samples} if known else set[str]()
+    merged.samples.extend(sample for sample in known if sample.id in scored)
+    if known and not merged.samples:
+        ours, theirs = (
+            ", ".join(map(repr, some)) for some in (sorted(scored)[:3], [s.id for s in known][:3])
+        )
         raise InputError(
             f"none of the queries is in the gold: their ids are like {theirs}, the gold's like {ours}",
             fix="name the queries alike",

@@ -206,7 +206,7 @@ class _Run:
             session.folder.flush()
 
     def _check(self, jobs: Sequence[Job] | None, session: Session) -> None:
-        """The last look at the input before anything is paid; whoever looks on is told how much that will be."""
+        """The last look at the input before anything is paid; the watch gets the forecast where it wants one."""
         if not self.watch.wants_forecast:
             self.plan.check(jobs)
             return

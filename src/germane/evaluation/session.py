@@ -70,7 +70,7 @@ class Session:
     """One session of a run.
 
     Args:
-        options: What the run is told.
+        options: Those of the run.
         folder: The report folder.
         stored: The manifest of the sessions before; {} where this is the first.
         retry_errors: Whether what failed before is asked again.

@@ -57,11 +57,11 @@ class TokenCount(NamedTuple):
     cached: float = 0
 
 
-def _told(case: Case, *names: str) -> Json:
+def _metadata(case: Case, *names: str) -> Json:
     """What the target reported under one of these names, on the answer or in its trace summary."""
-    told = case.sample.metadata
-    summary = told.get("trace_summary")
-    for source in (told, summary if isinstance(summary, Mapping) else {}):
+    metadata = case.sample.metadata
+    summary = metadata.get("trace_summary")
+    for source in (metadata, summary if isinstance(summary, Mapping) else {}):
         for name in names:
             if source.get(name) is not None:
                 return source[name]
@@ -74,17 +74,17 @@ def _number(value: Json) -> float | None:
 
 def cost_of(case: Case) -> float | None:
     """US dollars that the answer cost, as reported; None = not reported."""
-    return _number(_told(case, "cost_usd", "costUsd"))
+    return _number(_metadata(case, "cost_usd", "costUsd"))
 
 
 def duration_of(case: Case) -> float | None:
     """Milliseconds that the answer took, as reported, else as measured; None = neither."""
-    return _number(_told(case, "duration_ms", "durationMs", "ms"))
+    return _number(_metadata(case, "duration_ms", "durationMs", "ms"))
 
 
 def tokens_of(case: Case) -> TokenCount | None:
     """Tokens that the answer took, as reported; None = not reported."""
-    usage = _told(case, "token_usage", "tokenUsage")
+    usage = _metadata(case, "token_usage", "tokenUsage")
     if not isinstance(usage, Mapping):
         return None
     spellings = (("input", "input_tokens", "prompt_tokens"), ("output", "output_tokens", "completion_tokens"),
@@ -99,9 +99,9 @@ def trace_summary(case: Case) -> dict[str, Json] | None:
 
     A target may report one itself; else it is made from the messages. None where there are neither.
     """
-    told = case.sample.metadata.get("trace_summary")
+    reported_summary = case.sample.metadata.get("trace_summary")
     calls = Counter(call.tool for call in tool_calls(case))
-    if not case.sample.messages and not isinstance(told, Mapping):
+    if not case.sample.messages and not isinstance(reported_summary, Mapping):
         return None
     found: dict[str, Json] = {
         "event_count": calls.total(),
@@ -111,9 +111,9 @@ def trace_summary(case: Case) -> dict[str, Json] | None:
     }
     if spoken := sum(message.role == "assistant" for message in case.sample.messages):
         found["llm_call_count"] = spoken
-    if isinstance(told, Mapping) and not calls:
-        found |= told
-    usage = _told(case, "token_usage", "tokenUsage")
+    if isinstance(reported_summary, Mapping) and not calls:
+        found |= reported_summary
+    usage = _metadata(case, "token_usage", "tokenUsage")
     reported = {"token_usage": usage, "cost_usd": cost_of(case), "duration_ms": duration_of(case)}
     found |= {name: value for name, value in reported.items() if value is not None}
     found["tool_calls"] = found.get("tool_calls") or found["tool_calls_by_name"]
@@ -166,7 +166,7 @@ def script_document(case: Case, config: Mapping[str, Json]) -> dict[str, Json]:
         "workspace_path": None,
         "metadata": dict(case.metadata or sample.metadata),
         "trace": None if summary is None else {**summary, "messages": said},
-        "token_usage": _told(case, "token_usage", "tokenUsage"),
+        "token_usage": _metadata(case, "token_usage", "tokenUsage"),
         "cost_usd": cost_of(case),
         "duration_ms": duration_of(case),
         "start_time": sample.metadata.get("start_time"),

@@ -77,18 +77,22 @@ class FieldAccuracy(DirectGrader):
 
     def _compared(self, rule: FieldRule, answer: Json, expected: Json) -> _Found:
         path = rule.path
-        told, mine = value_at(expected, path), value_at(answer, path)
-        if told is ABSENT:
+        expected_value, mine = value_at(expected, path), value_at(answer, path)
+        if expected_value is ABSENT:
             return _Found(True, f"{path}: no expected value")
         if mine is ABSENT:
             said = f"{path} (required, missing)" if rule.required else f"{path}: optional field missing"
             return _Found(not rule.required, said, counts=rule.required)
         if rule.match == "numeric_tolerance":
-            return self._numbers(rule, mine, told)
-        return self._dates(rule, mine, told) if rule.match == "date" else _exactly(rule, mine, told)
+            return self._numbers(rule, mine, expected_value)
+        return (
+            self._dates(rule, mine, expected_value)
+            if rule.match == "date"
+            else _exactly(rule, mine, expected_value)
+        )
 
-    def _numbers(self, rule: FieldRule, mine: Json, told: Json) -> _Found:
-        value, wanted = _number(mine, prefix=self.agentv), _number(told, prefix=self.agentv)
+    def _numbers(self, rule: FieldRule, mine: Json, expected_value: Json) -> _Found:
+        value, wanted = _number(mine, prefix=self.agentv), _number(expected_value, prefix=self.agentv)
         if value is None or wanted is None:
             return _Found(False, f"{rule.path} (non-numeric value)")
         if not (isfinite(value) and isfinite(wanted)):
@@ -100,8 +104,11 @@ class FieldAccuracy(DirectGrader):
         said = f"diff={_two_digits(off)}, tolerance={plain_number(rule.tolerance)}"
         return _Found(False, f"{rule.path} (outside tolerance: {said})")
 
-    def _dates(self, rule: FieldRule, mine: Json, told: Json) -> _Found:
-        texts = [plain_number(one) if _kind(one) == "number" else str(one).strip() for one in (mine, told)]
+    def _dates(self, rule: FieldRule, mine: Json, expected_value: Json) -> _Found:
+        texts = [
+            plain_number(one) if _kind(one) == "number" else str(one).strip()
+            for one in (mine, expected_value)
+        ]
         days = [date_in(text, rule.formats, agentv=self.agentv) for text in texts]
         if None in days:
             whose = "expected" if days[0] else "candidate"
@@ -125,10 +132,10 @@ class FieldAccuracy(DirectGrader):
         return self.shown(GraderResult(score=min(1.0, score), hits=hits, misses=misses, reasoning=said))
 
 
-def _exactly(rule: FieldRule, mine: Json, told: Json) -> _Found:
-    if same(mine, told):
+def _exactly(rule: FieldRule, mine: Json, expected_value: Json) -> _Found:
+    if same(mine, expected_value):
         return _Found(True, rule.path)
-    got, wanted = _kind(mine), _kind(told)
+    got, wanted = _kind(mine), _kind(expected_value)
     differs = f"type mismatch: got {got}, expected {wanted}" if got != wanted else "value mismatch"
     return _Found(False, f"{rule.path} ({differs})")
 

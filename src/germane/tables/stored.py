@@ -129,7 +129,7 @@ class StoredJudgements:
         return (load_judgement(row) for _, row in rows if row[field] in names)
 
 
-_TOLD = (b'"error":', b'"failed":', b'"parent":')
+_UNUSUAL = (b'"error":', b'"failed":', b'"parent":')
 """What a line says that does more than answer its question."""
 
 
@@ -179,7 +179,7 @@ class EarlierJudgements:
         keyed, merged = (array("q"), array("q")), (array("q"), array("q"))
         for offset, line in lines_of(path):
             key, parent = line[KEY].decode(errors="replace"), None
-            if line[40:50] != _BETWEEN or any(word in line for word in _TOLD):
+            if line[40:50] != _BETWEEN or any(word in line for word in _UNUSUAL):
                 row = _judgement(line)
                 if row is None or not self._keep(row):
                     continue

@@ -37,7 +37,7 @@ def _environment(value: Any) -> Json:
     return {str(name): os.environ[str(name)] for name in names if str(name) in os.environ}
 
 
-def _told(template: str) -> str:
+def _with_question(template: str) -> str:
     if "{PROMPT}" not in template and "{EVAL_ID}" not in template:
         raise Wrong("is told no question", "put {PROMPT} where the question belongs; it comes quoted")
     return template
@@ -55,7 +55,7 @@ class CliTarget(Target):
     aliases: ClassVar = {"command_template": ("command",), "timeout": ("timeout_seconds",)}
 
     command_template: Annotated[
-        str, Field(examples=["my-rag --out {OUTPUT_FILE} {PROMPT}"]), AfterValidator(_told)
+        str, Field(examples=["my-rag --out {OUTPUT_FILE} {PROMPT}"]), AfterValidator(_with_question)
     ]
     cwd: str = ""
     timeout: Positive = 120.0

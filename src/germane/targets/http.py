@@ -74,7 +74,7 @@ class HttpTarget(Target):
     _client: Any = PrivateAttr(default=None)
 
     @model_validator(mode="after")
-    def _told(self) -> Self:
+    def _with_question(self) -> Self:
         if self.body is None and not _SLOT.search(self.url):
             raise Wrong("is told no question", 'write body: {question: "{{query}}"}, or {{query}} in the url')
         return self
