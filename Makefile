@@ -11,8 +11,9 @@ export PYTHONNOUSERSITE := 1
 
 PYTHON ?=
 BIN := .venv/bin
+RUN := .venv/.germane-run
 STAMP := .venv/.germane-stamp
-DEMO := $(BIN)/germane run examples/rag-evaluation/evals/retrieval-set.yaml
+DEMO := $(BIN)/germane run examples/rag-evaluation/evals/retrieval-set.yaml --force -o germane-reports/demo -o germane-reports/demo.html
 UV ?= uv
 
 help: ## show this list
@@ -22,13 +23,22 @@ help: ## show this list
 ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
 .PHONY: $(STAMP)
 endif
+ifneq ($(shell cat $(RUN) 2>/dev/null),$(CURDIR))
+.PHONY: $(RUN)
+endif
 $(STAMP): requirements.lock pyproject.toml scripts/setup.sh
-	@./scripts/setup.sh "$(PYTHON)"
+	@./scripts/setup.sh all "$(PYTHON)"
+$(RUN): requirements.lock pyproject.toml scripts/setup.sh
+	@./scripts/setup.sh $(if $(wildcard $(STAMP)),all,run) "$(PYTHON)"
 
 setup: $(STAMP) ## make .venv with the locked packages and germane in it
 
-demo: $(STAMP) ## evaluate the example's retrieval, end to end
+demo: $(RUN) ## evaluate the example's retrieval, end to end: no key, no paid model
 	$(DEMO)
+	@printf '%s\n' '' 'The page with everything behind these numbers: germane-reports/demo.html' 'Next:' \
+	  '  $(BIN)/germane explain germane-reports/demo bloom     # why one query scored what it did' \
+	  '  $(BIN)/germane label germane-reports/demo --who me    # say yourself what is relevant' \
+	  '  $(BIN)/germane init my-eval                           # the example as a folder of your own'
 
 test: $(STAMP) ## run the tests
 	$(BIN)/python -m pytest -n auto

@@ -1,16 +1,21 @@
 #!/bin/sh
 # Make .venv from requirements.lock and install germane into it, editable. Called by the Makefile; needs sh only.
 #
-#   scripts/setup.sh [PYTHON]     PYTHON: the interpreter to use; without it the first one >= 3.11 is searched
+#   scripts/setup.sh run|all [PYTHON]
+#
+#   run     what a user of germane installs; all: also the tools for tests, lint and builds
+#   PYTHON  the interpreter to use; without it the first one >= 3.11 is searched
 #
 # Rules: nothing is ever installed outside .venv; one clear sentence, not a traceback, when a tool is missing;
-# .venv/.germane-stamp is written last, so that an interrupted set-up is taken up again by the next `make`.
+# the stamps are written last, so that an interrupted set-up is taken up again by the next `make`.
 set -eu
 
 cd "$(dirname "$0")/.."
 HERE=$(pwd -P)
 VENV=.venv
-STAMP=$VENV/.germane-stamp  # holds the folder it was made in: an editable install must not outlive a move or a copy
+SCOPE=${1:-all}
+RUN=$VENV/.germane-run      # each holds the folder it was made in: an editable install must not outlive a move or a copy
+STAMP=$VENV/.germane-stamp  # of `all`, which includes `run`
 BEGUN=$VENV/.germane-begun  # there while a set-up is under way
 LOG=$VENV/setup.log
 
@@ -37,7 +42,7 @@ can_make_venv() {
 
 # The first Python that can do all of it, else the first that is new enough: uv, or a good message, does the rest.
 find_python() {
-  names="python3.13 python3.12 python3.11 python3 python"
+  names="python3.14 python3.13 python3.12 python3.11 python3 python"
   for name in $names; do
     if new_enough "$name" && can_make_venv "$name"; then
       echo "$name"
@@ -57,15 +62,13 @@ have_uv() {
   uv --version >/dev/null 2>&1
 }
 
-quietly() {
-  if ! "$@" >"$LOG" 2>&1; then
-    cat "$LOG" >&2
-    return 1
-  fi
-}
-
-if [ -n "${1:-}" ]; then
-  python=$1
+case $SCOPE in
+  run) what="what germane needs to run" ;;
+  all) what="germane and the tools for its tests; about a minute the first time" ;;
+  *) die "write scripts/setup.sh run, or scripts/setup.sh all, not '$SCOPE'." ;;
+esac
+if [ -n "${2:-}" ]; then
+  python=$2
   new_enough "$python" || die "PYTHON=$python does not run, or is older than Python 3.11; name another one."
 else
   python=$(find_python) || die "no Python 3.11 or newer found; install one (Debian/Ubuntu: apt install python3 python3-venv," \
@@ -80,10 +83,12 @@ version='import sys; print(sys.version_info[:2])'
 keep() {
   [ -x $VENV/bin/python ] && [ ! -e $BEGUN ] &&
     [ "$($VENV/bin/python -I -c "$version" 2>&1)" = "$("$python" -I -c "$version")" ] &&
-    { [ ! -e $STAMP ] || [ "$(cat $STAMP)" = "$HERE" ]; }
+    for stamp in $RUN $STAMP; do
+      [ ! -e $stamp ] || [ "$(cat $stamp)" = "$HERE" ] || return 1
+    done
 }
 if keep; then
-  rm -f $STAMP
+  rm -f $RUN $STAMP
   touch $BEGUN
 else
   rm -rf $VENV
@@ -98,26 +103,52 @@ else
   fi
 fi
 
-echo "setting up $VENV with $($VENV/bin/python -I --version); about a minute the first time ..." >&2
+echo "setting up $VENV with $($VENV/bin/python -I --version): $what ..." >&2
 pip() {
   $VENV/bin/python -I -m pip "$@"
+}
+
+# How far an installation has come, on a terminal: one line that counts the packages.
+progress() {
+  if [ -t 2 ]; then
+    awk '/^Collecting /{n++; printf "\r  %d packages: %-40.40s", n, $2 > "/dev/stderr"}
+         /^Installing /{printf "\r  installing %d packages %-40s\n", n, "" > "/dev/stderr"} {print}' >"$LOG"
+  else
+    cat >"$LOG"
+  fi
+}
+install() {
+  { pip install "$@" 2>&1 || echo failed >$VENV/.failed; } | progress
+  if [ -e $VENV/.failed ]; then
+    rm -f $VENV/.failed
+    cat "$LOG" >&2
+    return 1
+  fi
 }
 
 # uv is much faster, but it does not read pip's settings: where it fails, pip, with the index that pip knows, decides.
 install_lock() {
   if have_uv; then
-    quietly uv pip sync --no-config --require-hashes --python $VENV/bin/python requirements.lock && return
+    uv pip sync --no-config --require-hashes --python $VENV/bin/python requirements.lock && return
     echo "uv could not do it (see above); trying pip ..." >&2
   fi
-  pip --version >/dev/null 2>&1 || $VENV/bin/python -I -m ensurepip >/dev/null
-  quietly pip install --quiet --require-hashes -r requirements.lock
+  install --require-hashes -r requirements.lock
 }
-install_lock || die "the packages in requirements.lock could not be installed (see above)."
+
 pip --version >/dev/null 2>&1 || $VENV/bin/python -I -m ensurepip >/dev/null
-quietly pip install --quiet --no-deps --no-build-isolation --no-index --editable . ||
-  die "germane itself could not be installed (see above)."
+if [ "$SCOPE" = all ]; then
+  install_lock || die "the packages in requirements.lock could not be installed (see above)."
+  pip --version >/dev/null 2>&1 || $VENV/bin/python -I -m ensurepip >/dev/null
+  install --no-deps --no-build-isolation --no-index --editable . || die "germane itself could not be installed (see above)."
+else
+  # The locked versions, but only of what the package itself asks for, as `pip install` would take it.
+  sed -e '/--hash=/d' -e 's/ *\\$//' requirements.lock >$VENV/constraints.txt
+  install --constraint $VENV/constraints.txt --editable . || die "germane could not be installed (see above)."
+  rm -f $VENV/constraints.txt
+fi
 # As pip does with packages: where Python may not write bytecode, every process would compile the sources anew.
 $VENV/bin/python -I -m compileall -q src
 
-rm -f $LOG $BEGUN
-printf '%s' "$HERE" >$STAMP
+rm -f "$LOG" $BEGUN
+printf '%s' "$HERE" >$RUN
+[ "$SCOPE" = run ] || printf '%s' "$HERE" >$STAMP
