@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -19,6 +20,12 @@ def in_ci() -> bool:
 
 
 settings.load_profile("ci" if in_ci() else "here")
+
+# A process under nohup or in the background ignores some signals, and its children inherit that: tests of Ctrl-C would
+# wait for ever. A handler that does nothing is as good here, and is not inherited by a program that is started.
+for _name in ("SIGINT", "SIGHUP", "SIGTERM"):
+    if (_number := getattr(signal, _name, None)) and signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda *_: None)
 
 
 def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
