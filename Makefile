@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-.PHONY: help setup demo test lint format bench lock clean
+.PHONY: help setup demo test lint format docs bench lock clean
 
 # An environment that happens to be active must not leak into ours.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET
@@ -52,6 +52,9 @@ format: $(STAMP) ## mend what ruff can mend
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
+docs: $(STAMP) ## the documentation as a site, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 bench: $(STAMP) ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
@@ -63,5 +66,5 @@ lock: ## resolve the dependencies anew (needs uv)
 	  --no-config --no-header --no-emit-index-url --no-emit-find-links $(LOCKFLAGS) --quiet --output-file requirements.lock
 
 clean: ## remove .venv, caches and built files; your reports and ledgers stay
-	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
+	rm -rf .venv dist build site .pytest_cache .mypy_cache .ruff_cache .hypothesis htmlcov .coverage
 	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
