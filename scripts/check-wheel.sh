@@ -13,6 +13,8 @@ trap 'rm -rf "$away"' EXIT
 "$repo/.venv/bin/python" -I -m build --no-isolation --outdir "$away/dist" "$repo" >"$away/build.log" 2>&1 ||
   { cat "$away/build.log" >&2; exit 1; }
 
+"$repo/.venv/bin/python" -I "$repo/scripts/check_release.py" "$away/dist"
+
 # The locked versions, but only of what the package itself asks for.
 sed -e '/--hash=/d' -e 's/ *\\$//' "$repo/requirements.lock" >"$away/constraints.txt"
 cd "$away"
