@@ -13,7 +13,7 @@ import germane
 SOURCE = Path(germane.__file__).parent
 
 STEPS = (
-    {"types", "errors", "encoding", "numberset", "clean", "version"},
+    {"types", "errors", "flags", "encoding", "numberset", "clean", "version"},
     {"samples"},
     {"questions"},
     {"tables"},

@@ -42,7 +42,7 @@ def test_rank_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
     code = (
         f"import sys, json\nsys.argv = ['germane', 'rank', {str(tmp_path / 'run')!r}, '--qrels', {str(tmp_path / 'gold')!r}]\n"
         "from germane.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
-        "heavy = 'typer pydantic polars rich asyncio ssl germane.questions germane.judging germane.judges'.split()\n"
+        "heavy = 'pydantic polars rich asyncio ssl germane.questions germane.judging germane.judges'.split()\n"
         "print(json.dumps([name for name in heavy if name in sys.modules]))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

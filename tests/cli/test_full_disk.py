@@ -15,7 +15,8 @@ from germane.errors import LedgerError
 from germane.judges import LLMJudge
 from germane.ledger.store import SQLiteLedger
 from germane.testing import ModelServer
-from tests.cli.conftest import Ran, write_jsonl
+from tests.cli.conftest import write_jsonl
+from tests.command import Ran
 
 KEY = {"OPENAI_API_KEY": "test"}
 COUNT = 500

@@ -8,7 +8,8 @@ from typing import Any
 import pexpect  # type: ignore[import-untyped]
 import pytest
 
-from tests.cli.conftest import Cli, Ran, write_jsonl
+from tests.cli.conftest import Cli, write_jsonl
+from tests.command import Ran
 
 ROWS = [
     {
