@@ -71,7 +71,7 @@ def part_of(module: str) -> str:
 def test_every_folder_has_its_step() -> None:
     """A new folder is given a place in the order."""
     folders = {file.parent.name for file in SOURCE.glob("*/__init__.py")}
-    assert folders <= STEP.keys() | {"testing"}
+    assert folders <= STEP.keys()
 
 
 @pytest.mark.parametrize("part", sorted(STEP))

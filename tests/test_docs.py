@@ -13,8 +13,8 @@ import pytest
 
 import germane
 from germane.measures.measure import _REGISTRY
-from germane.testing import ModelServer
 from tests.command import invoke
+from tests.server import ModelServer
 
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = {  # run by tests of their own, with what they say of their results

@@ -10,9 +10,9 @@ import pytest
 
 from germane.ledger.store import SQLiteLedger
 from germane.reports.schema import document_schema
-from germane.testing import Act, ModelServer, by_overlap
 from germane.types import Json
 from tests.cli.conftest import Cli, write_jsonl
+from tests.server import Act, ModelServer, by_overlap
 
 KEY = {"OPENAI_API_KEY": "test"}
 

@@ -26,8 +26,8 @@ from germane.judges.client.retry import RetryPolicy
 from germane.judges.judge import Reply
 from germane.judges.llm import LLMJudge
 from germane.questions.relevance import Relevance
-from germane.testing import Act, ModelServer
-from germane.testing.asked import Asked
+from tests.server import Act, ModelServer
+from tests.server.asked import Asked
 
 
 class TestAdaptiveConcurrency:
