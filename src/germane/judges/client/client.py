@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from time import monotonic
@@ -47,9 +46,6 @@ BYTES_PER_TOKEN = 4
 
 _ENOUGH, _FORGET = 20, 0.98
 """Answers that show how long answers take, and the part of the slowest that is remembered at each."""
-
-_SHORT_WAIT = 0.05
-"""Seconds: for a shorter Retry-After the client backs off instead, since requests would follow at once."""
 
 _YEARS = 3e8
 """Seconds: the latest date that is shown."""
@@ -394,7 +390,7 @@ class ModelClient:
                     f"{self.transport.url} asks to wait until {_clock(asked)} ({decision.why})"
                 )
             call.waits += 1
-            pause, why = self._wait(asked, call.waits), f"asked to wait ({decision.why})"
+            pause, why = self.policy.wait(asked, call.waits), f"asked to wait ({decision.why})"
         else:
             call.faults += 1
             call.failures += not self.breaker.open
@@ -408,14 +404,6 @@ class ModelClient:
             return Decision(Action.GIVE_UP, f"{why}; {rest}")
         call.left -= pause
         return Decision(Action.WAIT, why, seconds=pause)
-
-    def _wait(self, seconds: float | None, waits: int) -> float:
-        """How long a call waits: Retry-After with jitter, and from the second time on no less than the backoff."""
-        backoff = self.policy.delay(waits)
-        if seconds is None:
-            return backoff
-        seconds += random.uniform(0, min(1.0, seconds / 10))  # noqa: S311 - no secret
-        return max(seconds, backoff) if waits > 1 or seconds < _SHORT_WAIT else seconds
 
     def _masked(self, text: str) -> str:
         """An error's text as it may be shown, even where a server repeats the key."""
