@@ -22,8 +22,8 @@ from germane.judges.client.errors import (
     UNFIT,
     UNKNOWN,
     Action,
-    Decision,
     GaveUp,
+    RetryDecision,
     TransportError,
     decide,
     is_over_limit,
@@ -34,7 +34,7 @@ from germane.judges.client.parsing import Completion, completion_in, tokens_in
 from germane.judges.client.providers import Price
 from germane.judges.client.retry import RetryPolicy
 from germane.judges.client.transport import Transport
-from germane.judges.stopping import Stopped, waiting
+from germane.judges.judge import Stopped, waiting
 from germane.questions.reading import Ask
 from germane.types import Usage
 
@@ -163,41 +163,29 @@ class ModelClient:
             JudgeError: The endpoint cannot be used at all.
             LimitReached: The endpoint asks to wait longer than a call may take.
         """
-        forms = 0
-        pause: float | None = 0.0
+        forms, pause = 0, 0.0
         while True:
             if call.left <= 0:
                 raise GaveUp(f"no answer within {self.policy.deadline:g} s", spent=True)
-            decision = await self._request(ask, note, call, pause)
-            pause = 0.0
+            decision = await self._admit(ask, call, pause) or await self._send(ask, note, call)
             if decision.action in {Action.RETRY, Action.WAIT}:
                 decision = self._again(decision, call)
+            pause = decision.seconds or 0.0
             match decision.action:
                 case Action.TAKE:
-                    return self._taken(decision, ask, note, call)
-                case Action.WAIT:
-                    pause = decision.seconds
+                    return self._taken(completion_in(decision.body, ask.name), ask, note, call)
+                case Action.CHANGE if UNFINISHED.search(decision.text):
+                    return Completion("", cut=True)
                 case Action.CHANGE:
                     forms += 1
-                    if UNFINISHED.search(decision.text):
-                        return Completion("", cut=True)
                     self._learn(decision, call)
                     if forms == STEPS:
                         raise GaveUp(decision.why)
                 case Action.GIVE_UP:
                     raise GaveUp(decision.text, spent=True)
-                case _:
+                case Action.UNUSABLE:
                     self._unusable = decision.text
                     raise JudgeError(decision.text)
-
-    def _taken(self, decision: Decision, ask: Ask, note: Correction | None, call: CallState) -> Completion:
-        """The completion of a response, once its tokens are counted."""
-        got = self._counted(completion_in(decision.body, ask.name), call)
-        if got.refusal:
-            raise GaveUp(got.refusal)
-        if note is None and got.input_tokens is not None and len(ask.user) > _LONG_TEXT:
-            self._check_read(got.input_tokens, ask, call.size)
-        return got
 
     def _compose(self, ask: Ask, note: Correction | None, call: CallState) -> bytes:
         """The body of a request, composed when it is sent: what was learned while it waited is in it."""
@@ -220,7 +208,7 @@ class ModelClient:
             known.version += 1
         call.room = max(2 * max(got.output_tokens or 0, limit), ROOM)
 
-    def _learn(self, error: Decision, call: CallState) -> None:
+    def _learn(self, error: RetryDecision, call: CallState) -> None:
         """Learn from a rejection what to leave out, or try the next output mode; else raise what it means."""
         text = error.text
         if call.limit and is_over_limit(text) and (call.room or not error.too_long):
@@ -269,8 +257,12 @@ class ModelClient:
             size + sum(len(str(q.typical())) for item in ask.items for q in item.questions)
         ) / BYTES_PER_TOKEN
 
-    def _counted(self, got: Completion, call: CallState) -> Completion:
-        """The answer, once its tokens are counted; cut off where it used all of its room and is no JSON."""
+    def _taken(self, got: Completion, ask: Ask, note: Correction | None, call: CallState) -> Completion:
+        """The answer, once its tokens are counted; cut off where it used all of its room and is no JSON.
+
+        Raises:
+            GaveUp: The model declined, or the server cut the texts off.
+        """
         sent, back = got.input_tokens, got.output_tokens
         if sent is None or back is None:
             call.estimated = True
@@ -284,50 +276,46 @@ class ModelClient:
         self._output += back
         if self.limiter is not None:
             self.limiter.correct(call.taken, sent + back)
+        if got.refusal:
+            raise GaveUp(got.refusal)
         if call.limit and (got.output_tokens or 0) >= call.limit and not got.cut and not got.whole:
-            return replace(got, cut=True)  # whatever the server calls it
+            got = replace(got, cut=True)  # whatever the server calls it
+        if note is None and got.input_tokens is not None and len(ask.user) > _LONG_TEXT:
+            self._check_read(got.input_tokens, ask, call.size)
         return got
 
     # one request
 
-    async def _request(
-        self, ask: Ask, note: Correction | None, call: CallState, pause: float | None
-    ) -> Decision:
-        """Wait for the turn of a request and send it; what to do then."""
+    async def _admit(self, ask: Ask, call: CallState, pause: float) -> RetryDecision | None:
+        """Wait for the backoff, the circuit breaker, a pause, a place and the rates; None = the request may be sent."""
         try:
             with waiting():
                 if pause:
                     await asyncio.sleep(pause)
-                admitted = await self._admit(ask, call)
+                while True:
+                    probes = self.breaker.open and await self.breaker.acquire()
+                    if self.breaker.open and not probes:
+                        return self._gone(self.breaker.exhausted)
+                    await self.pause.wait()
+                    await self.concurrency.acquire()
+                    call.taken, admitted = None, False
+                    try:
+                        if self.limiter is not None:
+                            call.taken = await self.limiter.acquire(lambda: self._expected_tokens(ask))
+                        if self._unusable:
+                            return RetryDecision(Action.UNUSABLE, self._unusable)
+                        admitted = not self.pause.active and (probes or not self.breaker.open)
+                    finally:
+                        if not admitted:
+                            self.concurrency.release()
+                            if self.limiter is not None:
+                                self.limiter.give_back(call.taken)
+                    if admitted:
+                        return None
         except Stopped:
-            return Decision(Action.GIVE_UP, "interrupted before it was asked again")
-        return await self._send(ask, note, call) if admitted is None else admitted
+            return RetryDecision(Action.GIVE_UP, "interrupted before it was asked again")
 
-    async def _admit(self, ask: Ask, call: CallState) -> Decision | None:
-        """Wait for the circuit breaker, a pause, a place and the rates; None = the request may be sent."""
-        while True:
-            probes = self.breaker.open and await self.breaker.acquire()
-            if not probes and (why := self.breaker.exhausted):
-                return self._gone(why)
-            if self.pause.active:
-                await self.pause.wait()
-            await self.concurrency.acquire()
-            call.taken, admitted = None, False
-            try:
-                if self.limiter is not None:
-                    call.taken = await self.limiter.acquire(lambda: self._expected_tokens(ask))
-                if self._unusable:
-                    return Decision(Action.UNUSABLE, self._unusable)
-                admitted = not self.pause.active and (probes or not self.breaker.open)
-            finally:
-                if not admitted:
-                    self.concurrency.release()
-                    if self.limiter is not None:
-                        self.limiter.give_back(call.taken)
-            if admitted:
-                return None
-
-    async def _send(self, ask: Ask, note: Correction | None, call: CallState) -> Decision:
+    async def _send(self, ask: Ask, note: Correction | None, call: CallState) -> RetryDecision:
         """One request; what to do after its response.
 
         Once it is known how long answers take here, a request that takes far longer is taken to hang, the last excepted.
@@ -344,9 +332,9 @@ class ModelClient:
             decision = decide(*response, worked=self._worked)
         except TimeoutError:
             self.concurrency.throttled(sent)
-            decision = Decision(Action.RETRY, f"no answer within {seconds:.3g} s")
+            decision = RetryDecision(Action.RETRY, f"no answer within {seconds:.3g} s")
         except TransportError as error:
-            decision = Decision(Action.RETRY, str(error))
+            decision = RetryDecision(Action.RETRY, str(error))
         finally:
             call.left -= monotonic() - sent
             self.concurrency.release()
@@ -361,7 +349,7 @@ class ModelClient:
             return decision
         return self._failed(decision._replace(text=self._masked(decision.text)), sent, call)
 
-    def _failed(self, decision: Decision, sent: float, call: CallState) -> Decision:
+    def _failed(self, decision: RetryDecision, sent: float, call: CallState) -> RetryDecision:
         """Tell the limits of the endpoint what a request without an answer shows; the decision, where that is known now."""
         call.count(*tokens_in(decision.body))
         if decision.action is Action.RETRY:
@@ -376,10 +364,10 @@ class ModelClient:
             if decision.seconds is not None and decision.seconds <= self.policy.deadline:
                 self.pause.start(sent, decision.seconds)  # for all requests
         elif decision.action is Action.UNUSABLE:
-            return Decision(Action.UNUSABLE, f"{self.transport.url} cannot be used: {decision.why}")
+            return RetryDecision(Action.UNUSABLE, f"{self.transport.url} cannot be used: {decision.why}")
         return decision
 
-    def _again(self, decision: Decision, call: CallState) -> Decision:
+    def _again(self, decision: RetryDecision, call: CallState) -> RetryDecision:
         """Whether and after how many seconds a request is sent again that failed or was asked to wait.
 
         While the circuit is open a failure costs no attempt.
@@ -401,9 +389,9 @@ class ModelClient:
             pause, why = self.policy.delay(call.failures), decision.why
         if 0 < call.left <= pause:
             rest = f"a wait of {pause:.0f} s is more than is left of {self.policy.deadline:.0f} s per call"
-            return Decision(Action.GIVE_UP, f"{why}; {rest}")
+            return RetryDecision(Action.GIVE_UP, f"{why}; {rest}")
         call.left -= pause
-        return Decision(Action.WAIT, why, seconds=pause)
+        return RetryDecision(Action.WAIT, why, seconds=pause)
 
     def _masked(self, text: str) -> str:
         """An error's text as it may be shown, even where a server repeats the key."""
@@ -411,11 +399,11 @@ class ModelClient:
             text = text.replace(secret, "***")
         return text
 
-    def _gone(self, why: str) -> Decision:
+    def _gone(self, why: str) -> RetryDecision:
         """An endpoint that has never answered is asked nothing more; else only this question has no answer."""
         if self.breaker.reached:
-            return Decision(Action.GIVE_UP, why)
-        return Decision(Action.UNUSABLE, f"{self.transport.url} does not answer: {why}")
+            return RetryDecision(Action.GIVE_UP, why)
+        return RetryDecision(Action.UNUSABLE, f"{self.transport.url} does not answer: {why}")
 
 
 def _clock(seconds: float) -> str:

@@ -44,7 +44,7 @@ class Action(Enum):
     UNUSABLE = "ask this endpoint nothing more"
 
 
-class Decision(NamedTuple):
+class RetryDecision(NamedTuple):
     """What the client does after a request, and why.
 
     Attributes:
@@ -68,16 +68,16 @@ class Decision(NamedTuple):
         return f"HTTP {self.status}: {self.text}" if self.status else self.text
 
 
-def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool) -> Decision:
+def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool) -> RetryDecision:
     """What follows from a response; `worked`: the endpoint has answered before."""
     found: Json = None
     if sent_as_success := 200 <= status < 300:
         with suppress(ValueError):
             found = json.loads(raw)
         if not isinstance(found, dict):
-            return Decision(Action.RETRY, "the body of the response is cut short or no JSON")
+            return RetryDecision(Action.RETRY, "the body of the response is cut short or no JSON")
         if (failure := failure_in(found)) is None:
-            return Decision(Action.TAKE, body=found)
+            return RetryDecision(Action.TAKE, body=found)
         status, raw = failure[0], json.dumps(failure[1]).encode()
     text = message_of(raw, status, headers) + (", sent as a success" if sent_as_success else "")
     body = raw[:SHOWN].decode("utf-8", "replace")
@@ -91,7 +91,7 @@ def decide(status: int, headers: Mapping[str, str], raw: bytes, *, worked: bool)
         action = Action.UNUSABLE
     elif status >= 500 or status in {UNKNOWN, 408, 409, 425}:
         action = Action.RETRY
-    return Decision(action, text, status, seconds, too_long, found or FrozenDict())
+    return RetryDecision(action, text, status, seconds, too_long, found or FrozenDict())
 
 
 SHOWN = 8000
